@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::depth::is_too_deep;
 use crate::{ChatEvent, Delta, EndedCall, Finish, LimitReached, WaitingCall};
 
 impl ChatEvent {
@@ -104,15 +105,29 @@ impl LimitReached {
     }
 }
 
-/// Arguments that came as text of JSON (A6) as what they say, where that is an object or a list; none
-/// at all are an empty object.
+/// Arguments that came as text of JSON (A6) as what they say, where that is an object or a list that
+/// every reader takes; none at all are an empty object.
 fn shown_arguments(arguments: Value) -> Value {
     match arguments {
         Value::Null => json!({}),
         Value::String(text) => match serde_json::from_str(&text) {
-            Ok(said @ (Value::Object(_) | Value::Array(_))) => said,
+            Ok(said @ (Value::Object(_) | Value::Array(_))) if !is_too_deep(&said) => said,
             _ => Value::String(text),
         },
         arguments => arguments,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a6_arguments_that_are_nested_too_deep_stay_the_text_they_came_as() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let shown = shown_arguments(Value::String(nested(100)));
+        assert!(shown.is_array(), "{shown}");
+        let shown = shown_arguments(Value::String(nested(101)));
+        assert_eq!(shown, Value::String(nested(101)));
     }
 }

@@ -277,11 +277,15 @@ pub(crate) async fn list(app: &App, context: &CallContext) -> Result<Vec<ChatAns
             // Kept by a version that wrote none.
             "" => match find(&*store, context, &chat.id).await {
                 Ok((record, kept)) => answer::of(&record.id, &kept, Vec::new()),
+                // Gone meanwhile, or the log has it.
                 Err(_) => continue,
             },
             summary => match serde_json::from_str(summary) {
                 Ok(answer) => answer,
-                Err(_) => continue,
+                Err(error) => {
+                    tracing::warn!(chat = chat.id, %error, "A chat is not listed");
+                    continue;
+                }
             },
         };
         chats.push(now(answer::listed(answer), chat.claim.as_ref()));

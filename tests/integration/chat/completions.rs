@@ -174,6 +174,28 @@ async fn g3_a_completion_that_waits_says_how_to_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn g3_a_stream_whose_first_call_waits_says_so_by_its_status() {
+    let words = LlmAnswer::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#);
+    let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42."), words]).await;
+    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
+    let daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let streamed = json!({"stream": true});
+    let waits = complete(&daemon, "", &streamed);
+    assert_eq!(waits.status, 403, "{waits:?}");
+    assert_eq!(waits.json()["error"]["code"], "approval_required");
+    let header = super::going_on(&waits);
+    super::approve_all(&daemon.socket);
+    let (said, is_done) = chunks(&complete(&daemon, &header, &streamed));
+    assert!(is_done, "{said:?}");
+    // After words it is the last event.
+    let waits = complete(&daemon, "", &streamed);
+    assert_eq!(waits.status, 200, "{waits:?}");
+    let (said, is_done) = chunks(&waits);
+    assert!(!is_done);
+    assert_eq!(said.last().unwrap()["error"]["code"], "approval_required");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_completion_that_waits_goes_on_after_a_crash() {
     let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
@@ -439,6 +461,31 @@ async fn h4_the_limits_hold_for_the_clients_own_tools_too() {
     let message = reply.json()["error"]["message"].to_string();
     assert!(message.contains("may spend 2000 tokens"), "{message}");
     assert_eq!(llm.bodies().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h6_a_call_of_the_clients_that_lost_its_arguments_is_not_streamed() {
+    let cut_off = || {
+        LlmAnswer::default()
+            .and_call("order_pizza", "")
+            .ended_by("length")
+    };
+    let llm = FakeLlm::start([cut_off(), cut_off()]).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (chunks, is_done) = chunks(&complete(&daemon, "", &own_tool(json!({"stream": true}))));
+    assert!(is_done);
+    let mut deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
+    assert!(
+        deltas.all(|delta| delta["tool_calls"].is_null()),
+        "{chunks:?}"
+    );
+    let end = &chunks.last().unwrap()["choices"][0];
+    assert_eq!(end["finish_reason"], "length");
+    // As without a stream.
+    let answer = complete(&daemon, "", &own_tool(json!({}))).json();
+    let choice = &answer["choices"][0];
+    assert!(choice["message"]["tool_calls"].is_null(), "{answer}");
+    assert_eq!(choice["finish_reason"], "length");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

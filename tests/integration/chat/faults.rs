@@ -118,7 +118,7 @@ async fn g3_nothing_is_asked_for_that_a_provider_would_run_past_the_approvals() 
             "anthropic",
             LlmDialect::Anthropic,
             [
-                ("mcp_servers", server),
+                ("mcp_servers", server.clone()),
                 ("betas", json!(["code-execution-2025-08-25"])),
                 ("container", json!("container_1")),
             ]
@@ -135,11 +135,14 @@ async fn g3_nothing_is_asked_for_that_a_provider_would_run_past_the_approvals() 
                 ("fallbacks", json!(["other/model"])),
                 ("plugins", json!([{"id": "web"}])),
                 ("web_search_options", json!({})),
+                ("search_parameters", json!({"mode": "on"})),
+                ("enable_search", json!(true)),
+                ("mcp_servers", server.clone()),
                 ("functions", function),
                 ("function_call", json!("auto")),
             ]
             .to_vec(),
-            json!({"top_k": 5, "repetition_penalty": 1.1, "functions": null}),
+            json!({"top_k": 5, "functions": [], "plugins": [], "mcp_servers": null, "enable_search": false}),
         ),
     ] {
         let llm = FakeLlm::in_turn(dialect, [LlmAnswer::text("Hello.")]).await;
@@ -160,7 +163,9 @@ async fn g3_nothing_is_asked_for_that_a_provider_would_run_past_the_approvals() 
         assert_eq!(reply.status, 200, "{reply:?}");
         let asked = llm.requests.all().pop().unwrap();
         assert_eq!(asked.json()["top_k"], 5);
-        assert!(asked.json().get("mcp_servers").is_none());
+        for empty in ["mcp_servers", "functions", "plugins", "enable_search"] {
+            assert!(asked.json().get(empty).is_none(), "{empty}");
+        }
         assert_eq!(asked.header("anthropic-beta"), "");
     }
 }

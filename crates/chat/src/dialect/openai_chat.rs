@@ -204,8 +204,11 @@ fn calls_of(choice: &Map<String, Value>) -> &[Value] {
 
 fn finish(reason: Option<&Value>, has_calls: bool) -> Finish {
     match reason.and_then(Value::as_str) {
-        Some("length") => Finish::Length,
+        // The second is Mistral's.
+        Some("length" | "model_length") => Finish::Length,
         Some("content_filter") => Finish::Filtered,
+        // DeepSeek's, vLLM's and OpenRouter's: it broke off, and so did its last call.
+        Some("insufficient_system_resource" | "abort" | "error") if has_calls => Finish::Length,
         Some("tool_calls" | "function_call") => Finish::ToolCalls,
         // Some imitations say `stop` of an answer with calls, or nothing at all.
         Some("stop") | None if has_calls => Finish::ToolCalls,

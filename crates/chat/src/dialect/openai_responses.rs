@@ -125,6 +125,8 @@ fn finish(body: &Value, has_calls: bool) -> Finish {
     match (text("/status"), text("/incomplete_details/reason")) {
         (Some("incomplete"), Some("max_output_tokens")) => Finish::Length,
         (Some("incomplete"), Some("content_filter")) => Finish::Filtered,
+        // It broke off for whatever reason, and so did its last call.
+        (Some(status), _) if has_calls && status != "completed" => Finish::Length,
         (Some("incomplete"), Some(other)) => Finish::Other(other.to_owned()),
         (Some("completed") | None, _) => finish_of_output(&body["output"], has_calls),
         (Some(other), _) => Finish::Other(other.to_owned()),

@@ -31,7 +31,7 @@ use stream::Chunks;
     tag = "chat",
     operation_id = "chat_completions",
     summary = "A chat in the shapes of OpenAI's chat completions",
-    description = "The tools that the model may see run here. A request with `tools` of its own has those alone, and its calls come back to it. Errors are in OpenAI's shape. One whose calls wait for somebody's approval has status 403 and the header `x-pillion-chat`: sent with the same request, it goes on with that chat.",
+    description = "The tools that the model may see run here. A request with `tools` of its own has those alone, and its calls come back to it. Errors are in OpenAI's shape. One whose calls wait for somebody's approval has status 403 and the header `x-pillion-chat`: sent with the same request, it goes on with that chat. A stream that has begun has status 200, and that error as its last event.",
     params(
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf tools run; `user` of the body counts as well"),
         ("x-pillion-channel" = Option<String>, Header, description = "The channel the chat belongs to"),

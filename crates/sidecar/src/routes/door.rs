@@ -173,6 +173,7 @@ async fn streamed<S: Shape>(app: &App, run: Run, writer: S::Writer) -> Response 
             writer,
             events,
             unopened: Some(unopened),
+            comments: Vec::new(),
         }));
         let listener = {
             let answer = Arc::clone(&answer);
@@ -203,6 +204,8 @@ struct Streamed<W> {
     events: Outlet,
     /// Gets the failure, or none as soon as there is something to send; taken then.
     unopened: Option<oneshot::Sender<Option<Ended>>>,
+    /// Those that came before the first event: they are no reason to begin.
+    comments: Vec<Bytes>,
 }
 
 impl<W: Writer> Streamed<W> {
@@ -210,12 +213,19 @@ impl<W: Writer> Streamed<W> {
     fn open(&mut self) {
         if let Some(unopened) = self.unopened.take() {
             self.events.send(self.writer.begin());
+            for comment in self.comments.drain(..) {
+                self.events.send(comment);
+            }
             drop(unopened.send(None));
         }
     }
 
     fn hear(&mut self, event: ChatEvent) {
         if let Some(said) = self.writer.hear(event) {
+            if self.unopened.is_some() && said.starts_with(b":") {
+                self.comments.push(said);
+                return;
+            }
             self.open();
             self.events.send(said);
         }

@@ -28,7 +28,7 @@ use stream::Events;
     tag = "chat",
     operation_id = "chat_messages",
     summary = "A chat in the shapes of Anthropic's messages",
-    description = "The tools that the model may see run here. A request with `tools` of its own has those alone, and its calls come back to it. Errors are in Anthropic's shape. One whose calls wait for somebody's approval has status 403 and the header `x-pillion-chat`: sent with the same request, it goes on with that chat.",
+    description = "The tools that the model may see run here. A request with `tools` of its own has those alone, and its calls come back to it. Errors are in Anthropic's shape. One whose calls wait for somebody's approval has status 403 and the header `x-pillion-chat`: sent with the same request, it goes on with that chat. A stream that has begun has status 200, and that error as its last event.",
     params(
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf tools run; `metadata.user_id` of the body counts as well"),
         ("x-pillion-channel" = Option<String>, Header, description = "The channel the chat belongs to"),

@@ -7,16 +7,25 @@ use pillion_testkit::LlmAnswer;
 use super::bench::{Bench, echo};
 use crate::{ChatEvent, Finish};
 
-/// How the providers say that the longest answer was reached, and that the rest is withheld.
-const ENDS: [(Provider, &str, &str); 4] = [
-    (Provider::OpenAiChat, "length", "content_filter"),
-    (
-        Provider::OpenAiResponses,
-        "max_output_tokens",
-        "content_filter",
-    ),
-    (Provider::Anthropic, "max_tokens", "refusal"),
-    (Provider::Google, "MAX_TOKENS", "SAFETY"),
+/// How the providers say that an answer with calls was cut off: its longest was reached, or it broke off.
+const CUT_OFF: [(Provider, &str); 9] = [
+    (Provider::OpenAiChat, "length"),
+    (Provider::OpenAiChat, "model_length"),
+    (Provider::OpenAiChat, "insufficient_system_resource"),
+    (Provider::OpenAiChat, "abort"),
+    (Provider::OpenAiChat, "error"),
+    (Provider::OpenAiResponses, "max_output_tokens"),
+    (Provider::OpenAiResponses, "whatever"),
+    (Provider::Anthropic, "max_tokens"),
+    (Provider::Google, "MAX_TOKENS"),
+];
+
+/// How they say that the rest is withheld.
+const WITHHELD: [(Provider, &str); 4] = [
+    (Provider::OpenAiChat, "content_filter"),
+    (Provider::OpenAiResponses, "content_filter"),
+    (Provider::Anthropic, "refusal"),
+    (Provider::Google, "SAFETY"),
 ];
 
 /// The arguments of `echo` are optional: one without would run.
@@ -26,15 +35,15 @@ fn without_arguments(word: &str) -> LlmAnswer {
 
 #[tokio::test]
 async fn h5_a_call_whose_arguments_were_cut_off_does_not_run() {
-    for (provider, longest, _) in ENDS {
+    for (provider, word) in CUT_OFF {
         for stream in [false, true] {
-            let answers = [without_arguments(longest), LlmAnswer::text("Done.")];
+            let answers = [without_arguments(word), LlmAnswer::text("Done.")];
             let mut bench = Bench::at(provider, answers).await;
             bench.chat = bench.chat.streamed(stream);
             let mut state = bench.begin();
-            assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
+            assert_eq!(bench.answer(&mut state).await, "Done.", "{provider} {word}");
             // The one before it is whole.
-            assert_eq!(bench.tools.echoed(), 1, "{provider} {stream}");
+            assert_eq!(bench.tools.echoed(), 1, "{provider} {word} {stream}");
             let ends = bench.events.iter().filter_map(|event| match event {
                 ChatEvent::ToolFinished(ended) => Some(ended.result.error_code),
                 _ => None,
@@ -52,8 +61,8 @@ async fn h5_a_call_whose_arguments_were_cut_off_does_not_run() {
 
 #[tokio::test]
 async fn h5_no_call_of_an_answer_that_was_withheld_runs() {
-    for (provider, _, withheld) in ENDS {
-        let answers = [without_arguments(withheld), LlmAnswer::text("Done.")];
+    for (provider, word) in WITHHELD {
+        let answers = [without_arguments(word), LlmAnswer::text("Done.")];
         let mut bench = Bench::at(provider, answers).await;
         let mut state = bench.begin();
         assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
@@ -64,12 +73,12 @@ async fn h5_no_call_of_an_answer_that_was_withheld_runs() {
 
 #[tokio::test]
 async fn h5_a_single_turn_gives_no_call_that_lost_its_arguments() {
-    for (provider, longest, _) in ENDS {
-        let bench = Bench::at(provider, [without_arguments(longest)]).await;
+    for (provider, word) in CUT_OFF {
+        let bench = Bench::at(provider, [without_arguments(word)]).await;
         let mut state = bench.begin();
         let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
         let turn = turn.unwrap();
-        assert_eq!(turn.finish, Finish::Length, "{provider}");
+        assert_eq!(turn.finish, Finish::Length, "{provider} {word}");
         let arguments: Vec<_> = turn
             .calls
             .iter()

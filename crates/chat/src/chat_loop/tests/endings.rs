@@ -20,6 +20,8 @@ async fn h4_an_answer_that_broke_off_before_its_first_word_is_an_error_and_is_as
         (Provider::Google, "UNEXPECTED_TOOL_CALL"),
         (Provider::Google, "OTHER"),
         (Provider::OpenAiChat, "error"),
+        (Provider::OpenAiChat, "abort"),
+        (Provider::OpenAiChat, "insufficient_system_resource"),
     ] {
         let mut bench = Bench::at(provider, [nothing(word), LlmAnswer::text("Done.")]).await;
         let mut state = bench.begin();
@@ -50,6 +52,7 @@ async fn h4_what_is_withheld_or_cut_short_is_an_answer_that_says_so() {
         (Provider::Anthropic, "max_tokens", Finish::Length),
         (Provider::OpenAiChat, "content_filter", Finish::Filtered),
         (Provider::OpenAiChat, "length", Finish::Length),
+        (Provider::OpenAiChat, "model_length", Finish::Length),
         (
             Provider::OpenAiResponses,
             "content_filter",

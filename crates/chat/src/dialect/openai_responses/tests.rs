@@ -83,6 +83,15 @@ fn h1_why_an_answer_ended() {
         ),
         ("incomplete", json!("boredom"), text(), other("boredom")),
         (
+            "incomplete",
+            json!("boredom"),
+            json!([call]),
+            Finish::Length,
+        ),
+        ("incomplete", json!(null), json!([call]), Finish::Length),
+        ("failed", json!(null), json!([call]), Finish::Length),
+        ("cancelled", json!(null), json!([call]), Finish::Length),
+        (
             "completed",
             json!(null),
             message(json!({"type": "refusal", "refusal": "no"})),

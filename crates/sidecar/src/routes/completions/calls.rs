@@ -16,7 +16,10 @@ struct First {
     /// Which one it is to the provider.
     index: usize,
     id: String,
-    has_arguments: bool,
+    name: String,
+    /// Its arguments until there is something in them; none once it has begun. One that is cut off
+    /// before would look like a call without any.
+    held: Option<String>,
 }
 
 impl Calls {
@@ -28,44 +31,55 @@ impl Calls {
         name: Option<String>,
         arguments: &str,
     ) -> Option<Value> {
-        let has_arguments = !arguments.is_empty();
-        let Some(first) = &mut self.first else {
-            let (id, name) = id.zip(name)?;
-            let function = json!({"name": name, "arguments": arguments});
-            let piece = json!({"index": 0, "id": id, "type": "function", "function": function});
-            self.first = Some(First {
-                index,
-                id,
-                has_arguments,
-            });
-            return Some(piece);
+        let first = match &mut self.first {
+            Some(first) if first.index != index => return None,
+            Some(first) => first,
+            first => {
+                let (id, name) = id.zip(name)?;
+                first.insert(First {
+                    index,
+                    id,
+                    name,
+                    held: Some(String::new()),
+                })
+            }
         };
-        if first.index != index || !has_arguments {
+        let Some(held) = &mut first.held else {
+            return (!arguments.is_empty()).then(|| more(arguments));
+        };
+        held.push_str(arguments);
+        if says_nothing(held) {
             return None;
         }
-        first.has_arguments = true;
-        Some(more(arguments))
+        let function = json!({"name": first.name, "arguments": held});
+        first.held = None;
+        Some(json!({"index": 0, "id": first.id, "type": "function", "function": function}))
     }
 
     /// What is missing of the calls of the whole answer.
     pub(super) fn rest(&self, calls: &[ToolCall]) -> Vec<Value> {
-        let first = self.first.as_ref();
+        let first = self.first.as_ref().filter(|first| first.held.is_none());
         // Some providers give two calls the same id: the first of those is the one that has begun.
         let place = first.and_then(|first| calls.iter().position(|call| call.id == first.id));
-        let mut pieces = Vec::new();
-        if let (Some(place), Some(false)) = (place, first.map(|first| first.has_arguments)) {
-            pieces.push(more(&answer::arguments(&calls[place])));
-        }
         let others = calls.iter().enumerate();
         let others = others.filter(|(other, _)| Some(*other) != place);
         let begun = usize::from(first.is_some());
-        pieces.extend(others.enumerate().map(|(place, (_, call))| {
+        let pieces = others.enumerate().map(|(place, (_, call))| {
             let mut piece = answer::call(call);
             piece["index"] = json!(begun + place);
             piece
-        }));
-        pieces
+        });
+        pieces.collect()
     }
+}
+
+/// Whether arguments have no member so far.
+fn says_nothing(arguments: &str) -> bool {
+    let mut words = arguments.chars().filter(|c| !c.is_whitespace());
+    matches!(
+        (words.next(), words.next(), words.next()),
+        (None | Some('{'), None, _) | (Some('{'), Some('}'), None)
+    )
 }
 
 /// More of the first call's arguments.
@@ -93,34 +107,55 @@ mod tests {
     #[test]
     fn h6_pieces_that_come_mixed_go_out_one_call_after_the_other() {
         let mut calls = Calls::default();
-        let first = calls.piece(3, text("a"), text("tool"), "");
-        assert_eq!(first, Some(sent(0, "a", "")));
+        assert_eq!(calls.piece(3, text("a"), text("tool"), ""), None);
         assert_eq!(calls.piece(5, text("b"), text("tool"), "{\"x\""), None);
-        assert_eq!(calls.piece(3, None, None, "{}"), Some(more("{}")));
+        assert_eq!(calls.piece(3, None, None, "{"), None);
+        let first = calls.piece(3, None, None, "\"y\":");
+        assert_eq!(first, Some(sent(0, "a", "{\"y\":")));
+        assert_eq!(calls.piece(3, None, None, "2}"), Some(more("2}")));
+        assert_eq!(calls.piece(3, None, None, ""), None);
         assert_eq!(calls.piece(5, None, None, ":1}"), None);
-        let rest = calls.rest(&[whole("a", json!("{}")), whole("b", json!("{\"x\":1}"))]);
+        let rest = calls.rest(&[
+            whole("a", json!("{\"y\":2}")),
+            whole("b", json!("{\"x\":1}")),
+        ]);
         assert_eq!(rest, [sent(1, "b", "{\"x\":1}")]);
     }
 
     #[test]
     fn h6_two_calls_of_one_id_are_two() {
         let mut calls = Calls::default();
-        assert!(calls.piece(0, text("a"), text("tool"), "{}").is_some());
-        assert_eq!(calls.piece(1, text("a"), text("tool"), "{\"x\":1}"), None);
-        let rest = calls.rest(&[whole("a", json!("{}")), whole("a", json!("{\"x\":1}"))]);
-        assert_eq!(rest, [sent(1, "a", "{\"x\":1}")]);
+        let arguments = "{\"x\":1}";
+        assert!(calls.piece(0, text("a"), text("tool"), arguments).is_some());
+        assert_eq!(calls.piece(1, text("a"), text("tool"), arguments), None);
+        let rest = calls.rest(&[whole("a", json!(arguments)), whole("a", json!(arguments))]);
+        assert_eq!(rest, [sent(1, "a", arguments)]);
     }
 
     #[test]
     fn h6_what_a_provider_leaves_out_comes_with_the_end() {
         let mut calls = Calls::default();
         assert_eq!(calls.piece(0, None, text("tool"), "{}"), None);
-        assert!(calls.piece(1, text("b"), text("tool"), "").is_some());
+        assert_eq!(calls.piece(1, text("b"), text("tool"), ""), None);
         assert_eq!(calls.piece(1, None, text("tool"), ""), None);
         let rest = calls.rest(&[whole("a", json!("{}")), whole("b", Value::Null)]);
-        assert_eq!(rest, [more("{}"), sent(1, "a", "{}")]);
+        assert_eq!(rest, [sent(0, "a", "{}"), sent(1, "b", "{}")]);
         // One that was not in pieces at all.
         let rest = Calls::default().rest(&[whole("c", json!({"x": 1}))]);
         assert_eq!(rest, [sent(0, "c", "{\"x\":1}")]);
+    }
+
+    #[test]
+    fn h6_of_a_call_that_is_cut_off_before_its_arguments_nothing_goes_out() {
+        for pieces in [&["", " ", "{"][..], &["{}"], &["{", "\n"]] {
+            let mut calls = Calls::default();
+            for piece in pieces {
+                assert_eq!(calls.piece(0, text("a"), text("tool"), piece), None);
+            }
+            // The end of the answer has cut it off.
+            assert_eq!(calls.rest(&[]), Vec::<Value>::new());
+            // It is whole.
+            assert_eq!(calls.rest(&[whole("a", json!("{}"))]), [sent(0, "a", "{}")]);
+        }
     }
 }

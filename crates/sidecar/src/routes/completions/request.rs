@@ -14,7 +14,7 @@ use crate::routes::error::RequestError;
 /// What is refused of the members that go on to providers: other models than the one that is asked,
 /// tools that the provider runs by itself, past approvals and the call log, and what OpenAI had before
 /// `tools`. Each with what to do instead.
-const REFUSED: [(&str, &str); 7] = [
+const REFUSED: [(&str, &str); 10] = [
     ("models", "absent: `model` names the one that answers"),
     ("route", "absent: `model` names the one that answers"),
     ("fallbacks", "absent: `model` names the one that answers"),
@@ -22,6 +22,18 @@ const REFUSED: [(&str, &str); 7] = [
     (
         "web_search_options",
         "absent: the search would run at the provider",
+    ),
+    (
+        "search_parameters",
+        "absent: the search would run at the provider",
+    ),
+    (
+        "enable_search",
+        "absent: the search would run at the provider",
+    ),
+    (
+        "mcp_servers",
+        "absent: they would be called by the provider",
     ),
     ("functions", "absent: `tools` has them"),
     ("function_call", "absent: `tool_choice` says it"),
@@ -85,7 +97,8 @@ impl Completion {
             return Err(RequestError::parameter("n", "1"));
         }
         for (name, wanted) in REFUSED {
-            if !self.rest.get(name).is_none_or(is_nothing) {
+            let asks = |value: &Value| !is_nothing(value) && *value != Value::Bool(false);
+            if self.rest.get(name).is_some_and(asks) {
                 return Err(RequestError::parameter(name, wanted));
             }
         }
@@ -129,7 +142,10 @@ impl Completion {
             }
         }
         if is_openai {
-            extra.extend(self.rest.clone());
+            // Those that are there all the same say nothing.
+            let is_refused = |name: &str| REFUSED.iter().any(|(refused, _)| *refused == name);
+            let rest = self.rest.iter().filter(|(name, _)| !is_refused(name));
+            extra.extend(rest.map(|(name, value)| (name.clone(), value.clone())));
             let said = self.parallel_tool_calls.map(Value::Bool);
             extra.extend(said.map(|said| ("parallel_tool_calls".to_owned(), said)));
         } else if let Some(format) = self.rest.get("response_format")
