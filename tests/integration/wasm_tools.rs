@@ -27,7 +27,8 @@ impl Host {
     fn start(files: &[(&str, &Path)], more: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         for (name, from) in files {
-            std::fs::copy(from, directory.path().join(name)).unwrap();
+            let component = std::fs::read(from).unwrap();
+            std::fs::write(directory.path().join(name), component).unwrap();
         }
         let daemon = Daemon::with_config(&toml(directory.path(), more), &[]);
         let host = Self { daemon, directory };

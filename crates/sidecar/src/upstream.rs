@@ -9,6 +9,7 @@
 mod connecting;
 mod desk;
 mod discovery;
+mod doubt;
 mod line;
 mod offer;
 mod own;

@@ -257,7 +257,7 @@ async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
                             if list == 0 {
                                 server.list_has_changed();
                             }
-                            let is_told_now = match server.is_doubted_until() {
+                            let is_told_now = match server.doubt.until() {
                                 // Who asked for the list now would get the old one.
                                 Some(until) if list == 0 => gathering[list].is_told_later(until),
                                 _ => gathering[list].is_told_now(Instant::now()),

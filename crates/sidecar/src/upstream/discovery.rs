@@ -13,6 +13,7 @@ use tokio::sync::MutexGuard;
 use tokio::time::Instant;
 
 use super::connecting::NOT_CONNECTED;
+use super::doubt::Doubt;
 use super::offer::{Offer, RawTool};
 use super::server::Server;
 use super::{Blocked, UpstreamTool, Upstreams};
@@ -41,8 +42,6 @@ pub(super) struct State {
     is_stale: bool,
     /// It has said that its list is another now.
     has_changed: bool,
-    /// From when on that counts.
-    is_believed_from: Option<Instant>,
 }
 
 /// How often all servers were looked at.
@@ -60,8 +59,8 @@ enum Next {
 }
 
 impl State {
-    fn is_due(&self) -> bool {
-        if self.is_stale || (self.has_changed && self.is_believed()) {
+    fn is_due(&self, doubt: &Doubt) -> bool {
+        if self.is_stale || (self.has_changed && self.is_believed(doubt)) {
             return true;
         }
         match self.next {
@@ -73,9 +72,8 @@ impl State {
 
     /// Whether it counts that its list has changed. A server that fails is left alone, whatever it
     /// says.
-    fn is_believed(&self) -> bool {
-        let from = self.is_believed_from;
-        self.failures == 0 && from.is_none_or(|from| Instant::now() >= from)
+    fn is_believed(&self, doubt: &Doubt) -> bool {
+        self.failures == 0 && doubt.until().is_none()
     }
 }
 
@@ -115,7 +113,7 @@ impl Upstreams {
         let asked = self.servers.iter().zip(&*states).map(|(server, state)| {
             let limit = self.times.discovery_timeout;
             async move {
-                if !server.is_asked_for_all() || !state.is_due() {
+                if !server.is_asked_for_all() || !state.is_due(&server.doubt) {
                     return None;
                 }
                 if server.status() != ConnectionStatus::Connected {
@@ -259,8 +257,8 @@ impl Upstreams {
         }
         // The first time it had to be connected to.
         let is_slow = took > QUICK && state.next.is_some();
-        let is_believed_from = is_slow.then(|| Instant::now() + took * LEFT_ALONE);
-        server.is_believed_from(is_believed_from);
+        let doubted_until = is_slow.then(|| Instant::now() + took * LEFT_ALONE);
+        server.doubt.set(doubted_until);
         *state = State {
             tools: names,
             next: Some(if refresh_after.is_zero() {
@@ -268,7 +266,6 @@ impl Upstreams {
             } else {
                 Next::At(Instant::now() + refresh_after)
             }),
-            is_believed_from,
             ..State::default()
         };
         let tools = state.tools.len();
@@ -310,28 +307,26 @@ mod tests {
             next: far,
             ..State::default()
         };
-        assert!(!known.is_due());
+        let doubt = Doubt::default();
+        assert!(!known.is_due(&doubt));
         let changed = State {
             has_changed: true,
             ..known.clone()
         };
-        assert!(changed.is_due());
+        assert!(changed.is_due(&doubt));
         let fails = State {
             failures: 1,
             ..changed.clone()
         };
-        assert!(!fails.is_due(), "it is left alone for a while");
+        assert!(!fails.is_due(&doubt), "it is left alone for a while");
         let stale = State {
             is_stale: true,
             ..fails
         };
-        assert!(stale.is_due(), "somebody here wants it");
-        let slow = State {
-            is_believed_from: Some(Instant::now() + Duration::from_secs(30)),
-            ..changed
-        };
-        assert!(!slow.is_due());
+        assert!(stale.is_due(&doubt), "somebody here wants it");
+        doubt.set(Some(Instant::now() + Duration::from_secs(30)));
+        assert!(!changed.is_due(&doubt), "it is slow");
         tokio::time::advance(Duration::from_secs(31)).await;
-        assert!(slow.is_due());
+        assert!(changed.is_due(&doubt));
     }
 }

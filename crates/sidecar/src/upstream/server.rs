@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use pillion_core::mcp::McpClient;
 use pillion_core::store::{PinOwner, Timestamp};
 use pillion_core::tool::{ToolOrigin, TraceContext};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::Listeners;
+use super::doubt::Doubt;
 use super::line::Line;
 use super::offer::RawTool;
 use super::users::Users;
@@ -40,8 +41,7 @@ pub(crate) struct Server {
     is_stale: AtomicBool,
     /// It said that its list has changed.
     has_changed: AtomicBool,
-    /// From when on that counts.
-    believed_from: Mutex<Option<Instant>>,
+    pub(crate) doubt: Doubt,
     /// Nobody may use it until it is connected again.
     is_closed: AtomicBool,
     /// How often its lists became old at once.
@@ -95,7 +95,7 @@ impl Server {
             users: Users::new(credentials),
             is_stale: AtomicBool::new(false),
             has_changed: AtomicBool::new(false),
-            believed_from: Mutex::default(),
+            doubt: Doubt::default(),
             is_closed: AtomicBool::new(false),
             epoch: AtomicU64::new(0),
             report: RwLock::new(ServerReport {
@@ -158,17 +158,6 @@ impl Server {
     /// The server says that its list is another now.
     pub(crate) fn list_has_changed(&self) {
         self.has_changed.store(true, Ordering::SeqCst);
-    }
-
-    /// Until when what it says of its list does not count, if that is so.
-    pub(crate) fn is_doubted_until(&self) -> Option<Instant> {
-        let from = *self.believed_from.lock();
-        from.filter(|from| *from > Instant::now())
-    }
-
-    /// From when on it counts that its list has changed.
-    pub(super) fn is_believed_from(&self, from: Option<Instant>) {
-        *self.believed_from.lock() = from;
     }
 
     /// Whether its list is to be asked for at once; from now on it is not.

@@ -273,10 +273,7 @@ fn l3_a_socket_that_is_closed_to_the_user_is_an_error_and_nothing_else_is_served
     }
     let daemon = Daemon::start();
     let program = tempfile::tempdir().unwrap();
-    let copy = program.path().join("pillion");
-    std::fs::copy(pillion_path(), &copy).unwrap();
-    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(program.path(), everybody).unwrap();
+    let copy = program_for_everybody(program.path());
     let try_to = |arguments: &[&str]| {
         let mut command = Command::new(&copy);
         let command = command.args(arguments).arg("--socket").arg(&daemon.socket);
