@@ -1,9 +1,8 @@
-use std::path::Path;
-
 use pillion::config::Config;
+use pillion_testkit::checkout;
 
 fn example() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/pillion.example.toml");
+    let path = checkout().join("docs/pillion.example.toml");
     std::fs::read_to_string(path).unwrap()
 }
 

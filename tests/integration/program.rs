@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use pillion_testkit::checkout;
 use tempfile::TempDir;
 
 /// The real binary. Cargo builds it for tests of its own package only, so this does.
 static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build
         .args(["build", "--quiet", "-p", "pillion", "--bin", "pillion"])
-        .current_dir(workspace);
+        .current_dir(checkout());
     if !cfg!(debug_assertions) {
         build.arg("--release");
     }

@@ -17,12 +17,12 @@ use async_trait::async_trait;
 use pillion_chat::{ChatEnd, ChatEvent, ChatLoop, Delta, HttpModel, HttpModelConfig, ToolRunner};
 use pillion_core::provider::Provider;
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolDefinition, ToolResult};
-use pillion_testkit::{Fault, FaultServer};
+use pillion_testkit::{Fault, FaultServer, checkout};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
 fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+    checkout().join("crates/chat/tests/golden")
 }
 
 fn json_of(path: &Path) -> Value {

@@ -11,6 +11,7 @@
     reason = "only tests use this crate, and a test fails by panicking"
 )]
 
+mod checkout;
 mod fake_llm;
 mod fake_mcp;
 mod fake_oauth;
@@ -26,6 +27,7 @@ mod tls_server;
 mod twin;
 mod wasm;
 
+pub use checkout::checkout;
 pub use fake_llm::{FakeLlm, LlmAnswer, LlmCall, LlmDialect, LlmFault};
 pub use fake_mcp::{Dialect, Endpoint, FakeMcp, FakeMcpBuilder};
 pub use fake_oauth::{FakeOAuth, OAuthRules};

@@ -1,7 +1,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -120,7 +120,7 @@ fn is_installed(name: &str) -> bool {
 }
 
 fn script() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/peers/start")
+    crate::checkout().join("tests/peers/start")
 }
 
 /// Waits until nobody listens there: a server that was killed goes after the script that started

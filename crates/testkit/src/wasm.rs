@@ -11,8 +11,7 @@ use std::process::Command;
 #[must_use]
 pub fn wasm_component(directory: &str) -> Option<PathBuf> {
     const TARGET: &str = "wasm32-wasip2";
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let crate_directory = root.join(directory);
+    let crate_directory = crate::checkout().join(directory);
     let printed = Command::new("rustc")
         .args(["--print", "target-libdir", "--target", TARGET])
         .current_dir(&crate_directory)

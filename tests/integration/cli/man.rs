@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 
 use clap::Command;
 use clap_mangen::Man;
+use pillion_testkit::checkout;
 
 /// What the generator puts before each section.
 const PREAMBLE: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
@@ -119,14 +119,14 @@ fn examples(help: &str) -> String {
 
 #[test]
 fn the_manual_pages_are_those_of_the_program() {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/man"));
+    let folder = checkout().join("docs/man");
     let pages = pages();
     if std::env::var_os("PILLION_WRITE_MAN").is_some() {
         for (name, text) in &pages {
             fs::write(folder.join(name), text).unwrap();
         }
     }
-    let kept: Vec<_> = fs::read_dir(folder)
+    let kept: Vec<_> = fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();

@@ -35,7 +35,7 @@ pub(super) fn dialects() -> Vec<Arc<dyn Dialect>> {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+    pillion_testkit::checkout().join("crates/chat/tests/golden")
 }
 
 /// The provider's cases.
