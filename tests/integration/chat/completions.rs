@@ -615,6 +615,26 @@ async fn h4_a_choice_of_tools_is_put_in_the_providers_words() {
     }
 }
 
+/// OpenAI's Responses refuse a call without the thoughts before it, and those are asked for by the model's name
+/// alone where nothing is said.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h5_a_model_of_any_name_may_be_one_that_thinks() {
+    let llm = FakeLlm::in_turn(LlmDialect::OpenAiResponses, [LlmAnswer::text("Hello.")]).await;
+    let toml = config(&llm, "")
+        .replace("max_retries", "api = \"openai-responses\"\nmax_retries")
+        .replace("id = \"demo\"", "id = \"demo\"\nreasoning = true");
+    let daemon = Daemon::with_config(&toml, &[]);
+    for (model, include) in [
+        ("demo", json!(["reasoning.encrypted_content"])),
+        ("bare", Value::Null),
+    ] {
+        let reply = complete(&daemon, "", &json!({ "model": model }));
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let body = llm.bodies().pop().unwrap();
+        assert_eq!(body["include"], include, "{model}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h4_calls_one_at_a_time_is_put_in_the_providers_words_and_held_to() {
     let disabled = json!({"type": "auto", "disable_parallel_tool_use": true});
