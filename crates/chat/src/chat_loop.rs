@@ -6,6 +6,7 @@ pub(crate) mod size;
 #[cfg(test)]
 mod tests;
 pub(crate) mod trim;
+mod wanted_back;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 pub use single_turn::SingleTurn;
+pub use wanted_back::WantedBack;
 
 use crate::depth::{DEEPEST, is_too_deep};
 use crate::{

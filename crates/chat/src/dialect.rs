@@ -25,11 +25,16 @@ use url::Url;
 use crate::{Answer, Conversation, Delta, ModelError, Turn};
 use failure::Failure;
 
-/// How `provider` is spoken to at this base URL; none where that is not known here.
-pub(crate) fn of(provider: Provider, base_url: &Url) -> Option<Arc<dyn Dialect>> {
+/// How `provider` is spoken to at this base URL, of a model that thinks before it answers, or does not, if
+/// that is known; none where that is not known here.
+pub(crate) fn of(
+    provider: Provider,
+    base_url: &Url,
+    reasoning: Option<bool>,
+) -> Option<Arc<dyn Dialect>> {
     Some(match provider {
         Provider::OpenAiChat => Arc::new(openai_chat::OpenAiChat::at(base_url)),
-        Provider::OpenAiResponses => Arc::new(openai_responses::OpenAiResponses),
+        Provider::OpenAiResponses => Arc::new(openai_responses::OpenAiResponses { reasoning }),
         Provider::Anthropic => Arc::new(anthropic::Anthropic),
         Provider::Google => Arc::new(google::Google),
         _ => return None,

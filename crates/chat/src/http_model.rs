@@ -59,6 +59,10 @@ pub struct HttpModelConfig {
     pub headers: HeaderMap,
     /// Where requests may go beside.
     pub egress: EgressPolicy,
+    /// Whether the model thinks before it answers; none where its name says so. OpenAI's Responses have
+    /// to be asked for the thoughts of those that do, and refuse the question to others. No matter
+    /// elsewhere.
+    pub reasoning: Option<bool>,
     /// The longest time of an answer with all repetitions, if the turn's deadline is not sooner.
     /// Default 5 minutes.
     pub timeout: Duration,
@@ -84,6 +88,7 @@ impl HttpModelConfig {
             key: None,
             headers: HeaderMap::new(),
             egress: EgressPolicy::default(),
+            reasoning: None,
             timeout: Duration::from_secs(300),
             max_retries: 2,
             retry_pause: Duration::from_millis(500),
@@ -125,7 +130,8 @@ impl HttpModel {
         policy.allow_http_to(&config.base_url);
         let checked = policy.check_url(&config.base_url);
         checked.map_err(|error| refused(error.to_string()))?;
-        let dialect = dialect::of(config.provider, &config.base_url).ok_or_else(|| {
+        let dialect = dialect::of(config.provider, &config.base_url, config.reasoning);
+        let dialect = dialect.ok_or_else(|| {
             refused(format!(
                 "The provider '{}' is not spoken to",
                 config.provider

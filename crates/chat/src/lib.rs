@@ -21,7 +21,7 @@ mod shown;
 mod state;
 
 pub use backlog::Backlog;
-pub use chat_loop::{ChatAnswer, ChatEnd, ChatLoop, Ending, NativeServer, SingleTurn};
+pub use chat_loop::{ChatAnswer, ChatEnd, ChatLoop, Ending, NativeServer, SingleTurn, WantedBack};
 pub use error::{ChatError, ModelError, ModelErrorKind};
 pub use http_model::{HttpModel, HttpModelConfig, KeySource};
 pub use limits::{ChatLimits, LimitReached};

@@ -21,7 +21,8 @@ pub struct ChatLimits {
     /// Default 32.
     pub max_calls_per_answer: usize,
     /// Tokens that may be read and written from the first message to the last answer. Nothing is
-    /// sent that would go beyond it. None for no limit, which is the default.
+    /// sent that would go beyond it. What an answer may have cost that broke off, came too late or
+    /// could not be read is estimated. None for no limit, which is the default.
     pub max_total_tokens: Option<u64>,
     /// How many tokens the model reads and writes in one turn at most. A longer conversation has
     /// the oldest results of tools left out. None leaves it to the provider to refuse, which is

@@ -88,6 +88,15 @@ pub struct TurnOptions {
     pub extra: Map<String, Value>,
 }
 
+impl TurnOptions {
+    /// How many tokens of an answer of Anthropic's are for thinking, as [`extra`](Self::extra) says.
+    pub(crate) fn thinking_budget(&self) -> u64 {
+        let thinking = self.extra.get("thinking");
+        let budget = thinking.and_then(|thinking| thinking.get("budget_tokens")?.as_u64());
+        budget.unwrap_or(0)
+    }
+}
+
 /// Which tools a model calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -30,7 +30,8 @@ pub struct ChatState {
     /// Since the first one.
     pub(crate) requests: usize,
     pub(crate) usage: Usage,
-    /// As `usage.total()`, estimated where the provider does not say.
+    /// As `usage.total()`, estimated where the provider does not say, and with what answers may have cost
+    /// that did not come to their end.
     pub(crate) spent_tokens: u64,
     /// Where the messages of the last round with calls begin.
     pub(crate) round_at: usize,

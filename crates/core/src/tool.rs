@@ -20,7 +20,7 @@ mod trace;
 
 pub use approval_policy::ApprovalPolicy;
 pub use call::ToolCall;
-pub(crate) use call::arguments_object;
+pub(crate) use call::{arguments_object, arguments_text};
 pub use context::{ApprovalWish, CallContext};
 pub use definition::{DefinitionError, ToolDefinition, ToolDefinitionBuilder};
 pub use error_code::ErrorCode;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use pillion_chat::{
     ChatEnd, ChatLoop, ChatState, Conversation, Ending, LanguageModel, ModelError, TurnOptions,
-    WaitingCall,
+    WaitingCall, WantedBack,
 };
 use pillion_core::registry::RegisteredTool;
 use pillion_core::store::{ChatClaim, ChatRecord, Store, Timestamp};
@@ -100,6 +100,8 @@ pub(crate) struct Ended {
     pub(crate) answer: ChatAnswer,
     /// Calls of the client's own tools, which it is to run.
     pub(crate) calls: Vec<ToolCall>,
+    /// What the model's provider wants back with them.
+    pub(crate) wanted_back: WantedBack,
     /// Whether there is a chat to go on with.
     pub(crate) is_kept: bool,
     /// What the answer's provider says of its end.

@@ -118,7 +118,8 @@ fn voice(
     section: &ModelSection,
     vault: &UserCredentials,
 ) -> Result<Arc<dyn LanguageModel>, ModelError> {
-    let config = provider.model(&section.model);
+    let mut config = provider.model(&section.model);
+    config.reasoning = section.reasoning;
     let config = match provider.key_env.clone() {
         Some(variable) => config.with_key(KeyInVariable(variable)),
         None => config.with_key(KeyInVault {

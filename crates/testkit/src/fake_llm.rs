@@ -2,6 +2,7 @@ mod answer;
 mod anthropic;
 mod google;
 mod heard;
+mod history;
 mod obedient;
 mod openai_chat;
 mod openai_responses;
@@ -32,7 +33,8 @@ pub enum LlmDialect {
 }
 
 /// A language model that says what it is told to, plain and streamed, as each request asks, and
-/// that breaks off, stalls and errs where it is told to.
+/// that breaks off, stalls and errs where it is told to. As providers do, it refuses conversations that
+/// are not sound: arguments of a call that are no object, and thoughts that nothing came of.
 ///
 /// ```
 /// # use pillion_testkit::{FakeLlm, LlmAnswer};
@@ -99,8 +101,12 @@ impl FakeLlm {
         script: impl Fn(&Recorded) -> LlmAnswer + Send + Sync + 'static,
     ) -> Self {
         let script: Arc<Script> = Arc::new(script);
-        let server =
-            FaultServer::start(move |request| play(dialect, request, &script(request))).await;
+        let server = FaultServer::start(move |request| {
+            let refusal = history::refusal(dialect, &request.json());
+            let answer = refusal.unwrap_or_else(|| script(request));
+            play(dialect, request, &answer)
+        })
+        .await;
         Self::of(server)
     }
 

@@ -169,6 +169,7 @@ struct ModelData {
     id: Option<String>,
     headers: Option<BTreeMap<String, String>>,
     context_tokens: Option<u64>,
+    reasoning: Option<bool>,
     max_retries: Option<u32>,
 }
 
@@ -220,6 +221,7 @@ pub fn read_model(given: &Zval) -> Result<GivenModel, Failure> {
     }
     let mut config = HttpModelConfig::new(provider, url, model.clone());
     config.headers = headers_of(data.headers.unwrap_or_default())?;
+    config.reasoning = data.reasoning;
     config.max_retries = data.max_retries.unwrap_or(config.max_retries);
     // The run's own limit is the sooner one.
     config.timeout = Duration::from_secs(u64::from(u32::MAX));
@@ -284,8 +286,8 @@ fn identity_of(config: &HttpModelConfig, key: &Key) -> String {
         .map(|(name, value)| format!("{name}\0{}\0", String::from_utf8_lossy(value.as_bytes())));
     let headers: String = headers.collect();
     format!(
-        "{}\0{}\0{}\0{}\0{headers}\0{key}",
-        config.provider, config.base_url, config.model, config.max_retries
+        "{}\0{}\0{}\0{}\0{:?}\0{headers}\0{key}",
+        config.provider, config.base_url, config.model, config.max_retries, config.reasoning
     )
 }
 

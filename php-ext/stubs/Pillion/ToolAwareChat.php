@@ -14,7 +14,7 @@ class ToolAwareChat
     /**
      * Does no I/O.
      *
-     * @param array{provider?: string, api?: string, base_url?: string, model?: string, id?: string, api_key?: string|callable(): string, headers?: array<string, string>, context_tokens?: int, max_retries?: int, tools?: array{function_calling?: bool, mcp?: bool, enabled_tools?: list<string>}, ...}|string|null $model with an executor where
+     * @param array{provider?: string, api?: string, base_url?: string, model?: string, id?: string, api_key?: string|callable(): string, headers?: array<string, string>, context_tokens?: int, reasoning?: bool, max_retries?: int, tools?: array{function_calling?: bool, mcp?: bool, enabled_tools?: list<string>}, ...}|string|null $model with an executor where
      *                     the model is, and which tools it may see: none without `function_calling`; with
      *                     a sidecar the name of one of its models, or null for the default one
      * @param array{system?: string, enable_tools?: bool, temperature?: float, max_output_tokens?: int, timeout?: int|float, top_p?: float, stop?: list<string>, extra?: array<string, mixed>, max_tool_calls?: int, max_tool_rounds?: int, max_calls_per_answer?: int, max_total_tokens?: int} $options

@@ -472,6 +472,7 @@ final class ChatTest extends TestCase
         yield 'a header that is none' => [['headers' => ['a b' => 'c']], [], 'Hi', null, "Invalid model key 'headers'"];
         yield 'headers that are none' => [['headers' => 'Authorization: Bearer s3cret'], [], 'Hi', null, "Invalid model key 'headers': expected a map"];
         yield 'a header that is a number' => [['headers' => ['x-key' => 777]], [], 'Hi', null, "Invalid model key 'headers.x-key': expected a string"];
+        yield 'a way to think' => [['reasoning' => 'high'], [], 'Hi', null, "Invalid model key 'reasoning': expected a boolean"];
         yield 'a time without end' => [[], ['timeout' => PHP_INT_MAX], 'Hi', null, 'timeout must be a number of seconds'];
         yield 'an empty state' => [[], [], 'Hi', '', '$state must be that of a former answer'];
         yield 'a scheme that is not spoken' => [['base_url' => 'ftp://x.example/'], [], 'Hi', null, 'only https:// and http:// URLs'];

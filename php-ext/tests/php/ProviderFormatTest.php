@@ -129,6 +129,34 @@ final class ProviderFormatTest extends TestCase
         }
     }
 
+    public function testH5ThinkingThatNothingCameOfDoesNotGoBack(): void
+    {
+        $thinking = ['type' => 'thinking', 'thinking' => 'Hm.', 'signature' => 's'];
+        $redacted = ['type' => 'redacted_thinking', 'data' => 'd'];
+        $text = fn (string $text) => ['type' => 'text', 'text' => $text];
+        $said = fn (array ...$blocks) => ProviderFormat::assistantMessages('anthropic', ['content' => $blocks]);
+        self::assertSame([], $said($thinking));
+        self::assertSame([], $said($thinking, $redacted, $text("\n")));
+        self::assertSame([$thinking, $text('Well.')], $said($thinking, $text('Well.'), $thinking)[0]['content']);
+        $reasoning = ['type' => 'reasoning', 'id' => 'rs_1', 'summary' => []];
+        $call = ['type' => 'function_call', 'call_id' => '1', 'name' => 'roll', 'arguments' => '{}'];
+        $items = fn (array ...$items) => ProviderFormat::assistantMessages('openai-responses', ['output' => $items]);
+        self::assertSame([], $items($reasoning));
+        self::assertSame([$reasoning, $call], $items($reasoning, $call, $reasoning));
+    }
+
+    public function testH5BrokenArgumentsGoBackAsAnObject(): void
+    {
+        $sent = ['{ "a": 1 }' => '{ "a": 1 }', '{"a":' => '{"INVALID_JSON":"{\"a\":"}', '[1]' => '{"INVALID_JSON":"[1]"}', ' ' => '{}'];
+        foreach ($sent as $given => $expected) {
+            $call = ['id' => 'c1', 'type' => 'function', 'function' => ['name' => 'roll', 'arguments' => $given]];
+            $chat = ['choices' => [['message' => ['role' => 'assistant', 'tool_calls' => [$call]]]]];
+            self::assertSame($expected, ProviderFormat::assistantMessages('openai', $chat)[0]['tool_calls'][0]['function']['arguments']);
+            $item = ['type' => 'function_call', 'call_id' => 'c1', 'name' => 'roll', 'arguments' => $given];
+            self::assertSame($expected, ProviderFormat::assistantMessages('openai-responses', ['output' => [$item]])[0]['arguments']);
+        }
+    }
+
     public function testH5AMessageWithoutCallsHasAContent(): void
     {
         $sent = fn (array $message) => ProviderFormat::assistantMessages('openai', ['choices' => [['message' => $message]]])[0];

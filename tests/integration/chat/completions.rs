@@ -521,6 +521,54 @@ async fn h6_calls_of_odd_providers_are_streamed_as_openai_has_them() {
     }
 }
 
+/// Gemini signs its calls and DeepSeek wants its thoughts back: without them the client's next request is
+/// refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h5_a_client_gets_what_its_provider_wants_back_with_the_calls() {
+    let signed = json!({"id": "a", "type": "function", "extra_content": {"google": {"thought_signature": "c2ln"}},
+        "function": {"name": "order_pizza", "arguments": "{\"size\":3}"}});
+    let plain = json!({"id": "b", "type": "function",
+        "function": {"name": "order_pizza", "arguments": "{\"size\":4}"}});
+    let details = json!([{"type": "reasoning.encrypted", "data": "c2ln"}]);
+    let message = json!({"role": "assistant", "content": null, "reasoning_content": "Hm.",
+        "reasoning_details": details, "tool_calls": [signed, plain]});
+    let whole = json!({"id": "c1", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]});
+    let mut delta = message;
+    delta["tool_calls"][0]["index"] = json!(0);
+    delta["tool_calls"][1]["index"] = json!(1);
+    let chunk = json!({"id": "c1", "choices": [{"index": 0, "delta": delta, "finish_reason": "tool_calls"}]});
+    let events = format!("data: {chunk}\n\ndata: [DONE]\n\n");
+    let answers = [whole.to_string(), events];
+    let answers = answers.map(|body| LlmAnswer::failing("200 OK", &body));
+    let llm = FakeLlm::start(answers).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+
+    let answer = complete(&daemon, "", &own_tool(json!({}))).json();
+    let message = &answer["choices"][0]["message"];
+    assert_eq!(message["tool_calls"], json!([signed, plain]), "{answer}");
+    assert_eq!(message["reasoning_content"], "Hm.");
+    assert_eq!(message["reasoning_details"], details);
+
+    let reply = complete(&daemon, "", &own_tool(json!({"stream": true})));
+    let (chunks, is_done) = chunks(&reply);
+    assert!(is_done);
+    let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
+    let has = |key: &str, value: &Value| deltas.clone().any(|delta| delta[key] == *value);
+    assert!(has("reasoning_content", &json!("Hm.")), "{chunks:?}");
+    assert!(has("reasoning_details", &details), "{chunks:?}");
+    let pieces: Vec<_> = deltas
+        .filter_map(|delta| delta["tool_calls"].as_array())
+        .flatten()
+        .collect();
+    let [begun, beside, other] = pieces[..] else {
+        panic!("{pieces:?}")
+    };
+    assert_eq!(begun["function"], signed["function"]);
+    let signature = json!({"index": 0, "extra_content": signed["extra_content"]});
+    assert_eq!(*beside, signature);
+    assert_eq!((&other["id"], &other["index"]), (&json!("b"), &json!(1)));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h4_a_choice_of_tools_is_put_in_the_providers_words() {
     let function = json!({"type": "function", "function": {"name": "order_pizza"}});
@@ -564,6 +612,26 @@ async fn h4_a_choice_of_tools_is_put_in_the_providers_words() {
         assert_eq!(llm.bodies()[0][key], expected, "{api}");
         let odd = own_tool(json!({"tool_choice": {"type": "allowed_tools"}}));
         assert_eq!(complete(&daemon, "", &odd).status, 400, "{api}");
+    }
+}
+
+/// OpenAI's Responses refuse a call without the thoughts before it, and those are asked for by the model's name
+/// alone where nothing is said.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h5_a_model_of_any_name_may_be_one_that_thinks() {
+    let llm = FakeLlm::in_turn(LlmDialect::OpenAiResponses, [LlmAnswer::text("Hello.")]).await;
+    let toml = config(&llm, "")
+        .replace("max_retries", "api = \"openai-responses\"\nmax_retries")
+        .replace("id = \"demo\"", "id = \"demo\"\nreasoning = true");
+    let daemon = Daemon::with_config(&toml, &[]);
+    for (model, include) in [
+        ("demo", json!(["reasoning.encrypted_content"])),
+        ("bare", Value::Null),
+    ] {
+        let reply = complete(&daemon, "", &json!({ "model": model }));
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let body = llm.bodies().pop().unwrap();
+        assert_eq!(body["include"], include, "{model}");
     }
 }
 

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use pillion_core::provider::format_tools;
+use pillion_core::provider::{Provider, format_tools};
 use pillion_core::tool::ToolDefinition;
 use tokio::time::{Instant, timeout_at};
 
@@ -16,6 +16,9 @@ use crate::{
 /// How long an answer may be, in tokens, where spending is limited and nothing is said: providers refuse
 /// more than their model writes, and every model of today writes as much as this.
 const LONGEST_UNASKED: u64 = 8192;
+
+/// The shortest limit on an answer that OpenAI's Responses take, in tokens.
+const SHORTEST_RESPONSE: u64 = 16;
 
 /// A request that is short enough to be sent.
 struct Fitted<'a> {
@@ -39,6 +42,43 @@ impl Fitted<'_> {
             bytes: self.bytes,
             tokens: self.tokens,
         }
+    }
+}
+
+/// A request without an answer.
+struct Unanswered {
+    error: ChatError,
+    /// What was heard before it failed, as [`size`] counts it; none of a request that was not sent.
+    heard: Option<u64>,
+}
+
+impl Unanswered {
+    /// Whether some of the answer has gone to who listens.
+    fn was_heard(&self) -> bool {
+        self.heard.is_some_and(|heard| heard > 0)
+    }
+
+    /// What it has cost all the same, estimated: a provider wants to be paid for an answer that is not
+    /// read to its end, or cannot be.
+    fn cost(&self, request: RequestSize) -> u64 {
+        let may_cost = match &self.error {
+            ChatError::Model(error) => matches!(
+                error.kind,
+                ModelErrorKind::Malformed | ModelErrorKind::Timeout
+            ),
+            _ => false,
+        };
+        match self.heard {
+            Some(heard) if may_cost || heard > 0 => request.tokens + size::tokens(heard, None),
+            _ => 0,
+        }
+    }
+}
+
+/// What went wrong before anything was sent.
+impl From<ChatError> for Unanswered {
+    fn from(error: ChatError) -> Self {
+        Self { error, heard: None }
     }
 }
 
@@ -66,28 +106,35 @@ impl ChatLoop {
         let beside = tool_bytes + extra_bytes;
         let fitted = self.fit(state, beside, Trim::AsNeeded)?;
         let asked = self.send(state, &fitted, tools, deadline, told, listener);
-        let asked = asked.await;
-        let (request, answer) = match asked {
-            Err(ChatError::Model(error)) if error.kind == ModelErrorKind::ContextTooLong => {
+        let (request, asked) = match asked.await {
+            Err(failed) if is_too_long(&failed.error) => {
                 // The provider knows better how long it is: without any old result, once more.
-                let (refused, saved) = (fitted.tokens, fitted.saved);
-                if error.may_have_acted {
-                    // It would act again: the next run knows better.
-                    state.refused_tokens = Some(refused);
-                    return Err(error.into());
+                let (refused, saved) = (fitted.size(), fitted.saved);
+                if failed.error.may_have_acted() || failed.was_heard() {
+                    // It would act, or be heard, again: the next run knows better.
+                    state.refused_tokens = Some(refused.tokens);
+                    (refused, Err(failed))
+                } else {
+                    let shorter = self.fit(state, beside, Trim::All)?;
+                    if shorter.saved == saved {
+                        return Err(failed.error);
+                    }
+                    let request = shorter.size();
+                    let asked = self.send(state, &shorter, tools, deadline, told, listener);
+                    let asked = asked.await;
+                    if asked.is_ok() {
+                        state.refused_tokens = Some(refused.tokens);
+                    }
+                    (request, asked)
                 }
-                let shorter = self.fit(state, beside, Trim::All)?;
-                if shorter.saved == saved {
-                    return Err(error.into());
-                }
-                let answer = self.send(state, &shorter, tools, deadline, told, listener);
-                let answer = answer.await?;
-                let request = shorter.size();
-                state.refused_tokens = Some(refused);
-                (request, answer)
             }
-            asked => (fitted.size(), asked?),
+            asked => (fitted.size(), asked),
         };
+        let answer = asked.map_err(|failed| {
+            let cost = failed.cost(request);
+            state.spent_tokens = state.spent_tokens.saturating_add(cost);
+            failed.error
+        })?;
         count(state, request, &answer);
         listener.hear(ChatEvent::Usage {
             request: state.requests,
@@ -105,9 +152,9 @@ impl ChatLoop {
         deadline: Instant,
         told: &mut Told,
         listener: &mut dyn ChatListener,
-    ) -> Result<Answer, ChatError> {
+    ) -> Result<Answer, Unanswered> {
         if Instant::now() >= deadline {
-            return Err(out_of_time().into());
+            return Err(ChatError::from(out_of_time()).into());
         }
         let options = self.affordable(state, fitted.tokens)?;
         let in_words = self.limit_reached(state).is_some();
@@ -119,21 +166,30 @@ impl ChatLoop {
             stream: self.is_streamed,
             deadline: deadline.into_std(),
         };
-        let mut hear = |delta: Delta| match delta {
-            // One that cannot be read fails with the whole answer.
-            Delta::Native(body) => {
-                if let Ok(calls) = self.native.read(state.provider(), &body) {
-                    told.tell(&calls, listener);
+        let mut heard = 0;
+        let mut hear = |delta: Delta| {
+            heard += size::of_delta(&delta);
+            match delta {
+                // One that cannot be read fails with the whole answer.
+                Delta::Native(body) => {
+                    if let Ok(calls) = self.native.read(state.provider(), &body) {
+                        told.tell(&calls, listener);
+                    }
                 }
+                delta => listener.hear(ChatEvent::Delta(delta)),
             }
-            delta => listener.hear(ChatEvent::Delta(delta)),
         };
         let answer = timeout_at(deadline, self.model.respond(&turn, &mut hear)).await;
-        let answer = answer.map_err(|_| ModelError {
-            may_have_acted: !self.native.is_empty(),
-            ..out_of_time()
-        })?;
-        Ok(answer.map_err(|error| self.native.without_tokens(error))?)
+        let answer = answer.unwrap_or_else(|_| {
+            Err(ModelError {
+                may_have_acted: !self.native.is_empty(),
+                ..out_of_time()
+            })
+        });
+        answer.map_err(|error| Unanswered {
+            error: self.native.without_tokens(error).into(),
+            heard: Some(heard),
+        })
     }
 
     /// The conversation, with old results left out where it would be too long. The request has so many
@@ -200,15 +256,29 @@ impl ChatLoop {
         };
         let spent = state.spent_tokens;
         let left = limit.saturating_sub(spent).saturating_sub(request_tokens);
-        if left == 0 {
+        // Within the longest answer at Anthropic.
+        let thinking = match state.provider() {
+            Provider::Anthropic => self.options.thinking_budget(),
+            _ => 0,
+        };
+        let shortest = match state.provider() {
+            Provider::OpenAiResponses => SHORTEST_RESPONSE,
+            _ => thinking.saturating_add(1),
+        };
+        if left < shortest {
             return Err(ChatError::Spent { limit, spent });
         }
-        let wanted = self.options.max_output_tokens.unwrap_or(LONGEST_UNASKED);
+        let unasked = LONGEST_UNASKED.saturating_add(thinking);
+        let wanted = self.options.max_output_tokens.unwrap_or(unasked);
         Ok(Cow::Owned(TurnOptions {
             max_output_tokens: Some(left.min(wanted)),
             ..self.options.clone()
         }))
     }
+}
+
+fn is_too_long(error: &ChatError) -> bool {
+    matches!(error, ChatError::Model(error) if error.kind == ModelErrorKind::ContextTooLong)
 }
 
 /// Adds an answer to what the chat has cost.

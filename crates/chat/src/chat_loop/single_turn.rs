@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::native::Told;
-use super::{ChatLoop, Ending, malformed, rounds, says_something};
+use super::{ChatLoop, Ending, WantedBack, malformed, rounds, says_something};
 use crate::{ChatError, ChatListener, ChatState, Finish};
 
 /// What a model says in one turn, with the calls that somebody else is to run.
@@ -19,6 +19,8 @@ pub struct SingleTurn {
     pub finish: Finish,
     /// The same in more words.
     pub ending: Ending,
+    /// What the provider wants back with the words and the calls.
+    pub wanted_back: WantedBack,
 }
 
 impl ChatLoop {
@@ -51,9 +53,11 @@ impl ChatLoop {
         }
         let calls = calls.into_iter().enumerate();
         let calls = calls.filter(|(place, call)| *place < whole || !has_no_arguments(call));
+        let (places, calls): (Vec<_>, _) = calls.unzip();
         Ok(SingleTurn {
             text,
-            calls: calls.map(|(_, call)| call).collect(),
+            calls,
+            wanted_back: WantedBack::of(provider, &answer.body, &places),
             ending: Ending::of(provider, &answer.body),
             finish: answer.finish,
         })

@@ -1,5 +1,6 @@
 use serde_json::{Map, Value};
 
+use crate::Delta;
 use crate::state::Measured;
 
 /// As how many characters encoded data, such as an image, counts at most: how many tokens it takes has
@@ -29,6 +30,17 @@ pub(crate) fn bytes(message: &Value) -> u64 {
 /// The same of what has no encoded data: a tool's result, schemas, the system's text.
 pub(crate) fn plain(value: &Value) -> u64 {
     length(value, "", false)
+}
+
+/// The same of a piece of an answer; not 0.
+pub(crate) fn of_delta(delta: &Delta) -> u64 {
+    match delta {
+        Delta::Text(text) | Delta::Thought(text) => text_bytes(text).max(1),
+        Delta::ToolCall {
+            name, arguments, ..
+        } => text_bytes(name.as_deref().unwrap_or_default()) + text_bytes(arguments).max(1),
+        Delta::Native(body) => bytes(body),
+    }
 }
 
 /// That of a value that stands under `key`.

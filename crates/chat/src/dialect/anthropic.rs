@@ -135,11 +135,9 @@ fn want_one_call(body: &mut Map<String, Value>) {
 
 /// What thinking may take is within the limit, so a budget for it without a limit raises that.
 fn max_tokens(turn: &Turn<'_>) -> u64 {
-    let thinking = turn.options.extra.get("thinking");
-    let budget = thinking.and_then(|thinking| thinking.get("budget_tokens")?.as_u64());
-    turn.options
-        .max_output_tokens
-        .unwrap_or_else(|| budget.unwrap_or(0).saturating_add(DEFAULT_MAX_TOKENS))
+    let options = turn.options;
+    let unasked = options.thinking_budget().saturating_add(DEFAULT_MAX_TOKENS);
+    options.max_output_tokens.unwrap_or(unasked)
 }
 
 /// The API refuses a conversation with calls in it unless the request has tools. One that is to be

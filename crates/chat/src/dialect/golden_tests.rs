@@ -30,7 +30,7 @@ pub(super) fn dialects() -> Vec<Arc<dyn Dialect>> {
     let base_url = "https://api.openai.com/v1".parse().unwrap();
     Provider::ALL
         .iter()
-        .map(|provider| super::of(*provider, &base_url).unwrap())
+        .map(|provider| super::of(*provider, &base_url, None).unwrap())
         .collect()
 }
 

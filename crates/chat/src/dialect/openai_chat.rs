@@ -15,7 +15,13 @@ use super::{AnswerStream, Dialect};
 use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, ToolChoice, Turn, Usage};
 
 /// The host of OpenAI itself, and what the names end with under which Azure has the same.
-const OWN_HOSTS: [&str; 3] = ["api.openai.com", ".api.openai.com", ".openai.azure.com"];
+const OWN_HOSTS: [&str; 5] = [
+    "api.openai.com",
+    ".api.openai.com",
+    ".openai.azure.com",
+    ".services.ai.azure.com",
+    ".cognitiveservices.azure.com",
+];
 
 /// What OpenAI refuses in a request without tools.
 const OF_TOOLS: [&str; 2] = ["tool_choice", "parallel_tool_calls"];
@@ -217,12 +223,15 @@ fn finish(reason: Option<&Value>, has_calls: bool) -> Finish {
     }
 }
 
+/// At xAI and at gateways to Gemini the thoughts are in the total alone.
 fn usage(body: &Value) -> Usage {
     let usage = &body["usage"];
     let tokens = |value: &Value| value.as_u64().unwrap_or(0);
+    let input_tokens = tokens(&usage["prompt_tokens"]);
+    let beside = tokens(&usage["total_tokens"]).saturating_sub(input_tokens);
     Usage {
-        input_tokens: tokens(&usage["prompt_tokens"]),
-        output_tokens: tokens(&usage["completion_tokens"]),
+        input_tokens,
+        output_tokens: tokens(&usage["completion_tokens"]).max(beside),
         cached_tokens: tokens(&usage["prompt_tokens_details"]["cached_tokens"]),
     }
 }

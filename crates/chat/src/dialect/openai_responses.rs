@@ -20,7 +20,12 @@ use super::{AnswerStream, Dialect};
 use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, ToolChoice, Turn, Usage};
 
 /// OpenAI's Responses.
-pub(super) struct OpenAiResponses;
+#[derive(Default)]
+pub(super) struct OpenAiResponses {
+    /// Whether the model thinks before it answers, where its name does not say it: that of a deployment
+    /// at Azure may be any.
+    pub(super) reasoning: Option<bool>,
+}
 
 impl Dialect for OpenAiResponses {
     fn provider(&self) -> Provider {
@@ -59,7 +64,8 @@ impl Dialect for OpenAiResponses {
         put(&mut body, "top_p", options.top_p);
         put(&mut body, "max_output_tokens", options.max_output_tokens);
         body.insert("store".to_owned(), json!(false));
-        if is_reasoning_model(model) {
+        let is_reasoning = self.reasoning.unwrap_or_else(|| is_reasoning_model(model));
+        if is_reasoning {
             body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
         }
         add_extra(&mut body, &options.extra);

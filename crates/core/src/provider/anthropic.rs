@@ -14,6 +14,9 @@ const CALL: &str = "tool_use";
 /// Blocks with an `input`; all but the first are run by Anthropic.
 const WITH_INPUT: [&str; 3] = [CALL, "server_tool_use", "mcp_tool_use"];
 
+/// What a model thinks before it says something.
+const THINKING: [&str; 2] = ["thinking", "redacted_thinking"];
+
 pub(super) fn format_tool(tool: &ToolDefinition) -> Value {
     json!({
         "name": tool.name(),
@@ -47,7 +50,8 @@ pub(super) fn assistant_text(body: &Node<'_>) -> Result<String, ProviderError> {
 }
 
 /// The content as it came, for the API checks the signatures of thinking blocks; but for text
-/// without a word, which a model may begin or end with and the API does not take back.
+/// without a word, which a model may begin or end with and the API does not take back, and thinking
+/// that nothing came of, which no message may end with.
 pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, ProviderError> {
     parse_tool_calls(body)?;
     let mut content = Vec::new();
@@ -62,6 +66,14 @@ pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, Provider
             *input = arguments_object(input);
         }
         content.push(block);
+    }
+    let is_thinking = |block: &Value| {
+        block["type"]
+            .as_str()
+            .is_some_and(|kind| THINKING.contains(&kind))
+    };
+    while content.last().is_some_and(is_thinking) {
+        content.pop();
     }
     if content.is_empty() {
         // A turn may end without a word, and the API refuses a message without content.

@@ -130,15 +130,6 @@ pub(super) fn arguments(node: Option<Node<'_>>) -> Value {
     node.map_or_else(empty_object, |node| restored(node.value))
 }
 
-/// Arguments as the string of JSON that OpenAI wants in a conversation (A6).
-pub(super) fn arguments_text(arguments: Option<&Value>) -> Value {
-    Value::String(match arguments.map(restored) {
-        None | Some(Value::Null) => "{}".to_owned(),
-        Some(Value::String(text)) => text,
-        Some(other) => other.to_string(),
-    })
-}
-
 /// The value, or `{}` if it is what PHP makes of that.
 pub(super) fn restored(value: &Value) -> Value {
     match value {

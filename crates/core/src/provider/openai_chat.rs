@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::node::{Node, arguments, arguments_text, restored};
+use super::node::{Node, arguments, restored};
 use super::{ProviderError, StrictFlag};
-use crate::tool::{ToolCall, ToolDefinition};
+use crate::tool::{ToolCall, ToolDefinition, arguments_text};
 
 #[cfg(test)]
 mod tests;
@@ -102,8 +102,8 @@ pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, Provider
         .flatten()
         .filter_map(|call| call.get_mut("function")?.as_object_mut());
     for function in functions {
-        let text = arguments_text(function.get("arguments"));
-        function.insert("arguments".to_owned(), text);
+        let text = arguments_text(function.get("arguments").unwrap_or(&Value::Null));
+        function.insert("arguments".to_owned(), json!(text));
     }
     Ok(vec![message])
 }

@@ -3,13 +3,14 @@
 use serde_json::{Value, json};
 
 use super::ProviderError;
-use super::node::{Node, arguments, arguments_text};
-use crate::tool::{ToolCall, ToolDefinition, ToolResult};
+use super::node::{Node, arguments};
+use crate::tool::{ToolCall, ToolDefinition, ToolResult, arguments_text};
 
 #[cfg(test)]
 mod tests;
 
 const CALL: &str = "function_call";
+const REASONING: &str = "reasoning";
 
 pub(super) fn format_tool(tool: &ToolDefinition) -> Value {
     let (parameters, is_strict) = tool.parameters_for_openai();
@@ -61,7 +62,8 @@ fn said(body: &Node<'_>, kind: &str, member: &str) -> Result<String, ProviderErr
     Ok(text)
 }
 
-/// All the items: a call of a reasoning model is refused without the reasoning before it.
+/// All the items: a call of a reasoning model is refused without the reasoning before it, and so is
+/// reasoning that nothing came of, which an answer that was cut off ends with.
 pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, ProviderError> {
     parse_tool_calls(body)?;
     let mut items = Vec::new();
@@ -69,10 +71,13 @@ pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, Provider
         let is_call = item.is_type(CALL)?;
         let mut item = item.value().clone();
         if is_call && let Some(call) = item.as_object_mut() {
-            let text = arguments_text(call.get("arguments"));
-            call.insert("arguments".to_owned(), text);
+            let text = arguments_text(call.get("arguments").unwrap_or(&Value::Null));
+            call.insert("arguments".to_owned(), json!(text));
         }
         items.push(item);
+    }
+    while items.last().is_some_and(|item| item["type"] == REASONING) {
+        items.pop();
     }
     Ok(items)
 }

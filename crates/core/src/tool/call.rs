@@ -1,5 +1,5 @@
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// A tool call as a model asked for it (requirement A6).
 ///
@@ -47,15 +47,21 @@ impl ToolCall {
         }
     }
 
-    /// The arguments as the string of JSON that OpenAI's formats carry. A string is taken
-    /// to be JSON already; nothing at all becomes `{}`.
+    /// The arguments as the string of JSON that OpenAI's formats carry. Text that is an object stays as
+    /// it is; anything else becomes [`arguments_object`](Self::arguments_object): many imitations
+    /// refuse a conversation with a call whose arguments they cannot read.
+    ///
+    /// ```
+    /// use pillion_core::tool::ToolCall;
+    /// use serde_json::json;
+    /// let text = |arguments| ToolCall::new("1", "roll", arguments).arguments_text();
+    /// assert_eq!(text(json!("{ \"n\": 2 }")), "{ \"n\": 2 }");
+    /// assert_eq!(text(json!("{bad")), "{\"INVALID_JSON\":\"{bad\"}");
+    /// assert_eq!(text(json!(null)), "{}");
+    /// ```
     #[must_use]
     pub fn arguments_text(&self) -> String {
-        match &self.arguments {
-            Value::String(text) => text.clone(),
-            Value::Null => "{}".to_owned(),
-            other => other.to_string(),
-        }
+        arguments_text(&self.arguments)
     }
 
     /// The arguments as the object that the formats of Anthropic and Google carry. What is none (the
@@ -76,9 +82,19 @@ impl ToolCall {
     }
 }
 
+/// See [`ToolCall::arguments_text`].
+pub(crate) fn arguments_text(arguments: &Value) -> String {
+    match arguments {
+        Value::String(text) if serde_json::from_str::<Map<String, Value>>(text).is_ok() => {
+            text.clone()
+        }
+        other => arguments_object(other).to_string(),
+    }
+}
+
 /// See [`ToolCall::arguments_object`].
 pub(crate) fn arguments_object(arguments: &Value) -> Value {
-    let empty = || Value::Object(serde_json::Map::new());
+    let empty = || Value::Object(Map::new());
     match arguments {
         Value::Object(_) => arguments.clone(),
         Value::Null => empty(),

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillion_chat::{ChatEnd, ChatError, ChatEvent, ChatListener, ChatState};
+use pillion_chat::{ChatEnd, ChatError, ChatEvent, ChatListener, ChatState, WantedBack};
 use pillion_core::store::{ChatRecord, Store, StoreError, Timestamp};
 use pillion_core::tool::ToolFailure;
 use pillion_wire::ChatToolCall;
@@ -62,6 +62,7 @@ impl Keeper {
         Ended {
             answer: answer::of(&self.record.id, &self.kept, self.calls),
             calls: Vec::new(),
+            wanted_back: WantedBack::default(),
             is_kept: self.record.revision > 0,
             ending: ending.unwrap_or_default(),
             failure: self.kept.failure,

@@ -21,6 +21,8 @@ pub struct ModelSection {
     pub native_mcp: Vec<String>,
     /// The tokens that it reads and writes in one turn at most.
     pub context_tokens: Option<NonZeroU64>,
+    /// Whether it thinks before it answers, where its name does not say it.
+    pub reasoning: Option<bool>,
     /// The longest answer, in tokens, where a request does not say.
     pub max_output_tokens: Option<NonZeroU64>,
 }
@@ -35,6 +37,7 @@ struct Entry {
     model: Option<String>,
     context_tokens: Option<NonZeroU64>,
     max_output_tokens: Option<NonZeroU64>,
+    reasoning: Option<bool>,
     #[serde(default)]
     tools: Tools,
 }
@@ -65,6 +68,7 @@ impl From<Entry> for ModelSection {
             native_mcp: entry.tools.native_mcp,
             context_tokens: entry.context_tokens,
             max_output_tokens: entry.max_output_tokens,
+            reasoning: entry.reasoning,
             config: Arc::new(ModelConfig {
                 id: entry.id,
                 label: entry.label,

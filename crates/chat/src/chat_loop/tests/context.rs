@@ -1,11 +1,11 @@
 use pillion_core::provider::Provider;
-use pillion_testkit::LlmAnswer;
+use pillion_testkit::{LlmAnswer, LlmFault};
 use serde_json::{Value, json};
 
 use super::super::{size, trim};
 use super::bench::{Bench, echo, results, user};
 use crate::state::Measured;
-use crate::{ChatError, ChatLimits, ModelErrorKind, TurnOptions};
+use crate::{ChatError, ChatEvent, ChatLimits, Delta, ModelErrorKind, TurnOptions};
 
 const NOTE: &str = "[This result was left out to keep the conversation short]";
 
@@ -101,6 +101,37 @@ async fn h4_what_the_provider_finds_too_long_is_sent_once_more_without_old_resul
         );
         assert_eq!(bench.llm.bodies().len(), requests);
     }
+}
+
+/// Whoever listens would hear the first words again.
+#[tokio::test]
+async fn h6_what_is_found_too_long_in_the_middle_of_an_answer_is_not_asked_again_at_once() {
+    let too_long = json!({"error": {"code": "context_length_exceeded", "message": "Too long"}});
+    let answers = [
+        echo(&long("one")),
+        echo(&long("two")),
+        LlmAnswer::text("a b c d").with(LlmFault::Error(too_long)),
+        LlmAnswer::text("Done."),
+    ];
+    let mut bench = Bench::new(answers).await;
+    bench.chat = bench.chat.streamed(true);
+    let mut state = bench.begin();
+    let error = bench.run(&mut state).await.unwrap_err();
+    assert!(
+        matches!(&error, ChatError::Model(error) if error.kind == ModelErrorKind::ContextTooLong),
+        "{error}"
+    );
+    assert_eq!(bench.llm.bodies().len(), 3);
+    let is_text = |event: &&ChatEvent| matches!(event, ChatEvent::Delta(Delta::Text(_)));
+    assert!(bench.events.iter().any(|event| is_text(&event)));
+    bench.events.clear();
+    assert_eq!(bench.answer(&mut state).await, "Done.");
+    assert_eq!(bench.events.iter().filter(is_text).count(), 1);
+    let sent = bench.llm.bodies()[3]["messages"].clone();
+    assert_eq!(
+        results(sent.as_array().unwrap()),
+        [NOTE.to_owned(), long("two")]
+    );
 }
 
 #[tokio::test]

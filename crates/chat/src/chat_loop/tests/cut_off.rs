@@ -3,8 +3,9 @@
 use pillion_core::provider::Provider;
 use pillion_core::tool::ErrorCode;
 use pillion_testkit::LlmAnswer;
+use serde_json::json;
 
-use super::bench::{Bench, echo};
+use super::bench::{Bench, echo, user};
 use crate::{ChatEvent, Finish};
 
 /// How the providers say that an answer with calls was cut off: its longest was reached, or it broke off.
@@ -56,6 +57,55 @@ async fn h5_a_call_whose_arguments_were_cut_off_does_not_run() {
             let told = bench.llm.bodies()[1].to_string();
             assert_eq!(told.matches("was cut off before").count(), 1, "{told}");
         }
+    }
+}
+
+/// vLLM and others read the arguments of every call in the conversation, and so does the fake model.
+#[tokio::test]
+async fn h5_a_chat_goes_on_after_arguments_that_are_no_json() {
+    for provider in Provider::ALL {
+        for stream in [false, true] {
+            let cut_off = LlmAnswer::default().and_call("echo", "{\"text\": \"cut");
+            let broken = LlmAnswer::default().and_call("echo", "{bad");
+            let done = || LlmAnswer::text("Done.");
+            let mut bench = Bench::at(provider, [cut_off, broken, done(), done()]).await;
+            bench.chat = bench.chat.streamed(stream);
+            let mut state = bench.begin();
+            assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
+            bench.chat.add(&mut state, &[user("Go on")]).unwrap();
+            assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
+            assert_eq!(bench.llm.bodies().len(), 4, "{provider} {stream}");
+        }
+    }
+}
+
+/// The longest answer may be reached before the first word.
+#[tokio::test]
+async fn h5_a_chat_goes_on_after_an_answer_of_thoughts_alone() {
+    let thinking = json!({"type": "thinking", "thinking": "Hm", "signature": "c2ln"});
+    let redacted = json!({"type": "redacted_thinking", "data": "c2ln"});
+    let reasoning =
+        json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2ln"});
+    for (provider, thoughts, word) in [
+        (Provider::Anthropic, vec![thinking, redacted], "max_tokens"),
+        (
+            Provider::OpenAiResponses,
+            vec![reasoning],
+            "max_output_tokens",
+        ),
+    ] {
+        let thought = thoughts
+            .into_iter()
+            .fold(LlmAnswer::default(), LlmAnswer::after_item)
+            .ended_by(word);
+        let mut bench = Bench::at(provider, [thought, LlmAnswer::text("Done.")]).await;
+        let mut state = bench.begin();
+        assert_eq!(bench.answer(&mut state).await, "", "{provider}");
+        assert_eq!(state.answer().unwrap().finish, Finish::Length);
+        bench.chat.add(&mut state, &[user("Go on")]).unwrap();
+        assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
+        let sent = bench.llm.bodies()[1].to_string();
+        assert!(!sent.contains("c2ln"), "{provider}: {sent}");
     }
 }
 

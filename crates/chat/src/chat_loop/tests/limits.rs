@@ -1,13 +1,15 @@
+use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::provider::parse_tool_calls;
+use pillion_core::provider::{Provider, parse_tool_calls};
 use pillion_core::tool::ErrorCode;
-use pillion_testkit::LlmAnswer;
+use pillion_testkit::{LlmAnswer, LlmFault};
 use serde_json::json;
 
 use super::bench::{Bench, echo, results, user};
 use crate::{
-    ChatError, ChatLimits, ChatLoop, ChatState, LimitReached, ModelErrorKind, TurnOptions,
+    ChatError, ChatLimits, ChatLoop, ChatState, HttpModel, HttpModelConfig, LimitReached,
+    ModelErrorKind, TurnOptions,
 };
 
 const REACHED: &str = "Maximum tool execution rounds reached. Generating final response...";
@@ -178,6 +180,63 @@ async fn h4_the_limit_on_spending_holds_where_the_provider_counts_nothing() {
     assert!(bench.llm.bodies().len() < 6);
 }
 
+/// A provider wants to be paid for answers that break off, too.
+#[tokio::test]
+async fn h4_the_limit_on_spending_holds_where_no_answer_comes_to_its_end() {
+    let words = "word ".repeat(400);
+    let faults = [
+        LlmFault::Truncated,
+        LlmFault::Broken,
+        LlmFault::Endless,
+        LlmFault::Error(json!({"error": {"message": "no"}})),
+    ];
+    for (fault, stream) in faults.iter().flat_map(|it| [(it, false), (it, true)]) {
+        if *fault == LlmFault::Broken && !stream {
+            // Nothing says that there was an answer.
+            continue;
+        }
+        let label = format!("{fault:?} {stream}");
+        let bench = Bench::new([LlmAnswer::text(&words).with(fault.clone())]).await;
+        let mut bench = bench.under(ChatLimits {
+            max_total_tokens: Some(3_000),
+            ..ChatLimits::default()
+        });
+        let base_url = bench.llm.base_url.parse().unwrap();
+        let config = HttpModelConfig {
+            max_retries: 0,
+            max_answer_bytes: 64 * 1024,
+            ..HttpModelConfig::new(Provider::OpenAiChat, base_url, "fake")
+        };
+        bench.chat.model = Arc::new(HttpModel::new(config).unwrap());
+        bench.chat = bench.chat.streamed(stream);
+        let mut state = bench.chat.begin(&[user(&words)]).unwrap();
+        for _ in 0..10 {
+            match bench.run(&mut state).await.unwrap_err() {
+                ChatError::Model(_) => assert_eq!(state.requests(), 0, "{label}"),
+                ChatError::Spent { spent, .. } => assert_eq!(spent, state.spent_tokens),
+                other => panic!("{label}: {other}"),
+            }
+        }
+        let error = bench.run(&mut state).await.unwrap_err();
+        assert!(matches!(error, ChatError::Spent { .. }), "{label}: {error}");
+        assert!(bench.llm.bodies().len() < 7, "{label}");
+    }
+}
+
+/// A request that was refused, or never sent, costs nothing.
+#[tokio::test]
+async fn h4_what_was_not_answered_at_all_is_not_spent() {
+    let mut bench = Bench::new([LlmAnswer::failing("503 Service Unavailable", "{}")]).await;
+    let mut state = bench.begin();
+    bench.run(&mut state).await.unwrap_err();
+    let mut bench = bench.under(ChatLimits {
+        timeout: Duration::ZERO,
+        ..ChatLimits::default()
+    });
+    bench.run(&mut state).await.unwrap_err();
+    assert_eq!(state.spent_tokens, 0);
+}
+
 #[tokio::test]
 async fn h4_a_tool_does_not_outlast_the_chat() {
     // As many as run side by side, and one more.
@@ -230,6 +289,50 @@ async fn h4_a_limit_on_spending_asks_for_no_endless_answer() {
     let mut state = bench.begin();
     assert_eq!(bench.answer(&mut state).await, "Hello.");
     assert_eq!(bench.llm.bodies()[0]["max_tokens"], 8192);
+}
+
+/// Anthropic refuses an answer that has no room beside its thoughts, OpenAI one of fewer than 16 tokens.
+#[tokio::test]
+async fn h4_no_answer_is_asked_for_that_is_shorter_than_the_provider_gives() {
+    let thinking = json!({"type": "enabled", "budget_tokens": 4_000});
+    let thinking = TurnOptions {
+        extra: [("thinking".to_owned(), thinking)].into_iter().collect(),
+        ..TurnOptions::default()
+    };
+    let none = TurnOptions::default();
+    for (provider, options, longest, unasked, shortest) in [
+        (Provider::Anthropic, &thinking, "max_tokens", 12_192, 4_001),
+        (Provider::Anthropic, &none, "max_tokens", 8_192, 1),
+        (
+            Provider::OpenAiResponses,
+            &none,
+            "max_output_tokens",
+            8_192,
+            16,
+        ),
+        (Provider::OpenAiChat, &none, "max_tokens", 8_192, 1),
+    ] {
+        let mut bench = Bench::at(provider, [LlmAnswer::text("Done.")]).await;
+        bench.chat = bench.chat.with_options(options.clone());
+        let limits = |most| ChatLimits {
+            max_total_tokens: Some(most),
+            ..ChatLimits::default()
+        };
+        let mut bench = bench.under(limits(1_000_000));
+        bench.run(&mut bench.begin()).await.unwrap();
+        assert_eq!(bench.llm.bodies()[0][longest], unasked, "{provider}");
+        // Whatever the request itself is thought to have, one limit leaves just enough.
+        let mut state = bench.begin();
+        let mut most = shortest;
+        let bench = loop {
+            bench = bench.under(limits(most));
+            match bench.run(&mut state).await {
+                Err(ChatError::Spent { .. }) => most += 1,
+                end => break end.map(|_| bench).unwrap(),
+            }
+        };
+        assert_eq!(bench.llm.bodies()[1][longest], shortest, "{provider}");
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@ use pillion_testkit::LlmAnswer;
 use serde_json::json;
 
 use super::bench::{Bench, echo};
-use crate::{ChatError, ChatEvent, ChatLimits, Finish, TurnOptions};
+use crate::{ChatError, ChatEvent, ChatLimits, Finish, TurnOptions, WantedBack};
 
 /// Calls that come one at a time.
 fn one_at_a_time() -> TurnOptions {
@@ -76,6 +76,45 @@ async fn h4_calls_that_were_to_come_one_at_a_time_run_in_turn() {
         r#"ends "b""#,
     ];
     assert_eq!(order, expected);
+}
+
+/// Gemini refuses its calls without their signatures, DeepSeek without what it thought.
+#[tokio::test]
+async fn h5_a_single_turn_has_what_the_provider_wants_back() {
+    let function = json!({"name": "echo", "arguments": "{}"});
+    let message = json!({"role": "assistant", "content": null, "reasoning_content": "Hm.",
+    "reasoning": null, "annotations": [], "tool_calls": [
+        {"id": "1", "type": "custom", "custom": {"name": "x"}, "extra_content": "other"},
+        {"id": "2", "index": 0, "function": function, "extra_content": {"google": "a"}},
+        {"id": "3", "type": "function", "function": function},
+        {"id": "4", "type": "function", "function": function, "extra_content": "lost"},
+    ]});
+    let body = json!({"choices": [{"message": message, "finish_reason": "length"}]});
+    let answer = LlmAnswer::failing("200 OK", &body.to_string());
+    let bench = Bench::new([answer]).await;
+    let mut state = bench.begin();
+    let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
+    let turn = turn.unwrap();
+    let ids: Vec<_> = turn.calls.iter().map(|call| call.id.as_str()).collect();
+    assert_eq!(ids, ["2", "3"]);
+    let WantedBack { message, calls } = turn.wanted_back;
+    assert_eq!(json!(message), json!({"reasoning_content": "Hm."}));
+    assert_eq!(
+        json!(calls),
+        json!([{"extra_content": {"google": "a"}}, {}])
+    );
+}
+
+#[tokio::test]
+async fn h5_what_other_providers_want_back_has_no_place_in_openai_s_shapes() {
+    let thought = json!({"type": "thinking", "thinking": "Hm", "signature": "c2ln"});
+    let answer = echo("a").after_item(thought);
+    let bench = Bench::at(Provider::Anthropic, [answer]).await;
+    let mut state = bench.begin();
+    let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
+    let wanted_back = turn.unwrap().wanted_back;
+    assert!(wanted_back.message.is_empty());
+    assert_eq!(json!(wanted_back.calls), json!([{}]));
 }
 
 #[tokio::test]

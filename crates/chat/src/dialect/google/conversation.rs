@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use pillion_core::tool::ToolCall;
 use serde_json::{Map, Value, json};
 
@@ -8,30 +10,25 @@ use crate::{Conversation, ModelError, ModelErrorKind};
 /// follow each other as one.
 pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
     let mut system = Vec::new();
-    let mut contents: Vec<(&str, Vec<Value>)> = Vec::new();
+    let mut written = Written::default();
     for (index, message) in read(messages)?.into_iter().enumerate() {
-        let (role, parts): (_, Vec<_>) = match message {
-            Message::System(text) => {
-                if !text.is_empty() {
-                    system.push(json!({"text": text}));
-                }
-                continue;
-            }
-            Message::User(parts) => ("user", parts.iter().map(part).collect()),
+        match message {
+            Message::System(text) if text.is_empty() => {}
+            Message::System(text) => system.push(json!({"text": text})),
+            Message::User(parts) => written.say("user", parts.iter().map(part).collect()),
             Message::Assistant { parts, calls } => {
                 let words = parts.iter().map(part);
-                ("model", words.chain(calls.iter().map(call)).collect())
+                written.say("model", words.chain(calls.iter().map(call)).collect());
+                written.expect(&calls);
             }
             Message::Tool {
-                tool_name, parts, ..
-            } => ("user", vec![result(&tool_name, &parts, index)?]),
-        };
-        match contents.last_mut() {
-            _ if parts.is_empty() => {}
-            Some((last, there)) if *last == role => there.extend(parts),
-            _ => contents.push((role, parts)),
+                call_id,
+                tool_name,
+                parts,
+            } => written.result(call_id, result(&tool_name, &parts, index)?),
         }
     }
+    let contents = written.whole();
     if contents.is_empty() {
         return Err(ModelError::new(
             ModelErrorKind::Refused,
@@ -45,6 +42,60 @@ pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
             .map(|(role, parts)| json!({"role": role, "parts": parts}))
             .collect(),
     })
+}
+
+#[derive(Default)]
+struct Written {
+    contents: Vec<(&'static str, Vec<Value>)>,
+    /// The places of the calls since the last results, by their ids.
+    places: HashMap<String, usize>,
+    /// Results that are not among the contents yet, with the places of their calls: without ids it is
+    /// the order that says what belongs together, and they may come in any.
+    results: Vec<(usize, Value)>,
+}
+
+impl Written {
+    fn say(&mut self, role: &'static str, parts: Vec<Value>) {
+        self.settle();
+        self.add(role, parts);
+    }
+
+    /// Results of these calls come next.
+    fn expect(&mut self, calls: &[ToolCall]) {
+        let before = self.places.len();
+        for (place, call) in calls.iter().enumerate() {
+            let place = before + place;
+            self.places.entry(call.id.clone()).or_insert(place);
+        }
+    }
+
+    fn result(&mut self, call_id: &str, part: Value) {
+        let place = self.places.get(call_id).copied();
+        self.results.push((place.unwrap_or(usize::MAX), part));
+    }
+
+    fn whole(mut self) -> Vec<(&'static str, Vec<Value>)> {
+        self.settle();
+        self.contents
+    }
+
+    /// Puts the results that have come where they belong.
+    fn settle(&mut self) {
+        let mut results = std::mem::take(&mut self.results);
+        if !results.is_empty() {
+            self.places.clear();
+        }
+        results.sort_by_key(|(place, _)| *place);
+        self.add("user", results.into_iter().map(|(_, part)| part).collect());
+    }
+
+    fn add(&mut self, role: &'static str, parts: Vec<Value>) {
+        match self.contents.last_mut() {
+            _ if parts.is_empty() => {}
+            Some((last, there)) if *last == role => there.extend(parts),
+            _ => self.contents.push((role, parts)),
+        }
+    }
 }
 
 fn part(part: &Part<'_>) -> Value {

@@ -57,6 +57,39 @@ fn h5_roles_alternate_and_results_have_the_names_of_their_tools() {
     );
 }
 
+/// Without ids the order says which result belongs to which call.
+#[test]
+fn h5_results_stand_in_the_order_of_their_calls() {
+    let call = |id: &str, city: &str| json!({"id": id, "function": {"name": "weather", "arguments": {"city": city}}});
+    let calls = |calls: &[Value]| json!({"role": "assistant", "tool_calls": calls});
+    let result =
+        |id: &str, text: &str| json!({"role": "tool", "tool_call_id": id, "content": text});
+    let written = conversation(&json!([
+        {"role": "user", "content": "Go"},
+        calls(&[call("1", "London"), call("2", "Tokyo")]),
+        result("2", "sun"),
+        result("1", "rain"),
+        {"role": "user", "content": "Again"},
+        // The same ids once more, in two messages.
+        calls(&[call("2", "Oslo")]),
+        calls(&[call("1", "Rome")]),
+        result("1", "hail"),
+        result("2", "snow"),
+    ]));
+    let written = written.unwrap().messages;
+    let results = |place: usize| -> Vec<_> {
+        let parts = written[place]["parts"].as_array().unwrap().iter();
+        parts
+            .map(|part| match part.get("text") {
+                Some(text) => text.clone(),
+                None => part["functionResponse"]["response"]["result"].clone(),
+            })
+            .collect()
+    };
+    assert_eq!(results(2), ["rain", "sun", "Again"]);
+    assert_eq!(results(4), ["snow", "hail"]);
+}
+
 #[test]
 fn h1_a_picture_as_a_result_is_refused() {
     let error = conversation(&json!([

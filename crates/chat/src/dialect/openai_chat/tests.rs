@@ -128,6 +128,32 @@ fn h4_a_request_without_tools_says_nothing_of_them() {
 }
 
 #[test]
+fn h4_openai_and_azure_are_known_by_their_hosts() {
+    for (base_url, longest_answer) in [
+        ("https://api.openai.com/v1", "max_completion_tokens"),
+        ("https://eu.api.openai.com/v1", "max_completion_tokens"),
+        (
+            "https://me.openai.azure.com/openai/v1",
+            "max_completion_tokens",
+        ),
+        (
+            "https://me.services.ai.azure.com/openai/v1",
+            "max_completion_tokens",
+        ),
+        (
+            "https://me.cognitiveservices.azure.com/openai/v1",
+            "max_completion_tokens",
+        ),
+        ("https://notapi.openai.com.example/v1", "max_tokens"),
+        ("https://api.mistral.ai/v1", "max_tokens"),
+        ("http://127.0.0.1:8000/v1", "max_tokens"),
+    ] {
+        let dialect = OpenAiChat::at(&base_url.parse().unwrap());
+        assert_eq!(dialect.longest_answer, longest_answer, "{base_url}");
+    }
+}
+
+#[test]
 fn h4_a_message_without_role_is_refused_with_its_place() {
     let error = dialect()
         .conversation(&[json!({"role": "user"}), json!("hello")])

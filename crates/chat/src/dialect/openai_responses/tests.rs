@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::super::stream_tests::{event, read_stream};
 use super::*;
-use crate::Delta;
+use crate::{Delta, TurnOptions};
 
 #[test]
 fn h5_what_was_said_becomes_items() {
@@ -18,7 +18,7 @@ fn h5_what_was_said_becomes_items() {
         {"role": "system", "content": "later"},
         {"role": "tool", "tool_call_id": "1", "content": null},
     ]);
-    let written = OpenAiResponses
+    let written = OpenAiResponses::default()
         .conversation(messages.as_array().unwrap())
         .unwrap();
     assert_eq!(written.system, Some(json!("a\n\nbc")));
@@ -57,6 +57,33 @@ fn h5_only_models_that_think_are_asked_for_their_encrypted_thoughts() {
         ("", false),
     ] {
         assert_eq!(is_reasoning_model(model), thinks, "{model}");
+    }
+}
+
+/// A deployment at Azure has any name.
+#[test]
+fn h5_what_is_said_of_a_models_thinking_counts_more_than_its_name() {
+    let conversation = Conversation::default();
+    let turn = Turn {
+        conversation: &conversation,
+        tools: &[],
+        options: &TurnOptions::default(),
+        stream: false,
+        deadline: std::time::Instant::now(),
+    };
+    for (reasoning, model, thinks) in [
+        (None, "prod-chat", false),
+        (Some(true), "prod-chat", true),
+        (None, "gpt-5", true),
+        (Some(false), "gpt-5", false),
+    ] {
+        let include = thinks.then(|| json!(["reasoning.encrypted_content"]));
+        let body = OpenAiResponses { reasoning }.body(model, &turn);
+        assert_eq!(
+            body.get("include"),
+            include.as_ref(),
+            "{model} {reasoning:?}"
+        );
     }
 }
 
@@ -107,7 +134,10 @@ fn h1_why_an_answer_ended() {
     ] {
         let body =
             json!({"status": status, "incomplete_details": {"reason": reason}, "output": output});
-        assert_eq!(OpenAiResponses.answer(body).unwrap().finish, finish);
+        assert_eq!(
+            OpenAiResponses::default().answer(body).unwrap().finish,
+            finish
+        );
     }
 }
 
@@ -172,7 +202,7 @@ fn h4_failures_have_a_kind_and_no_key() {
             "cannot answer now (HTTP 503): Slow down",
         ),
     ] {
-        let error = OpenAiResponses.failure(status, body.to_string().as_bytes());
+        let error = OpenAiResponses::default().failure(status, body.to_string().as_bytes());
         let words = format!("The provider 'openai-responses' {words}");
         assert_eq!((error.kind, error.message), (kind, words));
     }
@@ -189,16 +219,16 @@ fn h4_an_error_in_an_answer_of_status_200_is_one() {
         json!({"type": "error", "error": error}),
         json!({"error": error}),
     ] {
-        let error = read_stream(&OpenAiResponses, &[event(&events)]).unwrap_err();
+        let error = read_stream(&OpenAiResponses::default(), &[event(&events)]).unwrap_err();
         assert_eq!(error.kind, ModelErrorKind::Unavailable);
         assert_eq!(
             error.message,
             "The provider 'openai-responses' cannot answer now: Try again"
         );
     }
-    let error = OpenAiResponses.answer(failed).unwrap_err();
+    let error = OpenAiResponses::default().answer(failed).unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Unavailable);
-    let error = OpenAiResponses
+    let error = OpenAiResponses::default()
         .answer(json!({"status": "completed"}))
         .unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Malformed);
@@ -216,7 +246,8 @@ fn h6_items_that_come_whole_are_read() {
         json!({"type": "response.output_item.done", "output_index": 1, "item": bare}),
         json!({"type": "response.completed", "response": {"status": "completed"}}),
     ];
-    let (answer, deltas) = read_stream(&OpenAiResponses, &events.each_ref().map(event)).unwrap();
+    let (answer, deltas) =
+        read_stream(&OpenAiResponses::default(), &events.each_ref().map(event)).unwrap();
     assert_eq!(answer.body["output"], json!([call, bare]));
     let first = |index, id: &str, arguments: &str| Delta::ToolCall {
         index,
@@ -239,7 +270,8 @@ fn h6_a_refusal_is_told() {
         json!({"type": "response.refusal.delta", "output_index": 0, "delta": "I cannot."}),
         json!({"type": "response.completed", "response": {"status": "completed", "output": output}}),
     ];
-    let (answer, deltas) = read_stream(&OpenAiResponses, &events.each_ref().map(event)).unwrap();
+    let (answer, deltas) =
+        read_stream(&OpenAiResponses::default(), &events.each_ref().map(event)).unwrap();
     assert_eq!(answer.finish, Finish::Filtered);
     assert_eq!(deltas, [Delta::Text("I cannot.".to_owned())]);
 }

@@ -126,6 +126,23 @@ fn h5_text_without_a_word_is_not_sent_back() {
     assert!(assistant_messages(ANTHROPIC, &response).unwrap().is_empty());
 }
 
+/// The API refuses a message that ends with such a block.
+#[test]
+fn h5_thinking_that_nothing_came_of_is_not_sent_back() {
+    let thought = json!({"type": "thinking", "thinking": "Hm", "signature": "c2ln"});
+    let redacted = json!({"type": "redacted_thinking", "data": "c2ln"});
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let sent = |content: &[&Value]| {
+        let response = json!({"content": content, "stop_reason": "max_tokens"});
+        assistant_messages(ANTHROPIC, &response).unwrap()
+    };
+    assert!(sent(&[&thought, &redacted, &text("\n")]).is_empty());
+    assert_eq!(
+        sent(&[&thought, &text("Well."), &redacted]),
+        [json!({"role": "assistant", "content": [thought, text("Well.")]})]
+    );
+}
+
 #[test]
 fn a6_a_malformed_body_names_the_path() {
     for (body, place) in [

@@ -139,7 +139,8 @@ fn a6_imitations_are_read_and_put_right() {
 
 #[test]
 fn h5_the_assistant_message_then_one_message_per_call_in_order() {
-    let message = response()["choices"][0]["message"].clone();
+    let mut message = response()["choices"][0]["message"].clone();
+    message["tool_calls"][1]["function"]["arguments"] = json!("{\"INVALID_JSON\":\"{bad\"}");
     assert_eq!(assistant_messages(CHAT, &response()).unwrap(), [message]);
     let results = [
         ToolResult::success("call_abc", "get_time", json!({"hour": 9})),

@@ -113,10 +113,29 @@ fn a6_arguments_go_back_as_a_string() {
     let response = json!({"output": [
         {"type": "function_call", "call_id": "1", "name": "a", "arguments": {"x": 1}},
         {"type": "function_call", "call_id": "2", "name": "b"},
+        {"type": "function_call", "call_id": "3", "name": "c", "arguments": "{ \"x\": 1 }"},
+        {"type": "function_call", "call_id": "4", "name": "d", "arguments": "{\"x\": "},
+        {"type": "function_call", "call_id": "5", "name": "e", "arguments": "[1]"},
     ]});
     let items = assistant_messages(RESPONSES, &response).unwrap();
     assert_eq!(items[0]["arguments"], "{\"x\":1}");
     assert_eq!(items[1]["arguments"], "{}");
+    assert_eq!(items[2]["arguments"], "{ \"x\": 1 }");
+    assert_eq!(items[3]["arguments"], r#"{"INVALID_JSON":"{\"x\": "}"#);
+    assert_eq!(items[4]["arguments"], r#"{"INVALID_JSON":"[1]"}"#);
+}
+
+#[test]
+fn h5_reasoning_that_nothing_came_of_does_not_go_back() {
+    let reasoning = json!({"type": "reasoning", "id": "rs_1", "summary": []});
+    let call = json!({"type": "function_call", "call_id": "1", "name": "a", "arguments": "{}"});
+    let sent = |output: &[&Value]| {
+        let response = json!({"status": "incomplete", "output": output});
+        assistant_messages(RESPONSES, &response).unwrap()
+    };
+    assert_eq!(sent(&[&reasoning]), [] as [Value; 0]);
+    let items = [&reasoning, &call, &reasoning, &reasoning];
+    assert_eq!(sent(&items), [reasoning.clone(), call.clone()]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pillion_core::tool::ToolCall;
 use pillion_wire::ChatUsage;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::chat::Ended;
 
@@ -21,8 +21,9 @@ pub(super) fn of(ended: &Ended) -> Value {
         if content.is_empty() {
             message["content"] = Value::Null;
         }
-        message["tool_calls"] = ended.calls.iter().map(call).collect();
+        message["tool_calls"] = calls(ended).collect();
     }
+    add(&mut message, &ended.wanted_back.message);
     json!({
         "id": format!("chatcmpl-{}", answer.id),
         "object": "chat.completion",
@@ -38,8 +39,25 @@ pub(super) fn of(ended: &Ended) -> Value {
     })
 }
 
-/// A call that the client is to run.
-pub(super) fn call(call: &ToolCall) -> Value {
+/// The calls that the client is to run, with what their provider wants back of each.
+pub(super) fn calls(ended: &Ended) -> impl Iterator<Item = Value> {
+    let mut wanted_back = ended.wanted_back.calls.iter();
+    ended.calls.iter().map(move |it| {
+        let mut call = call(it);
+        if let Some(members) = wanted_back.next() {
+            add(&mut call, members);
+        }
+        call
+    })
+}
+
+fn add(value: &mut Value, members: &Map<String, Value>) {
+    for (name, member) in members {
+        value[name] = member.clone();
+    }
+}
+
+fn call(call: &ToolCall) -> Value {
     json!({
         "id": call.id,
         "type": "function",
@@ -48,7 +66,7 @@ pub(super) fn call(call: &ToolCall) -> Value {
 }
 
 /// As text of JSON; of none at all that of an empty object.
-pub(super) fn arguments(call: &ToolCall) -> String {
+fn arguments(call: &ToolCall) -> String {
     match &call.arguments {
         Value::String(text) if !text.trim().is_empty() => text.clone(),
         Value::Null | Value::String(_) => "{}".to_owned(),

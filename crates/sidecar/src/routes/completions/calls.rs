@@ -1,7 +1,7 @@
-use pillion_core::tool::ToolCall;
 use serde_json::{Value, json};
 
-use super::answer;
+/// The members of a call that go out as they come.
+const SENT: [&str; 3] = ["id", "type", "function"];
 
 /// The pieces of calls that have gone to the client. OpenAI's come one call after the other, and its
 /// clients take a call for whole when a piece of another one comes. Other providers mix them, leave
@@ -56,21 +56,34 @@ impl Calls {
         Some(json!({"index": 0, "id": first.id, "type": "function", "function": function}))
     }
 
-    /// What is missing of the calls of the whole answer.
-    pub(super) fn rest(&self, calls: &[ToolCall]) -> Vec<Value> {
-        let first = self.first.as_ref().filter(|first| first.held.is_none());
-        // Some providers give two calls the same id: the first of those is the one that has begun.
-        let place = first.and_then(|first| calls.iter().position(|call| call.id == first.id));
-        let others = calls.iter().enumerate();
-        let others = others.filter(|(other, _)| Some(*other) != place);
-        let begun = usize::from(first.is_some());
-        let pieces = others.enumerate().map(|(place, (_, call))| {
-            let mut piece = answer::call(call);
-            piece["index"] = json!(begun + place);
-            piece
-        });
-        pieces.collect()
+    /// What is missing of the calls of the whole answer, which are as they stand in a message.
+    pub(super) fn rest(&self, calls: impl IntoIterator<Item = Value>) -> Vec<Value> {
+        let mut begun = self.first.as_ref().filter(|first| first.held.is_none());
+        let next = usize::from(begun.is_some());
+        let (mut pieces, mut others) = (Vec::new(), Vec::new());
+        for mut call in calls {
+            // Some providers give two calls the same id: the first of those is the one that has begun.
+            if begun.take_if(|first| call["id"] == first.id).is_some() {
+                pieces.extend(beside(call));
+            } else {
+                call["index"] = json!(next + others.len());
+                others.push(call);
+            }
+        }
+        pieces.extend(others);
+        pieces
     }
+}
+
+/// What the first call has beside what has gone out of it, if anything.
+fn beside(call: Value) -> Option<Value> {
+    let Value::Object(mut piece) = call else {
+        return None;
+    };
+    piece.retain(|name, _| !SENT.contains(&name.as_str()));
+    let has_some = !piece.is_empty();
+    piece.insert("index".to_owned(), json!(0));
+    has_some.then_some(Value::Object(piece))
 }
 
 /// Whether arguments have no member so far.
@@ -95,8 +108,8 @@ mod tests {
         Some(text.to_owned())
     }
 
-    fn whole(id: &str, arguments: Value) -> ToolCall {
-        ToolCall::new(id, "tool", arguments)
+    fn whole(id: &str, arguments: &str) -> Value {
+        json!({"id": id, "type": "function", "function": {"name": "tool", "arguments": arguments}})
     }
 
     fn sent(index: u64, id: &str, arguments: &str) -> Value {
@@ -115,10 +128,7 @@ mod tests {
         assert_eq!(calls.piece(3, None, None, "2}"), Some(more("2}")));
         assert_eq!(calls.piece(3, None, None, ""), None);
         assert_eq!(calls.piece(5, None, None, ":1}"), None);
-        let rest = calls.rest(&[
-            whole("a", json!("{\"y\":2}")),
-            whole("b", json!("{\"x\":1}")),
-        ]);
+        let rest = calls.rest([whole("a", "{\"y\":2}"), whole("b", "{\"x\":1}")]);
         assert_eq!(rest, [sent(1, "b", "{\"x\":1}")]);
     }
 
@@ -128,7 +138,7 @@ mod tests {
         let arguments = "{\"x\":1}";
         assert!(calls.piece(0, text("a"), text("tool"), arguments).is_some());
         assert_eq!(calls.piece(1, text("a"), text("tool"), arguments), None);
-        let rest = calls.rest(&[whole("a", json!(arguments)), whole("a", json!(arguments))]);
+        let rest = calls.rest([whole("a", arguments), whole("a", arguments)]);
         assert_eq!(rest, [sent(1, "a", arguments)]);
     }
 
@@ -138,10 +148,10 @@ mod tests {
         assert_eq!(calls.piece(0, None, text("tool"), "{}"), None);
         assert_eq!(calls.piece(1, text("b"), text("tool"), ""), None);
         assert_eq!(calls.piece(1, None, text("tool"), ""), None);
-        let rest = calls.rest(&[whole("a", json!("{}")), whole("b", Value::Null)]);
+        let rest = calls.rest([whole("a", "{}"), whole("b", "{}")]);
         assert_eq!(rest, [sent(0, "a", "{}"), sent(1, "b", "{}")]);
         // One that was not in pieces at all.
-        let rest = Calls::default().rest(&[whole("c", json!({"x": 1}))]);
+        let rest = Calls::default().rest([whole("c", "{\"x\":1}")]);
         assert_eq!(rest, [sent(0, "c", "{\"x\":1}")]);
     }
 
@@ -153,9 +163,26 @@ mod tests {
                 assert_eq!(calls.piece(0, text("a"), text("tool"), piece), None);
             }
             // The end of the answer has cut it off.
-            assert_eq!(calls.rest(&[]), Vec::<Value>::new());
+            assert_eq!(calls.rest([]), Vec::<Value>::new());
             // It is whole.
-            assert_eq!(calls.rest(&[whole("a", json!("{}"))]), [sent(0, "a", "{}")]);
+            assert_eq!(calls.rest([whole("a", "{}")]), [sent(0, "a", "{}")]);
         }
+    }
+
+    #[test]
+    fn h5_what_a_provider_wants_back_comes_with_the_end() {
+        let mut calls = Calls::default();
+        let arguments = "{\"x\":1}";
+        assert!(calls.piece(0, text("b"), text("tool"), arguments).is_some());
+        let signed = |id: &str| {
+            let mut call = whole(id, arguments);
+            call["extra_content"] = json!({"google": {"thought_signature": id}});
+            call
+        };
+        let rest = calls.rest([signed("a"), signed("b"), whole("c", arguments)]);
+        let mut other = signed("a");
+        other["index"] = json!(1);
+        let first = json!({"index": 0, "extra_content": {"google": {"thought_signature": "b"}}});
+        assert_eq!(rest, [first, other, sent(2, "c", arguments)]);
     }
 }

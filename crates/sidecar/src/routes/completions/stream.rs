@@ -104,7 +104,14 @@ impl Writer for Chunks {
         if !self.has_text && !text.is_empty() {
             bytes.extend_from_slice(&self.delta(&json!({"content": text})));
         }
-        let calls = self.calls.as_ref().map(|calls| calls.rest(&ended.calls));
+        // Of what was thought the words have gone out.
+        let details = ended.wanted_back.message.iter();
+        let details = details.filter(|(_, value)| !value.is_string());
+        for (name, value) in details {
+            bytes.extend_from_slice(&self.delta(&json!({ name: value })));
+        }
+        let calls = self.calls.as_ref();
+        let calls = calls.map(|calls| calls.rest(answer::calls(ended)));
         for piece in calls.into_iter().flatten() {
             bytes.extend_from_slice(&self.delta(&json!({"tool_calls": [piece]})));
         }

@@ -21,6 +21,9 @@ final class Anthropic extends Format
     /** Blocks with an `input`; all but the first are run by Anthropic. */
     private const WITH_INPUT = [self::CALL, 'server_tool_use', 'mcp_tool_use'];
 
+    /** What a model thinks before it says something. */
+    private const THINKING = ['thinking', 'redacted_thinking'];
+
     protected function name(): string
     {
         return 'anthropic';
@@ -63,7 +66,8 @@ final class Anthropic extends Format
 
     /**
      * The content as it came, for the API checks the signatures of thinking blocks; but for text
-     * without a word, which a model may begin or end with and the API does not take back.
+     * without a word, which a model may begin or end with and the API does not take back, and thinking
+     * that nothing came of, which no message may end with.
      */
     public function assistantMessages(Node $body): array
     {
@@ -78,6 +82,9 @@ final class Anthropic extends Format
                 $block->value->input = Node::argumentsObject($block->value->input);
             }
             $content[] = $block->value;
+        }
+        while ($content !== [] && in_array(end($content)->type, self::THINKING, true)) {
+            array_pop($content);
         }
         // A turn may end without a word, and the API refuses a message without content.
         return $content === [] ? [] : [(object) ['role' => 'assistant', 'content' => $content]];

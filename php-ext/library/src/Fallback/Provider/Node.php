@@ -77,10 +77,21 @@ final class Node
         return $node === null ? new \stdClass() : self::restored($node->value);
     }
 
-    /** Arguments as the string of JSON that OpenAI wants in a conversation. */
+    /**
+     * Arguments as the string of JSON that OpenAI wants in a conversation: text that is an object as it is,
+     * and anything else made one, for many imitations refuse a conversation with arguments that are none.
+     */
     public static function argumentsText(mixed $arguments): string
     {
-        return $arguments === null ? '{}' : Json::text(self::restored($arguments));
+        if (is_string($arguments)) {
+            try {
+                if (Json::parse($arguments) instanceof \stdClass) {
+                    return $arguments;
+                }
+            } catch (\JsonException) {
+            }
+        }
+        return Json::encode(self::argumentsObject($arguments));
     }
 
     /**

@@ -75,7 +75,10 @@ final class OpenAiResponses extends Format
         return $text;
     }
 
-    /** All the items: a call of a reasoning model is refused without the reasoning before it. */
+    /**
+     * All the items: a call of a reasoning model is refused without the reasoning before it, and so is
+     * reasoning that nothing came of, which an answer that was cut off ends with.
+     */
     public function assistantMessages(Node $body): array
     {
         $this->toolCalls($body);
@@ -85,6 +88,9 @@ final class OpenAiResponses extends Format
                 $item->value->arguments = Node::argumentsText($item->value->arguments ?? null);
             }
             $items[] = $item->value;
+        }
+        while ($items !== [] && end($items)->type === 'reasoning') {
+            array_pop($items);
         }
         return $items;
     }
