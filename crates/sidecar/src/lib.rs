@@ -22,6 +22,7 @@ pub mod access;
 pub mod app;
 mod approvals;
 mod bridge;
+mod calling_client;
 mod chat;
 pub mod cli;
 mod clock;

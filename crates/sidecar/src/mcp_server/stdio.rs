@@ -14,12 +14,12 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
-use super::message::{self, INVALID_REQUEST, Inbound, Request};
 use super::sessions::Session;
 use super::source::{Listener, Source};
 use super::stateless::{self, Step};
 use super::{Caller, stateful};
 use crate::app::App;
+use crate::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
 use crate::live::Live;
 use crate::visibility::Visibility;
 

@@ -17,9 +17,10 @@ use super::parameters::Parameters;
 use super::upgrade;
 use crate::access::Peer;
 use crate::app::App;
+use crate::calling_client::message;
 use crate::live::Live;
 use crate::mcp_server::http::Exchange;
-use crate::mcp_server::{self, message, stdio};
+use crate::mcp_server::{self, stdio};
 
 /// `?model=NAME`: only the tools that the model of that name may see (H2).
 #[derive(Debug, Deserialize)]
