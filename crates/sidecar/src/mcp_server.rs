@@ -36,6 +36,7 @@ use tokio::sync::watch;
 
 use crate::app::App;
 use crate::calling_client::message;
+use crate::events::ToolListener;
 use crate::visibility::Visibility;
 use catalog::Catalog;
 use held::Held;
@@ -71,11 +72,6 @@ impl McpServer {
         self.catalog.forget();
     }
 
-    /// Tells the clients that listen that there are other tools now.
-    pub(crate) fn tools_changed(&self) {
-        self.listening.tools_changed();
-    }
-
     /// Another state with other servers, and perhaps other packs, is in force.
     pub(crate) fn servers_changed(&self, app: &App) {
         self.listening.servers_changed(app);
@@ -97,6 +93,13 @@ impl McpServer {
     fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut stopping = self.stopping.subscribe();
         async move { drop(stopping.wait_for(|stopping| *stopping).await) }
+    }
+}
+
+impl ToolListener for McpServer {
+    /// Tells the clients that listen.
+    fn tools_changed(&self) {
+        self.listening.tools_changed();
     }
 }
 

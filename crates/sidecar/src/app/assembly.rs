@@ -89,13 +89,13 @@ impl Config {
         let models = Arc::new(Models::new(self, &credentials));
         let workers = Workers::new(
             Arc::clone(&registry),
-            Arc::clone(&mcp),
+            Arc::<McpServer>::clone(&mcp),
             Arc::clone(&process.events),
             self.workers.clone(),
         );
         let wasm_tools = WasmTools::new(
             Arc::clone(&registry),
-            Arc::clone(&mcp),
+            Arc::<McpServer>::clone(&mcp),
             Arc::clone(&process.events),
             &self.wasm_tools,
         );
