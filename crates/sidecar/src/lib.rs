@@ -28,6 +28,7 @@ pub mod cli;
 mod clock;
 pub mod config;
 mod connections;
+mod credentials;
 mod daemon;
 mod declared_tools;
 mod echo;

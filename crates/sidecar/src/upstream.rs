@@ -33,9 +33,9 @@ use tokio::sync::Mutex;
 
 use crate::config::{McpSection, McpServerSection};
 use crate::connections::{ConnectionStatus, Connections};
+use crate::credentials::UserCredentials;
 use crate::events::Bus;
 use crate::pins::Pins;
-use crate::servers::UserCredentials;
 use crate::telemetry::Telemetry;
 use discovery::{Asks, State};
 pub(crate) use line::Line;

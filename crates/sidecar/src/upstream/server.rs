@@ -18,7 +18,7 @@ use super::offer::RawTool;
 use super::users::Users;
 use crate::config::McpServerSection;
 use crate::connections::ConnectionStatus;
-use crate::servers::{UserCredentials, file_id};
+use crate::credentials::{UserCredentials, file_id};
 use crate::telemetry::{Span, Telemetry};
 
 /// How long to wait before a server is asked again at once; twice as long each time.
