@@ -56,6 +56,7 @@ struct Shared {
     access: Access,
     approvals: Approvals,
     state: Option<State>,
+    servers: Option<Arc<Servers>>,
     results: Option<Arc<Results>>,
     mcp: Arc<McpServer>,
     models: Arc<Models>,
@@ -140,7 +141,7 @@ impl App {
 
     /// The MCP servers that may be added and changed, if anything is kept.
     pub(crate) fn servers(&self) -> Option<&Arc<Servers>> {
-        self.shared.state.as_ref()?.servers()
+        self.shared.servers.as_ref()
     }
 
     /// The MCP servers whose tools are offered.
