@@ -77,7 +77,7 @@ impl Config {
         let process = Arc::new(Process::new(Telemetry::start(&self.telemetry)));
         process.let_in(&access.peers);
         let results = self.results(state.as_ref());
-        let approvals = Approvals::new(self, state.as_ref(), &process);
+        let approvals = self.approvals(state.as_ref(), &process);
         let hooks = self.hooks(state.as_ref(), results.as_ref(), &process, &approvals);
         let credentials = credentials_of(servers.as_ref());
         let upstreams = Upstreams::new(
@@ -174,6 +174,11 @@ impl Config {
 
     pub(super) fn keeper(&self, state: Option<&State>) -> Arc<dyn StepKeeper> {
         Keeper::over(state.map(State::store), self.approvals.expires_after)
+    }
+
+    pub(super) fn approvals(&self, state: Option<&State>, process: &Process) -> Approvals {
+        let (desk, events) = (Arc::clone(&process.desk), Arc::clone(&process.events));
+        Approvals::new(self, state.map(State::store), desk, events)
     }
 
     pub(super) fn results(&self, state: Option<&State>) -> Option<Arc<Results>> {

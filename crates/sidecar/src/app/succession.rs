@@ -7,7 +7,6 @@ use tokio::sync::watch;
 use super::assembly::credentials_of;
 use super::{App, Shared};
 use crate::access::Access;
-use crate::approvals::Approvals;
 use crate::config::Config;
 use crate::models::Models;
 use crate::tool_keys::ToolKeys;
@@ -54,7 +53,7 @@ impl App {
         }
         let access = reloaded.unwrap_or_else(|| old.access.clone());
         let results = config.results(old.state.as_ref());
-        let approvals = Approvals::new(config, old.state.as_ref(), &old.process);
+        let approvals = config.approvals(old.state.as_ref(), &old.process);
         let hooks = config.hooks(
             old.state.as_ref(),
             results.as_ref(),

@@ -8,9 +8,8 @@ use super::definition::{kind_of, place_of};
 use super::{Known, Server};
 use crate::app::App;
 use crate::config::{McpServerSection, RateLimitSection};
-use crate::connections::ConnectionStatus;
+use crate::connections::{ConnectionStatus, ServerReport};
 use crate::moment::text_of;
-use crate::upstream::ServerReport;
 
 pub(super) fn entries(all: &[Server], app: &App) -> Vec<ServerEntry> {
     let reports: HashMap<_, _> = app
