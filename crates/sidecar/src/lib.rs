@@ -57,7 +57,6 @@ mod servers;
 mod service_manager;
 pub mod socket;
 pub mod state;
-pub mod tcp;
 mod telemetry;
 mod tool_keys;
 pub mod tools;
