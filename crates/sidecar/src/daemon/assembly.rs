@@ -5,6 +5,7 @@ use crate::access::Access;
 use crate::config::Config;
 use crate::limits::PastCalls;
 use crate::live::Live;
+use crate::routes;
 use crate::servers::Servers;
 use crate::state::State;
 use crate::tools;
@@ -39,7 +40,7 @@ impl Assembly {
             access,
         );
         tools::tell_how_many(&registry);
-        let live = Live::new(app);
+        let live = Live::new(app, routes::router);
         servers.attach(&live);
         live.app().wasm_tools().start().await;
         let mut past_calls = PastCalls::new(state.clone(), live.clone());

@@ -397,7 +397,7 @@ mod tests {
     #[tokio::test]
     async fn a_session_with_a_connection_of_its_own_makes_room_for_no_other() {
         let app = Config::default().build(Arc::new(ToolRegistry::new()), None);
-        let live = Live::new(app.clone());
+        let live = Live::new(app.clone(), |_| axum::Router::new());
         let client =
             Client::new(live, CallContext::default(), Visibility::default(), None).unwrap();
         let (mut ours, theirs) = tokio::io::duplex(64 * 1024);

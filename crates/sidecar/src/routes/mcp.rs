@@ -97,7 +97,7 @@ pub(super) async fn stdio(
     if process.clients.len() >= app.http().max_connections.get() {
         return Err(RequestError::TooManyStreams);
     }
-    let client = stdio::Client::new(Live::of(&app), context, visibility, model)
+    let client = stdio::Client::new(Live::of(&app, super::router), context, visibility, model)
         .map_err(|error| RequestError::UnknownModel(error.message))?;
     let upgraded = hyper::upgrade::on(&mut request);
     let draining = process.draining();
