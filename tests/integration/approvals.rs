@@ -427,3 +427,19 @@ fn f4_no_record_waits_on_when_another_call_had_its_approval() {
     assert_eq!(kept["metadata"]["cached"], true, "{kept}");
     assert_eq!(logged(&daemon.socket), ["success", "success", "cancelled"]);
 }
+
+#[test]
+fn f4_no_record_waits_beside_the_one_that_asked() {
+    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let id = asked(&calculate(&daemon.socket, "alice", "6 * 7", ""));
+    let body = json!({"expression": "6 * 7"}).to_string();
+    let target = "/api/v1/tools/execute/calculator";
+    for key in ["one", "two"] {
+        let headers = format!("x-pillion-user: alice\r\nidempotency-key: {key}\r\n");
+        let reply = http::send(&daemon.socket, "POST", target, &headers, body.as_bytes());
+        assert_eq!(asked(&reply.json()["result"]), id, "one question for all");
+    }
+    assert_eq!(logged(&daemon.socket), ["error", "error", "pending"]);
+    assert_eq!(decide(&daemon.socket, &id, "deny").status, 200);
+    assert_eq!(logged(&daemon.socket), ["error", "error", "denied"]);
+}

@@ -44,6 +44,19 @@ pub use http_client::{HttpAnswer, HttpClient, HttpError, HttpRequest};
 pub use network::{InvalidNetwork, Network};
 pub(crate) use shortcut::{Sent, Shortcut};
 
+/// Headers of a request, in small letters, that are the connection's own: no operator, tool or
+/// component sets them.
+pub const CONNECTION_HEADERS: [&str; 8] = [
+    "connection",
+    "content-length",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
 /// Which hosts and addresses a client may talk to.
 ///
 /// The default suits a URL that the operator has configured: public and private addresses

@@ -1,8 +1,9 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use http::{HeaderName, Method};
 use pillion_core::compose::InputTemplate;
-use pillion_core::egress::EgressPolicy;
+use pillion_core::egress::{CONNECTION_HEADERS, EgressPolicy};
 use pillion_core::mcp::Authentication;
 use pillion_core::schema::CompiledSchema;
 use pillion_core::tool::{JsonObject, ToolDefinition};
@@ -14,18 +15,6 @@ use crate::door::{Door, DoorKeys};
 use crate::request::{QueryPart, RequestPlan, Style};
 use crate::url_template::UrlTemplate;
 use crate::{HttpTool, HttpToolError, StatusRange, digest};
-
-/// Headers that are the connection's own.
-const NOT_TO_BE_SET: [&str; 8] = [
-    "connection",
-    "content-length",
-    "host",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// An HTTP endpoint as it is declared.
 ///
@@ -171,7 +160,7 @@ pub(crate) fn headers(
         let header: HeaderName = name
             .parse()
             .map_err(|_| fault(format!("'{name}' is no header's name")))?;
-        if NOT_TO_BE_SET.contains(&header.as_str()) {
+        if CONNECTION_HEADERS.contains(&header.as_str()) {
             return Err(fault(format!("'{name}' is the connection's own")));
         }
         Ok((header, template("headers", &name, value)?))
@@ -257,6 +246,7 @@ fn schema_of(plan: &RequestPlan) -> Value {
         .into_iter()
         .map(|name| (name, json!({"type": "string"})))
         .collect();
-    let required: Vec<_> = plan.url.arguments().collect();
+    // Each once, as JSON Schema wants it, however often the URL has it.
+    let required: BTreeSet<_> = plan.url.arguments().collect();
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }

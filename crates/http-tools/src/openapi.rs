@@ -98,7 +98,10 @@ impl OpenApiEntry {
             if !is_named && !wants_all {
                 continue;
             }
-            match operation.tool(document, &base, &prefix, &headers, &door) {
+            let tool = operation
+                .stands_at(self.base_url.as_deref())
+                .and_then(|()| operation.tool(document, &base, &prefix, &headers, &door));
+            match tool {
                 Ok(tool) => tools.push(tool),
                 Err(error) if is_named => return Err(error),
                 Err(error) => tracing::warn!(api = %self.name, "Left out: {error}"),

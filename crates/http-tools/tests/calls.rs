@@ -256,6 +256,17 @@ async fn l1_a_redirect_to_another_origin_carries_nothing_there() {
 }
 
 #[tokio::test]
+async fn f304_an_argument_may_stand_in_the_url_more_than_once() {
+    let url = "https://x.example/{lang}/compare/{lang}";
+    let declared = json!({"name": "compare", "description": "A test", "url": url});
+    let tool = HttpTool::new(serde_json::from_value(declared).unwrap()).unwrap();
+    assert_eq!(
+        tool.definition().input_schema()["required"],
+        json!(["lang"])
+    );
+}
+
+#[tokio::test]
 async fn f304_what_cannot_be_requested_is_refused_when_it_is_declared() {
     let refuse = |rest: Value| {
         let mut declared =

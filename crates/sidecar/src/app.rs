@@ -11,7 +11,7 @@ use pillion_core::executor::Executor;
 use pillion_core::pack::Packs;
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::store::Store;
-use pillion_core::tool::CallContext;
+use pillion_core::tool::{CallContext, Nesting};
 use pillion_wire::UnavailableServer;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -37,9 +37,6 @@ use crate::workers::Workers;
 
 /// How long the sessions with MCP servers may take to end.
 const FAREWELL: Duration = Duration::from_secs(2);
-
-/// How deep tools are looked at that are made of others.
-const MOST_NESTED: usize = 8;
 
 /// What every request handler shares. Cheap to clone.
 ///
@@ -289,7 +286,7 @@ impl App {
 
     /// Whether the tools that a tool calls are there for everybody, and those that these call.
     pub(crate) fn has_called(&self, tool: &RegisteredTool) -> bool {
-        self.has_called_within(tool, MOST_NESTED)
+        self.has_called_within(tool, Nesting::DEEPEST)
     }
 
     fn has_called_within(&self, tool: &RegisteredTool, depth: usize) -> bool {

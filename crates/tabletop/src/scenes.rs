@@ -229,11 +229,23 @@ impl Scenes {
         if !changes.is_heard() {
             return;
         }
-        match self.by_name(None, PageRequest::LARGEST).await {
-            Ok(scenes) => scenes
-                .iter()
-                .for_each(|(scene, _)| changes.updated(scene_uri(scene))),
-            Err(error) => tracing::warn!(%error, "Nobody is told of a character"),
+        let mut after = None;
+        loop {
+            let page = self.by_name(after.as_deref(), PageRequest::LARGEST).await;
+            let scenes = match page {
+                Ok(scenes) => scenes,
+                Err(error) => {
+                    tracing::warn!(%error, "Somebody is not told of a character");
+                    return;
+                }
+            };
+            let Some((last, _)) = scenes.last() else {
+                return;
+            };
+            after = Some(last.clone());
+            for (scene, _) in &scenes {
+                changes.updated(scene_uri(scene));
+            }
         }
     }
 }

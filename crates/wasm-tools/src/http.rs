@@ -2,25 +2,13 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use pillion_core::egress::{EgressPolicy, HttpClient, HttpError, HttpRequest};
+use pillion_core::egress::{CONNECTION_HEADERS, EgressPolicy, HttpClient, HttpError, HttpRequest};
 use url::Url;
 
 use crate::bindings::pillion::tool::http as wit;
 use crate::host::{Door as SharedDoor, Host};
 use crate::permissions::Origin;
 use crate::settings::Limits;
-
-/// Headers that are the connection's own.
-const NOT_TO_BE_SET: [&str; 8] = [
-    "connection",
-    "content-length",
-    "host",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// The client that the requests of one tool's calls go out through.
 pub(crate) struct Door {
@@ -109,7 +97,7 @@ fn read(request: wit::Request) -> Result<HttpRequest, wit::Error> {
         let header: HeaderName = name
             .parse()
             .map_err(|_| invalid(format!("'{name}' is no header's name")))?;
-        if NOT_TO_BE_SET.contains(&header.as_str()) {
+        if CONNECTION_HEADERS.contains(&header.as_str()) {
             return Err(invalid(format!("'{name}' is the connection's own")));
         }
         let value = HeaderValue::from_str(value)

@@ -1,10 +1,11 @@
 use std::str::Utf8Error;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use tokio::runtime::Handle;
-use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::task::{AbortHandle, spawn_blocking};
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use wasmtime::{Engine, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::I32Exit;
@@ -57,17 +58,35 @@ pub(crate) enum RunFault {
     Lost,
 }
 
+/// How often a run that is to stop is told so.
+const TOLD_EVERY: Duration = Duration::from_millis(50);
+
 /// Stops a run that nobody waits for any more, wherever it is.
 struct StopOnDrop {
     token: CancellationToken,
     engine: Engine,
+    /// The run's thread.
+    run: AbortHandle,
 }
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.token.cancel();
+        let (engine, run) = (self.engine.clone(), self.run.clone());
+        if run.is_finished() {
+            return;
+        }
         // What runs looks up now; all but this one go on.
-        self.engine.increment_epoch();
+        engine.increment_epoch();
+        // Between its look and the deadline that it sets itself then, a run does not hear it.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                while !run.is_finished() {
+                    sleep(TOLD_EVERY).await;
+                    engine.increment_epoch();
+                }
+            });
+        }
     }
 }
 
@@ -85,11 +104,8 @@ where
     F: AsyncFnOnce(&Tool, &mut Store<Host>) -> wasmtime::Result<T> + Send + 'static,
     T: Send + 'static,
 {
-    let stop = StopOnDrop {
-        token: CancellationToken::new(),
-        engine: pre.engine().clone(),
-    };
-    let token = stop.token.clone();
+    let (stopped_by, engine) = (CancellationToken::new(), pre.engine().clone());
+    let token = stopped_by.clone();
     let patience = terms.limits.timeout();
     let late = RunFault::Time {
         seconds: patience.as_secs_f64(),
@@ -105,6 +121,11 @@ where
             }
         })
     });
+    let stop = StopOnDrop {
+        token: stopped_by,
+        engine,
+        run: run.abort_handle(),
+    };
     let ended = timeout(patience, run).await;
     drop(stop);
     match ended {

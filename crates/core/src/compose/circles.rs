@@ -2,12 +2,7 @@ use std::collections::HashMap;
 
 use super::step;
 use super::{ComposeError, Composition};
-
-/// How many composed tools may stand in each other.
-const MOST_NESTED: usize = 8;
-
-/// How many calls one call may come to, with those of composed tools in it.
-const MOST_CALLS: usize = 256;
+use crate::tool::Nesting;
 
 /// Looks at compositions together: none may come back to itself, and none may grow beyond
 /// bounds through the others that it calls. Tools that are not among them may arrive later.
@@ -23,13 +18,14 @@ pub fn circles(compositions: &[Composition]) -> Result<(), ComposeError> {
     let mut known = HashMap::new();
     for composition in compositions {
         let size = size(&name(composition), &by_name, &mut Vec::new(), &mut known)?;
-        let fault = if size.calls > MOST_CALLS {
+        let (deepest, most) = (Nesting::DEEPEST, Nesting::MOST_CALLS);
+        let fault = if size.calls > most {
             format!(
-                "one call would come to {} others; no more than {MOST_CALLS} may be",
+                "one call would come to {} others; no more than {most} may be",
                 size.calls
             )
-        } else if size.nested > MOST_NESTED {
-            format!("no more than {MOST_NESTED} composed tools may stand in each other")
+        } else if size.nested > deepest {
+            format!("no more than {deepest} composed tools may stand in each other")
         } else {
             continue;
         };

@@ -143,16 +143,31 @@ impl Comparison {
             Self::NotEquals => return Ok(!is_same(one, other)),
             _ => {}
         }
-        let (Some(one), Some(other)) = (one.as_f64(), other.as_f64()) else {
+        let order = match (whole(one), whole(other)) {
+            (Some(one), Some(other)) => Some(one.cmp(&other)),
+            _ => match (one.as_f64(), other.as_f64()) {
+                (Some(one), Some(other)) => one.partial_cmp(&other),
+                _ => None,
+            },
+        };
+        let Some(order) = order else {
             return Err(Undecided::Unlike("only numbers are less or greater"));
         };
         Ok(match self {
-            Self::Less => one < other,
-            Self::Greater => one > other,
-            Self::AtMost => one <= other,
-            _ => one >= other,
+            Self::Less => order.is_lt(),
+            Self::Greater => order.is_gt(),
+            Self::AtMost => order.is_le(),
+            _ => order.is_ge(),
         })
     }
+}
+
+/// A number without a fraction, which a float may be too small for.
+fn whole(value: &Value) -> Option<i128> {
+    value
+        .as_i64()
+        .map(i128::from)
+        .or_else(|| value.as_u64().map(i128::from))
 }
 
 /// Whether two values are one; 1 and 1.0 are.

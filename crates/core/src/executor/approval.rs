@@ -67,8 +67,9 @@ pub trait Approver: Send + Sync + 'static {
     fn decide(&self, request: ApprovalRequest) -> ApprovalFuture;
 
     /// The call of the call log that waits for this very decision already, if there is one: the
-    /// new call then goes on in its place there, instead of beside it. None unless an approver
-    /// knows of any.
+    /// new call then goes on in its place there, instead of beside it. Asked again of a call that
+    /// nobody has decided on: one that is another's to wait for ends there as `error`. None unless
+    /// an approver knows of any.
     fn waiting_call(&self, request: &ApprovalRequest) -> WaitingCallFuture {
         let _ = request;
         Box::pin(async { Ok(None) })
@@ -98,7 +99,7 @@ pub(super) async fn pass(
     tool: &Arc<RegisteredTool>,
     arguments: &JsonObject,
     context: &CallContext,
-    entry: Option<&mut Entry>,
+    mut entry: Option<&mut Entry>,
 ) -> Result<Option<Granted>, ToolFailure> {
     let asks = rules.asks(tool, registry);
     if !asks && context.denied.is_empty() {
@@ -118,7 +119,7 @@ pub(super) async fn pass(
             context: context.clone(),
             call: None,
         };
-        if let Some(entry) = entry {
+        if let Some(entry) = entry.as_deref_mut() {
             // Where somebody counts on the record that the call has, it keeps that.
             if context.record.is_none()
                 && let Some(call) = approver.waiting_call(&request).await?
@@ -128,9 +129,14 @@ pub(super) async fn pass(
             entry.pending().await?;
             request.call = Some(entry.id());
         }
-        let decision = approver.decide(request.clone()).await?;
+        let decided = approver.decide(request.clone()).await;
+        if let (true, Some(entry)) = (is_undecided(&decided), entry) {
+            // What was asked for another call, or shall be, tells of no end of this one.
+            let waiting = approver.waiting_call(&request).await?;
+            entry.waits(waiting == Some(entry.id()));
+        }
         approved = Some(request);
-        decision
+        decided?
     } else {
         Decision::Undecided
     };
@@ -152,6 +158,13 @@ pub(super) async fn pass(
         Decision::Undecided => failure.with_metadata("arguments", json!(arguments)),
         _ => failure,
     })
+}
+
+fn is_undecided(decided: &Result<Decision, ToolFailure>) -> bool {
+    match decided {
+        Ok(decision) => *decision == Decision::Undecided,
+        Err(failure) => failure.code == ErrorCode::ApprovalRequired,
+    }
 }
 
 #[cfg(test)]

@@ -10,12 +10,6 @@ use crate::tool::{
     CallContext, ErrorCode, FurtherCallFuture, MakesCalls, Nesting, Patience, ToolCall, ToolFailure,
 };
 
-/// How many calls may stand above a call.
-const MOST_ABOVE: usize = 8;
-
-/// How many calls one call may make, with all those that these make.
-const MOST_CALLS: usize = 256;
-
 /// Makes the calls of one running call.
 pub(super) struct Calls {
     executor: Executor,
@@ -65,11 +59,12 @@ pub(super) fn admit(
         return resolve::found(None, name).map(drop);
     }
     let too_much = |what: String| Err(ToolFailure::new(ErrorCode::InternalError, what));
-    if nesting.depth > MOST_ABOVE {
-        return too_much(format!("More than {MOST_ABOVE} calls stand above this one"));
+    let (deepest, most) = (Nesting::DEEPEST, Nesting::MOST_CALLS);
+    if nesting.depth > deepest {
+        return too_much(format!("More than {deepest} calls stand above this one"));
     }
-    if nesting.count() > MOST_CALLS {
-        return too_much(format!("One call makes no more than {MOST_CALLS} others"));
+    if nesting.count() > most {
+        return too_much(format!("One call makes no more than {most} others"));
     }
     Ok(())
 }

@@ -63,6 +63,12 @@ pub struct Nesting {
 }
 
 impl Nesting {
+    /// How many calls may stand above a call: composed tools in each other, say.
+    pub const DEEPEST: usize = 8;
+
+    /// How many calls one call may make, with all those that these make.
+    pub const MOST_CALLS: usize = 256;
+
     /// Of all calls that the call `parent` makes, which has this time, and stands at `above`
     /// itself or is an outermost one.
     pub(crate) fn below(parent: Option<CallId>, time: Arc<Patience>, above: Option<&Self>) -> Self {

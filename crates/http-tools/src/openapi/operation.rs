@@ -63,6 +63,21 @@ impl<'a> Operation<'a> {
         text(self.operation, "operationId")
     }
 
+    /// Refuses an operation that stands elsewhere than the document's others, unless the operator
+    /// says where: whatever credential there is would go to the wrong place.
+    pub(super) fn stands_at(&self, configured: Option<&str>) -> Result<(), HttpToolError> {
+        let of = |value: &Value| value.get("servers").is_some_and(|it| it != &json!([]));
+        if configured.is_some() || !(of(self.item) || of(self.operation)) {
+            return Ok(());
+        }
+        let what = format!("{}: it has servers of its own: say base_url", self.shown());
+        Err(HttpToolError::new("operations", what))
+    }
+
+    fn shown(&self) -> String {
+        format!("{} {}", self.method.to_ascii_uppercase(), self.path)
+    }
+
     /// The operation as a tool.
     pub(super) fn tool(
         &self,
@@ -72,7 +87,7 @@ impl<'a> Operation<'a> {
         headers: &[(HeaderName, InputTemplate)],
         door: &Arc<Door>,
     ) -> Result<HttpTool, HttpToolError> {
-        let shown = format!("{} {}", self.method.to_ascii_uppercase(), self.path);
+        let shown = self.shown();
         let fault = |what: String| HttpToolError::new("operations", format!("{shown}: {what}"));
         let of_url = |error: HttpToolError| fault(error.what);
         // Without it the path would go on with the host.

@@ -312,3 +312,33 @@ fn f304_an_operation_has_no_more_parameters_than_a_request_could_name() {
     let error = entry(json!(["a"])).tools_of(&document).unwrap_err();
     assert!(error.to_string().contains("more than 256 parameters"));
 }
+
+#[test]
+fn f304_an_operation_with_servers_of_its_own_wants_to_hear_where_it_is() {
+    let servers = json!([{"url": "https://elsewhere.example"}]);
+    let document = |of_item: bool| {
+        let mut item = json!({"get": {"operationId": "a"}});
+        match of_item {
+            true => item["servers"] = servers.clone(),
+            false => item["get"]["servers"] = servers.clone(),
+        }
+        let document = json!({
+            "openapi": "3.1.0",
+            "servers": [{"url": "https://pets.example"}],
+            "paths": {"/a": item, "/b": {"get": {"operationId": "b", "servers": []}}},
+        });
+        Document::parse(&document.to_string()).unwrap()
+    };
+    for document in [document(true), document(false)] {
+        let error = entry(json!(["a"])).tools_of(&document).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains("GET /a: it has servers of its own"),
+            "{error}"
+        );
+        assert_eq!(entry(json!(["*"])).tools_of(&document).unwrap().len(), 1);
+        let mut placed = entry(json!(["a"]));
+        placed.base_url = Some("https://elsewhere.example".to_owned());
+        assert_eq!(placed.tools_of(&document).unwrap().len(), 1);
+    }
+}

@@ -52,6 +52,7 @@ async fn p_conditions_choose_and_an_output_says_what_comes_of_it() {
         (json!({"n": 11}), json!({"large": 11, "small": null})),
         (json!({"n": 10}), json!({"large": null, "small": "small"})),
         (json!({}), json!({"large": null, "small": "small"})),
+        (json!({"n": 10.5}), json!({"large": 10.5, "small": null})),
     ] {
         assert_eq!(bench.run("choose", input).await.result, output);
     }
@@ -60,6 +61,27 @@ async fn p_conditions_choose_and_an_output_says_what_comes_of_it() {
         odd.error.as_deref(),
         Some("Step steps[0].if: only numbers are less or greater")
     );
+}
+
+#[tokio::test]
+async fn p_whole_numbers_that_one_float_stands_for_are_told_apart() {
+    let bench = Bench::new();
+    let one = 9_007_199_254_740_993_u64;
+    bench.compose(
+        "tell",
+        json!({
+            "steps": [
+                {"if": {"less": [9_007_199_254_740_992_u64, one]}, "then": [echo("less", json!({"n": one}))]},
+                {"if": {"at_most": [u64::MAX, -1]}, "then": [echo("never", json!({"n": 0}))]},
+            ],
+            "output": {
+                "less": {"$from": "/steps/less/data/n", "default": null},
+                "never": {"$from": "/steps/never/data/n", "default": null},
+            },
+        }),
+    );
+    let told = bench.run("tell", json!({})).await.result;
+    assert_eq!(told, json!({"less": one, "never": null}));
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,6 +23,8 @@ pub(in crate::executor) struct Entry {
     is_shared: bool,
     /// That approval was used up for this call: the record is this call's, unless it has ended.
     has_approval: bool,
+    /// Whoever decides on the open approval ends the record, or it ends when that expires.
+    waits: bool,
 }
 
 impl Entry {
@@ -40,6 +42,7 @@ impl Entry {
             is_anothers: false,
             is_shared: false,
             has_approval: false,
+            waits: false,
         }
     }
 
@@ -59,6 +62,11 @@ impl Entry {
         self.record.id = call;
         self.is_anothers = true;
         self.is_shared = true;
+    }
+
+    /// Whether the approval that is open names the record.
+    pub(in crate::executor) fn waits(&mut self, waits: bool) {
+        self.waits = waits;
     }
 
     /// The approval was used up for this call, which needs no tool to run.
@@ -143,10 +151,10 @@ impl Entry {
 
     fn close(&mut self, result: &ToolResult) {
         let record = &mut self.record;
-        record.status = match (status_of(result), self.ran) {
-            // It has run, and so waits for nothing: a call that it made does.
-            (CallStatus::Pending, Some(_)) => CallStatus::Error,
-            (status, _) => status,
+        record.status = match status_of(result) {
+            // Nobody would end it: a call that it made waits, or one that asked before.
+            CallStatus::Pending if self.ran.is_some() || !self.waits => CallStatus::Error,
+            status => status,
         };
         record.completed_at = record.status.is_final().then(Timestamp::now);
         record.duration = self.ran.map(|ran| ran.elapsed());

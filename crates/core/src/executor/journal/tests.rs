@@ -305,3 +305,36 @@ async fn g3_a_call_that_is_sent_again_goes_on_as_the_one_that_asked() {
         assert_eq!(log.statuses(), statuses, "{decision:?}");
     }
 }
+
+#[tokio::test]
+async fn g3_a_call_with_a_record_of_its_own_does_not_wait_where_another_does() {
+    let log = Arc::<Written>::default();
+    let plain = executor(&log);
+    let config = ExecutorConfig {
+        approvals: ApprovalRules {
+            default: ApprovalPolicy::AlwaysAsk,
+            ..ApprovalRules::default()
+        },
+        ..ExecutorConfig::default()
+    };
+    let own = CallId::new();
+    for (waiting, end) in [
+        (own, CallStatus::Pending),
+        (CallId::new(), CallStatus::Error),
+    ] {
+        let hooks = ExecutorHooks {
+            approver: Some(Arc::new(Known(waiting, Decision::Undecided))),
+            ..plain.shared.hooks.clone()
+        };
+        let executor = plain.reconfigured(config.clone(), hooks);
+        let context = CallContext {
+            record: Some(own),
+            ..CallContext::default()
+        };
+        let call = ToolCall::new("c", "echo", json!({}));
+        let result = executor.execute_one(call, &context).await;
+        assert_eq!(result.error_code, Some(ErrorCode::ApprovalRequired));
+        assert_eq!(result.metadata["record_id"], json!(own.to_string()));
+        assert_eq!(log.statuses().last(), Some(&end));
+    }
+}
