@@ -1,6 +1,7 @@
-//! Who may do what: the rules of the Unix socket, and the tokens of TCP.
+//! Who may do what: the rules of the Unix socket, and the gate of TCP with its tokens.
 
 mod allowed_tools;
+mod gate;
 mod grant;
 mod peer;
 mod rules;
@@ -11,6 +12,7 @@ mod token_list;
 use std::sync::Arc;
 
 pub use allowed_tools::{AllowedTools, BadToolPattern};
+pub use gate::{Gate, Refusal};
 pub use grant::{Grant, Holder, Scope, Users};
 pub use peer::Peer;
 pub use rules::{PeerRules, RuleError};
@@ -21,7 +23,6 @@ pub use token_list::{TokenList, TokenListError};
 use pillion_core::store::AccessTokenStore;
 
 use crate::config::{Config, TcpSection};
-use crate::tcp::Gate;
 
 /// What the configuration says of those who connect, with the names of users and groups looked
 /// up and the tokens read. By default whoever can open the Unix socket may do everything,

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use crate::access::Access;
 use crate::approvals::Approvals;
 use crate::config::HttpSection;
+use crate::connections::ServerReport;
 use crate::declared_tools::Registered;
 use crate::mcp_server::McpServer;
 use crate::metrics::{Metrics, Scrape, System};
@@ -29,7 +30,7 @@ use crate::results::Results;
 use crate::servers::Servers;
 use crate::state::State;
 use crate::tool_keys::ToolKeys;
-use crate::upstream::{Own, ServerReport, Upstreams};
+use crate::upstream::{Own, Upstreams};
 use crate::visibility::Visibility;
 use crate::wasm_tools::WasmTools;
 use crate::workers::Workers;
@@ -53,6 +54,7 @@ struct Shared {
     access: Access,
     approvals: Approvals,
     state: Option<State>,
+    servers: Option<Arc<Servers>>,
     results: Option<Arc<Results>>,
     mcp: Arc<McpServer>,
     models: Arc<Models>,
@@ -137,7 +139,7 @@ impl App {
 
     /// The MCP servers that may be added and changed, if anything is kept.
     pub(crate) fn servers(&self) -> Option<&Arc<Servers>> {
-        self.shared.state.as_ref()?.servers()
+        self.shared.servers.as_ref()
     }
 
     /// The MCP servers whose tools are offered.

@@ -27,8 +27,6 @@ use uuid::Uuid;
 
 use crate::config::{ApprovalsSection, Config};
 use crate::events::{Bus, Event};
-use crate::process::Process;
-use crate::state::State;
 
 /// How often the store is looked at for what another process decided.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -89,13 +87,18 @@ impl Wanted {
 }
 
 impl Approvals {
-    pub(crate) fn new(config: &Config, state: Option<&State>, process: &Process) -> Self {
+    pub(crate) fn new(
+        config: &Config,
+        store: Option<Arc<dyn Store>>,
+        desk: Arc<Desk>,
+        events: Arc<Bus>,
+    ) -> Self {
         let shared = Shared {
-            store: state.map(State::store),
+            store,
             section: config.approvals.clone(),
             redaction: config.call_log.redact.clone(),
-            desk: Arc::clone(&process.desk),
-            events: Arc::clone(&process.events),
+            desk,
+            events,
         };
         Self {
             shared: Arc::new(shared),

@@ -27,7 +27,7 @@ use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use crate::mcp_server::message::{self, Inbound, Request};
+use crate::calling_client::message::{self, Inbound, Request};
 use crate::mcp_server::stdio::{MOST_WAITING, write};
 use away::Away;
 pub(crate) use connect::{ConnectError, Connection, Target};

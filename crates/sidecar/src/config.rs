@@ -63,7 +63,6 @@ use std::path::PathBuf;
 use pillion_core::executor::ExecutorConfig;
 use serde::Deserialize;
 
-use crate::servers::Account;
 pub use approvals::{ApprovalsSection, AskClients};
 pub use builtins::{BuiltinTools, ServiceKey};
 pub use cache::{CacheScopeName, CacheSection};
@@ -171,16 +170,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// Its MCP servers' names, and the account of each that has one.
-    pub(crate) fn servers_of_the_file(&self) -> Vec<(String, Option<Account>)> {
-        let servers = self.mcp_servers.iter();
-        let servers = servers.map(|section| {
-            let account = Account::of(&section.server);
-            (section.label().to_owned(), account)
-        });
-        servers.collect()
-    }
-
     /// What is wrong between models, providers, MCP servers and chats, and where.
     fn fault_of_models(&self, servers: &[McpServerSection]) -> Option<(KeyPath, String)> {
         let place = |list: &str, index: usize, key: &str| {

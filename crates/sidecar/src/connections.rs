@@ -31,6 +31,33 @@ impl ConnectionStatus {
     }
 }
 
+/// What is known of one server, for statistics.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ServerReport {
+    pub(crate) label: String,
+    /// Whether it was ever asked for its tools.
+    pub(crate) was_asked: bool,
+    pub(crate) tools: usize,
+    /// Why the last try failed.
+    pub(crate) error: Option<String>,
+    /// Whether it is being asked now.
+    pub(crate) is_asked: bool,
+    /// When it last answered.
+    pub(crate) connected_at: Option<Timestamp>,
+}
+
+impl ServerReport {
+    /// How it stands with the server (F3).
+    pub(crate) fn status(&self) -> ConnectionStatus {
+        match (self.was_asked, &self.error) {
+            (_, Some(_)) => ConnectionStatus::Error,
+            (true, None) => ConnectionStatus::Connected,
+            (false, None) if self.is_asked => ConnectionStatus::Connecting,
+            (false, None) => ConnectionStatus::Disconnected,
+        }
+    }
+}
+
 /// A server has answered.
 #[derive(Debug, Clone)]
 pub(crate) struct Connected {

@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 pub(crate) use event::{CallPlace, Event};
 pub(crate) use listener::{Hearing, Listener, Types};
-pub(crate) use tool_changes::ToolChanges;
+pub(crate) use tool_changes::{ToolChanges, ToolListener};
 
 /// Events that are kept.
 const MOST_EVENTS: usize = 4_096;

@@ -12,7 +12,6 @@ use pillion_store::StoreLocation;
 use uuid::Uuid;
 
 use crate::config::{Config, LocationText, state_directory};
-use crate::state;
 
 /// Where the id is, in the state directory.
 const FILE: &str = "instance";
@@ -21,12 +20,12 @@ const FILE: &str = "instance";
 /// SQLite, which a host has for itself, that is the host's name and the socket; in Postgres there
 /// is an id besides that the state directory keeps, or `store.instance` in the place of both.
 pub(crate) fn owner(config: &Config, socket: &Path) -> String {
-    let owner = state::owner(socket);
+    let owner = owner_here(socket);
     let Some(LocationText(StoreLocation::Postgres(_))) = config.store.location else {
         return owner;
     };
     if let Some(instance) = &config.store.instance {
-        return state::owner_at(instance, socket);
+        return owner_at(instance, socket);
     }
     let directory = state_directory().ok_or_else(|| io::Error::other("there is none"));
     match directory.and_then(|directory| id_in(&directory)) {
@@ -39,6 +38,19 @@ pub(crate) fn owner(config: &Config, socket: &Path) -> String {
             owner
         }
     }
+}
+
+/// What the call log knows processes by: their host, and a path that they have there, a
+/// sidecar's socket say.
+pub(crate) fn owner_here(path: &Path) -> String {
+    let host = nix::unistd::gethostname().unwrap_or_default();
+    owner_at(&host.to_string_lossy(), path)
+}
+
+/// As [`owner_here`], of a host of that name.
+fn owner_at(host: &str, path: &Path) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    format!("{host}:{}", path.display())
 }
 
 /// The id that the directory keeps, a new one if it has none.
@@ -88,7 +100,7 @@ mod tests {
     fn f4_in_postgres_a_socket_is_not_enough_to_be_known_by() {
         let socket = Path::new("/run/pillion/pillion.sock");
         let of = |toml: &str| owner(&Config::parse(toml, "test.toml").unwrap(), socket);
-        let by_host = state::owner(socket);
+        let by_host = owner_here(socket);
         assert_eq!(
             of("[store]\nlocation = \"/var/lib/p.db\"\ninstance = \"a\""),
             by_host

@@ -6,7 +6,6 @@ use arc_swap::ArcSwap;
 use axum::Router;
 
 use crate::app::App;
-use crate::routes;
 
 /// The [`App`] of now. Cheap to clone; clones show the same one.
 ///
@@ -17,32 +16,40 @@ pub struct Live {
     current: Arc<ArcSwap<Generation>>,
 }
 
+/// Makes the routes over a state.
+pub type Routes = fn(App) -> Router;
+
 /// A state, and the routes over it.
 #[derive(Debug)]
 struct Generation {
     app: App,
     router: Router,
+    routes: Routes,
 }
 
 impl Generation {
-    fn of(app: App) -> Arc<Self> {
-        let router = routes::router(app.clone());
-        Arc::new(Self { app, router })
+    fn of(app: App, routes: Routes) -> Arc<Self> {
+        let router = routes(app.clone());
+        Arc::new(Self {
+            app,
+            router,
+            routes,
+        })
     }
 }
 
 impl Live {
-    /// Begins with `app`.
+    /// Begins with `app`; over it, and over each that takes its place, there are these routes.
     #[must_use]
-    pub fn new(app: App) -> Self {
-        let current = Arc::new(ArcSwap::new(Generation::of(app)));
+    pub fn new(app: App, routes: Routes) -> Self {
+        let current = Arc::new(ArcSwap::new(Generation::of(app, routes)));
         Self { current }
     }
 
     /// What `app` is the state of; that state alone for one that nothing changes.
-    pub(crate) fn of(app: &App) -> Self {
+    pub(crate) fn of(app: &App, routes: Routes) -> Self {
         let live = app.servers().and_then(|servers| servers.live());
-        live.unwrap_or_else(|| Self::new(app.clone()))
+        live.unwrap_or_else(|| Self::new(app.clone(), routes))
     }
 
     /// The state that a request would have that came now.
@@ -64,7 +71,8 @@ impl Live {
     /// From now on requests have this state. Returns the one that they had, for
     /// [`App::retire`].
     pub fn replace(&self, app: App) -> App {
-        self.current.swap(Generation::of(app)).app.clone()
+        let routes = self.current.load().routes;
+        self.current.swap(Generation::of(app, routes)).app.clone()
     }
 }
 

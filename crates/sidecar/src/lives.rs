@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use uuid::Uuid;
 
 use crate::config::Config;
-use crate::state::owner;
+use crate::instance::owner_here;
 
 /// The directory of the locks.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ impl Lives {
 
     /// What the call log knows these processes by, as those of one kind.
     pub(crate) fn owner(&self) -> String {
-        owner(&self.directory)
+        owner_here(&self.directory)
     }
 
     /// Shows that `life` has begun.

@@ -4,18 +4,17 @@
 //! Two eras are spoken at one endpoint: revisions up to 2025-11-25, with a handshake and
 //! sessions, and 2026-07-28, where every request says all there is to know. A request goes
 //! through these files: `http` or `stdio` takes it from the wire and decides on the era;
-//! `dispatch` finds who answers it; `tools` and `catalog` do; `link` is its way back to the
-//! client meanwhile, and `running` what it says and in the end gives. Results of servers
-//! below pass byte for byte, with nothing but what the client's revision asks for added.
+//! `dispatch` finds who answers it; `tools` and `catalog` do; `running` has what it says
+//! meanwhile, by its [`link`](crate::calling_client::link) to the client, and in the end gives.
+//! Results of servers below pass byte for byte, with nothing but what the client's revision asks
+//! for added.
 
 mod catalog;
 mod dispatch;
 mod held;
 pub(crate) mod http;
-pub(crate) mod link;
 mod listening;
 mod local;
-pub(crate) mod message;
 mod results;
 mod running;
 mod sessions;
@@ -36,6 +35,8 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use crate::app::App;
+use crate::calling_client::message;
+use crate::events::ToolListener;
 use crate::visibility::Visibility;
 use catalog::Catalog;
 use held::Held;
@@ -71,11 +72,6 @@ impl McpServer {
         self.catalog.forget();
     }
 
-    /// Tells the clients that listen that there are other tools now.
-    pub(crate) fn tools_changed(&self) {
-        self.listening.tools_changed();
-    }
-
     /// Another state with other servers, and perhaps other packs, is in force.
     pub(crate) fn servers_changed(&self, app: &App) {
         self.listening.servers_changed(app);
@@ -97,6 +93,13 @@ impl McpServer {
     fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut stopping = self.stopping.subscribe();
         async move { drop(stopping.wait_for(|stopping| *stopping).await) }
+    }
+}
+
+impl ToolListener for McpServer {
+    /// Tells the clients that listen.
+    fn tools_changed(&self) {
+        self.listening.tools_changed();
     }
 }
 

@@ -15,7 +15,7 @@ use pillion_core::store::SecretKind;
 use secrecy::SecretString;
 
 use crate::config::{ChatSection, Config, ModelSection, ProviderSection};
-use crate::servers::UserCredentials;
+use crate::credentials::UserCredentials;
 use native::NativeEndpoint;
 pub(crate) use native::NativeTools;
 

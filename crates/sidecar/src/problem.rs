@@ -4,6 +4,7 @@ use axum::Json;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use pillion_core::store::{StoreError, StoreErrorKind};
 use pillion_core::tool::ErrorCode;
 use pillion_wire::Failure;
 use serde::Serialize;
@@ -81,5 +82,16 @@ impl IntoResponse for Problem {
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(CONTENT_TYPE, kind);
         response
+    }
+}
+
+/// The status of what the store could not do.
+pub(crate) fn status_of_store(error: &StoreError) -> StatusCode {
+    match error.kind() {
+        StoreErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        StoreErrorKind::NotFound => StatusCode::NOT_FOUND,
+        StoreErrorKind::Conflict => StatusCode::CONFLICT,
+        StoreErrorKind::Invalid => StatusCode::BAD_REQUEST,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

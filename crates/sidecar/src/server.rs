@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Peer;
 use crate::app::App;
 use crate::live::Live;
+use crate::routes;
 pub use lanes::Lanes;
 use listener::Listener;
 
@@ -76,7 +77,7 @@ pub async fn run(
         shutdown.await;
         Stop::Ending
     };
-    let live = Live::new(app);
+    let live = Live::new(app, routes::router);
     Ok(serve(listeners, &live, &mut lanes, grace, ending).await)
 }
 

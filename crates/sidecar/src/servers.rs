@@ -9,11 +9,8 @@ mod catalog;
 mod definition;
 mod error;
 mod server;
-mod tokens;
 mod trial;
-mod user_credentials;
 mod users;
-mod vault;
 mod view;
 mod watching;
 
@@ -31,15 +28,13 @@ use tokio::sync::Mutex;
 use crate::access::Access;
 use crate::app::App;
 use crate::config::{Config, McpServerSection};
+use crate::credentials::{
+    Account, CredentialError, UserCredentials, file_id, next_key_file, open_vault,
+};
 use crate::live::{Live, WeakLive};
-pub(crate) use catalog::{Catalog, How, Known, Who};
-pub(crate) use definition::place_of_url;
+pub(crate) use catalog::{Catalog, How, Known, Who, of_the_file};
 pub(crate) use error::ServerError;
 pub(crate) use server::Server;
-pub(crate) use tokens::Account;
-pub(crate) use user_credentials::{UserCredential, UserCredentials, identity_of};
-pub(crate) use vault::{next_key_file, open_vault};
-pub(crate) use view::file_id;
 use watching::{note_connections, sweep_users};
 
 /// All servers, and how they change.
@@ -59,7 +54,7 @@ impl Servers {
     /// Reads the servers of the store, and checks the vault's key.
     ///
     /// # Errors
-    /// [`ServerError::Key`] and [`ServerError::Vault`] when the key cannot be read or is
+    /// [`ServerError::Credential`] when the key cannot be read or is
     /// another one than the store's; [`ServerError::Store`].
     pub(crate) async fn open(
         store: Arc<dyn Store>,
@@ -321,13 +316,13 @@ impl Servers {
     /// Encrypts every credential under the key that the operator has put beside the vault's.
     ///
     /// # Errors
-    /// [`ServerError::NoKeyFile`], [`ServerError::NextKey`], [`ServerError::Vault`].
+    /// [`ServerError::NoKeyFile`], [`ServerError::NextKey`], [`ServerError::Credential`].
     pub(crate) async fn rotate(&self) -> Result<usize, ServerError> {
         let base = self.base.lock().await;
         let file = base.vault.key_file.as_ref().ok_or(ServerError::NoKeyFile)?;
         let next = MasterKey::from_file(next_key_file(file)).map_err(ServerError::NextKey)?;
         let vault = self.user_credentials.vault();
-        let vault = vault.ok_or(ServerError::NoKey)?;
+        let vault = vault.ok_or(CredentialError::NoKey)?;
         let rotated = vault.rotate(next).await?;
         tracing::info!(secrets = rotated, "The vault has another key");
         Ok(rotated)
@@ -339,7 +334,7 @@ impl Servers {
             credentials: self.user_credentials.clone(),
             egress: base.servers.egress.clone(),
             who,
-            of_the_file: base.servers_of_the_file(),
+            of_the_file: of_the_file(base),
         }
     }
 
@@ -348,8 +343,7 @@ impl Servers {
         if let Some(record) = self.store.server(key).await? {
             return Ok(record);
         }
-        let of_file =
-            |it: &&McpServerSection| it.label() == key || view::file_id(it.label()) == key;
+        let of_file = |it: &&McpServerSection| it.label() == key || file_id(it.label()) == key;
         if let Some(section) = base.mcp_servers.iter().find(of_file) {
             let name = section.label().to_owned();
             return Err(ServerError::OfTheFile { name });

@@ -21,7 +21,6 @@ use crate::instance;
 use crate::lives::{Life, Lives};
 use crate::predecessors::Predecessors;
 use crate::results::{ResultDirectory, Results};
-use crate::servers::Servers;
 
 /// How often calls that are too old, or too many, are looked for.
 const CLEAN_UP_EVERY: Duration = Duration::from_secs(600);
@@ -40,7 +39,6 @@ pub struct State {
     keys: Arc<KeyLedger>,
     results: Option<ResultDirectory>,
     clean_up: Arc<AbortOnDropHandle<()>>,
-    servers: Option<Arc<Servers>>,
     /// Shows that this life goes on, where no socket does.
     life: Option<Arc<Life>>,
 }
@@ -119,20 +117,8 @@ impl State {
             store,
             process,
             clean_up: Arc::new(AbortOnDropHandle::new(clean_up)),
-            servers: None,
             life: None,
         }
-    }
-
-    /// With the MCP servers that may be added and changed.
-    #[must_use]
-    pub(crate) fn with_servers(mut self, servers: Arc<Servers>) -> Self {
-        self.servers = Some(servers);
-        self
-    }
-
-    pub(crate) fn servers(&self) -> Option<&Arc<Servers>> {
-        self.servers.as_ref()
     }
 
     /// This life of the sidecar, as the call log knows it.
@@ -261,19 +247,6 @@ pub(crate) fn store_options(config: &Config) -> Result<StoreOptions, StoreError>
     config.store.options().ok_or_else(|| {
         StoreError::unavailable("This user has no directory for a store: set store.location")
     })
-}
-
-/// What the call log knows processes by: their host, and a path that they have there, a
-/// sidecar's socket say.
-pub(crate) fn owner(path: &Path) -> String {
-    let host = nix::unistd::gethostname().unwrap_or_default();
-    owner_at(&host.to_string_lossy(), path)
-}
-
-/// As [`owner`], of a host of that name.
-pub(crate) fn owner_at(host: &str, path: &Path) -> String {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    format!("{host}:{}", path.display())
 }
 
 /// Makes the directory of a store that is a file.

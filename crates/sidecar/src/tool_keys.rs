@@ -11,7 +11,7 @@ use pillion_core::tool::{
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::{BuiltinTools, ServiceKey};
-use crate::servers::UserCredentials;
+use crate::credentials::UserCredentials;
 
 /// Where the vault has the key: by tool and service, so that none goes to another service than the
 /// one that it was given for.

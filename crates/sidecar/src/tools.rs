@@ -10,7 +10,7 @@ use pillion_core::tool::{Tool, ToolName};
 use secrecy::SecretString;
 
 use crate::config::{BuiltinTools, Config, ServiceKey};
-use crate::servers::UserCredentials;
+use crate::credentials::UserCredentials;
 use crate::tool_keys::KeyedTool;
 
 /// Registers the built-in tools and their aliases, and returns the names it added: calling

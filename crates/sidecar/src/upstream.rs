@@ -32,17 +32,17 @@ use pillion_core::tool::{ToolName, ToolOrigin};
 use tokio::sync::Mutex;
 
 use crate::config::{McpSection, McpServerSection};
-use crate::connections::{ConnectionStatus, Connections};
+use crate::connections::{ConnectionStatus, Connections, ServerReport};
+use crate::credentials::UserCredentials;
 use crate::events::Bus;
 use crate::pins::Pins;
-use crate::servers::UserCredentials;
 use crate::telemetry::Telemetry;
 use discovery::{Asks, State};
 pub(crate) use line::Line;
 pub(crate) use own::Own;
 pub(crate) use resources::Reading;
 pub(crate) use seen::Seen;
-pub(crate) use server::{Server, ServerReport};
+pub(crate) use server::Server;
 pub(crate) use tool::UpstreamTool;
 pub(crate) use users::SWEEP_EVERY;
 

@@ -18,8 +18,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::config::WasmToolsSection;
-use crate::events::{Bus, ToolChanges};
-use crate::mcp_server::McpServer;
+use crate::events::{Bus, ToolChanges, ToolListener};
 use works::{Turn, Works};
 
 /// How often the folder is looked at.
@@ -31,7 +30,7 @@ const FIRST_LOOK: Duration = Duration::from_secs(10);
 /// The folder's tools, in the registry.
 pub(crate) struct WasmTools {
     registry: Arc<ToolRegistry>,
-    mcp: Arc<McpServer>,
+    listener: Arc<dyn ToolListener>,
     events: Arc<Bus>,
     wanted: watch::Sender<WasmToolsSection>,
     state: Mutex<State>,
@@ -47,13 +46,13 @@ impl WasmTools {
     /// None of them is there before [`start`](Self::start).
     pub(crate) fn new(
         registry: Arc<ToolRegistry>,
-        mcp: Arc<McpServer>,
+        listener: Arc<dyn ToolListener>,
         events: Arc<Bus>,
         section: &WasmToolsSection,
     ) -> Arc<Self> {
         Arc::new(Self {
             registry,
-            mcp,
+            listener,
             events,
             wanted: watch::Sender::new(section.clone()),
             state: Mutex::default(),
@@ -146,7 +145,7 @@ impl WasmTools {
             return;
         }
         tracing::info!(?changes, "The folder of tools has others");
-        self.mcp.tools_changed();
+        self.listener.tools_changed();
         changes.tell(None, &self.registry, &self.events);
     }
 

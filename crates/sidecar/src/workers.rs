@@ -23,8 +23,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::config::WorkersSection;
-use crate::events::{Bus, ToolChanges};
-use crate::mcp_server::McpServer;
+use crate::events::{Bus, ToolChanges, ToolListener};
 pub(crate) use process::ended;
 pub(crate) use registration::{Registration, RegistrationError};
 use state::{Job, Offered, State, Worker};
@@ -37,7 +36,7 @@ const MOST_WAITING: usize = 10_000;
 #[derive(Debug)]
 pub(crate) struct Workers {
     registry: Arc<ToolRegistry>,
-    mcp: Arc<McpServer>,
+    listener: Arc<dyn ToolListener>,
     events: Arc<Bus>,
     section: RwLock<WorkersSection>,
     state: Mutex<State>,
@@ -79,13 +78,13 @@ pub(crate) struct Place {
 impl Workers {
     pub(crate) fn new(
         registry: Arc<ToolRegistry>,
-        mcp: Arc<McpServer>,
+        listener: Arc<dyn ToolListener>,
         events: Arc<Bus>,
         section: WorkersSection,
     ) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             registry,
-            mcp,
+            listener,
             events,
             section: RwLock::new(section),
             state: Mutex::default(),
@@ -159,7 +158,7 @@ impl Workers {
     /// Tells whoever listens that there are other tools than before, if there are.
     fn tell(&self, changes: ToolChanges) {
         if !changes.is_empty() {
-            self.mcp.tools_changed();
+            self.listener.tools_changed();
             changes.tell(None, &self.registry, &self.events);
         }
     }

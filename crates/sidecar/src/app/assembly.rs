@@ -12,6 +12,7 @@ use super::{App, Shared};
 use crate::access::Access;
 use crate::approvals::Approvals;
 use crate::config::Config;
+use crate::credentials::UserCredentials;
 use crate::declared_tools::{Keeper, Registered};
 use crate::events::Both;
 use crate::mcp_server::McpServer;
@@ -20,7 +21,7 @@ use crate::packs::Shelf;
 use crate::pins::Pins;
 use crate::process::Process;
 use crate::results::Results;
-use crate::servers::UserCredentials;
+use crate::servers::Servers;
 use crate::state::State;
 use crate::telemetry::Telemetry;
 use crate::tool_keys::ToolKeys;
@@ -49,29 +50,36 @@ impl Config {
         state: Option<State>,
         access: Access,
     ) -> App {
-        self.put_together(registry, state, access, false)
+        self.put_together(registry, state, None, access)
     }
 
     /// As [`build_with`](Self::build_with), with the built-in tools and the packs that the
-    /// configuration has over what is stored.
+    /// configuration has over what is stored, and MCP servers that may be added and changed.
     #[must_use]
-    pub fn build_whole(&self, registry: Arc<ToolRegistry>, state: State, access: Access) -> App {
-        self.put_together(registry, Some(state), access, true)
+    pub(crate) fn build_whole(
+        &self,
+        registry: Arc<ToolRegistry>,
+        state: State,
+        servers: Arc<Servers>,
+        access: Access,
+    ) -> App {
+        self.put_together(registry, Some(state), Some(servers), access)
     }
 
     fn put_together(
         &self,
         registry: Arc<ToolRegistry>,
         state: Option<State>,
+        servers: Option<Arc<Servers>>,
         access: Access,
-        has_all_tools: bool,
     ) -> App {
+        let has_all_tools = servers.is_some();
         let process = Arc::new(Process::new(Telemetry::start(&self.telemetry)));
         process.let_in(&access.peers);
         let results = self.results(state.as_ref());
-        let approvals = Approvals::new(self, state.as_ref(), &process);
+        let approvals = self.approvals(state.as_ref(), &process);
         let hooks = self.hooks(state.as_ref(), results.as_ref(), &process, &approvals);
-        let credentials = credentials_of(state.as_ref());
+        let credentials = credentials_of(servers.as_ref());
         let upstreams = Upstreams::new(
             &self.mcp_servers,
             self.mcp.clone(),
@@ -89,13 +97,13 @@ impl Config {
         let models = Arc::new(Models::new(self, &credentials));
         let workers = Workers::new(
             Arc::clone(&registry),
-            Arc::clone(&mcp),
+            Arc::<McpServer>::clone(&mcp),
             Arc::clone(&process.events),
             self.workers.clone(),
         );
         let wasm_tools = WasmTools::new(
             Arc::clone(&registry),
-            Arc::clone(&mcp),
+            Arc::<McpServer>::clone(&mcp),
             Arc::clone(&process.events),
             &self.wasm_tools,
         );
@@ -104,6 +112,7 @@ impl Config {
             &Shelf::default(),
             &models,
             state.as_ref().filter(|_| has_all_tools),
+            &credentials,
             &keeper,
         );
         let registered = Registered::default().succeeded_by(tools, &registry, None);
@@ -117,6 +126,7 @@ impl Config {
             access,
             approvals,
             state,
+            servers,
             results,
             mcp,
             models,
@@ -138,12 +148,13 @@ impl Config {
         shelf: &Shelf,
         models: &Models,
         state: Option<&State>,
+        credentials: &UserCredentials,
         keeper: &Arc<dyn StepKeeper>,
     ) -> (Shelf, Vec<Arc<dyn Tool>>) {
         let Some(state) = state else {
             return (shelf.clone(), self.declared.tools(keeper));
         };
-        let mut tools = tools::configured(self, Some(state.store()), &credentials_of(Some(state)));
+        let mut tools = tools::configured(self, Some(state.store()), credentials);
         let (shelf, of_packs) = shelf.succeeded_by(self, models, state.store());
         tools.extend(of_packs);
         tools.extend(self.declared.tools(keeper));
@@ -163,6 +174,11 @@ impl Config {
 
     pub(super) fn keeper(&self, state: Option<&State>) -> Arc<dyn StepKeeper> {
         Keeper::over(state.map(State::store), self.approvals.expires_after)
+    }
+
+    pub(super) fn approvals(&self, state: Option<&State>, process: &Process) -> Approvals {
+        let (desk, events) = (Arc::clone(&process.desk), Arc::clone(&process.events));
+        Approvals::new(self, state.map(State::store), desk, events)
     }
 
     pub(super) fn results(&self, state: Option<&State>) -> Option<Arc<Results>> {
@@ -192,8 +208,7 @@ impl Config {
 }
 
 /// Where the keys are that users and providers have.
-pub(super) fn credentials_of(state: Option<&State>) -> UserCredentials {
-    let servers = state.and_then(State::servers);
+pub(super) fn credentials_of(servers: Option<&Arc<Servers>>) -> UserCredentials {
     servers.map_or_else(UserCredentials::default, |servers| {
         servers.user_credentials().clone()
     })

@@ -7,7 +7,6 @@ use tokio::sync::watch;
 use super::assembly::credentials_of;
 use super::{App, Shared};
 use crate::access::Access;
-use crate::approvals::Approvals;
 use crate::config::Config;
 use crate::models::Models;
 use crate::tool_keys::ToolKeys;
@@ -41,19 +40,20 @@ impl App {
             Some(state) => config.keeper(Some(state)),
             None => Arc::clone(&old.keeper),
         };
-        let models = Arc::new(Models::new(config, &credentials_of(old.state.as_ref())));
+        let credentials = credentials_of(old.servers.as_ref());
+        let models = Arc::new(Models::new(config, &credentials));
         let (mut shelf, mut registered) = (old.shelf.clone(), old.registered.clone());
         if reloaded.is_some() {
             let state = old.state.as_ref().filter(|_| old.has_all_tools);
             let (registry, events) = (old.executor.registry(), &old.process.events);
             let tools;
-            (shelf, tools) = config.tools_of(&old.shelf, &models, state, &keeper);
+            (shelf, tools) = config.tools_of(&old.shelf, &models, state, &credentials, &keeper);
             registered = old.registered.succeeded_by(tools, registry, Some(events));
             config.set_up_builtins(registry);
         }
         let access = reloaded.unwrap_or_else(|| old.access.clone());
         let results = config.results(old.state.as_ref());
-        let approvals = Approvals::new(config, old.state.as_ref(), &old.process);
+        let approvals = config.approvals(old.state.as_ref(), &old.process);
         let hooks = config.hooks(
             old.state.as_ref(),
             results.as_ref(),
@@ -67,6 +67,7 @@ impl App {
             access,
             approvals,
             state: old.state.clone(),
+            servers: old.servers.clone(),
             results,
             mcp: Arc::clone(&old.mcp),
             models,

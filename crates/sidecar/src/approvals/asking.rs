@@ -9,7 +9,7 @@ use pillion_core::tool::{ErrorCode, ToolFailure, ToolOrigin};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
-use crate::mcp_server::link::Link;
+use crate::calling_client::link::Link;
 
 /// Longest part of the arguments that the question repeats, in characters.
 const MOST_SHOWN: usize = 4_000;

@@ -2,7 +2,7 @@ use axum::body::Bytes;
 use indexmap::IndexMap;
 use serde_json::json;
 
-use crate::mcp_server::message::{self, Members, Request};
+use crate::calling_client::message::{self, Members, Request};
 
 /// Before the numbers of the bridge's own requests, in quotes as they are written.
 const OURS: &str = "\"pillion-bridge-";

@@ -5,7 +5,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 use tokio::sync::mpsc;
 
 use super::Event;
-use crate::mcp_server::message::{self, Inbound};
+use crate::calling_client::message::{self, Inbound};
 use crate::mcp_server::stdio::LONGEST_LINE;
 
 /// Reads what the client says to the end.

@@ -10,7 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::connect::Connection;
 use super::{Event, MOST_EVENTS, greeting};
-use crate::mcp_server::message::Request;
+use crate::calling_client::message::Request;
 use crate::mcp_server::stdio::{DRAINING, write};
 
 /// One connection to a sidecar, and what is open on it.

@@ -11,9 +11,10 @@ use pillion_store::VaultTokenStore;
 
 use super::operator::Operator;
 use super::{CliError, SocketOption, print};
-use crate::servers::{
-    Account as Obtained, ServerError, UserCredentials, file_id, identity_of, place_of_url,
+use crate::credentials::{
+    Account as Obtained, CredentialError, UserCredentials, file_id, identity_of, place_of_url,
 };
+use crate::servers::ServerError;
 
 /// `pillion auth`
 #[derive(Debug, Args)]
@@ -76,7 +77,7 @@ impl Account {
     fn of(operator: &Operator, name: &str, user: Option<&str>) -> Result<Self, CliError> {
         let catalog = operator.catalog()?;
         let credentials = catalog.credentials.clone();
-        let vault = credentials.vault().ok_or(ServerError::NoKey)?;
+        let vault = credentials.vault().ok_or(CredentialError::NoKey)?;
         let of_file = operator.config.mcp_servers.iter();
         let section = match of_file.into_iter().find(|section| section.label() == name) {
             Some(section) => section.clone(),

@@ -8,6 +8,7 @@ use super::operator::OperatorError;
 
 use crate::bridge::ConnectError;
 use crate::config::ConfigError;
+use crate::credentials::CredentialError;
 use crate::daemon::DaemonError;
 use crate::servers::ServerError;
 
@@ -40,6 +41,8 @@ pub(super) enum CliError {
     Operator(#[from] OperatorError),
     #[error("{0}")]
     Servers(#[from] ServerError),
+    #[error("{0}")]
+    Credential(#[from] CredentialError),
     #[error("Server not found: '{0}'; `pillion servers list` shows those that there are")]
     NoServer(String),
     #[error("the access tokens: {0}")]
@@ -77,6 +80,7 @@ impl CliError {
             | Self::Answer(_)
             | Self::Operator(_)
             | Self::Servers(_)
+            | Self::Credential(_)
             | Self::NoServer(_)
             | Self::Tokens(_)
             | Self::Bridge(_)

@@ -16,7 +16,8 @@ use tokio::runtime::Runtime;
 
 use super::CliError;
 use crate::config::Config;
-use crate::servers::{Catalog, ServerError, UserCredentials, Who, open_vault};
+use crate::credentials::{UserCredentials, open_vault};
+use crate::servers::{Catalog, ServerError, Who, of_the_file};
 
 /// Why the store cannot be worked on.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +87,7 @@ impl Operator {
             credentials,
             egress: self.config.servers.egress.clone(),
             who: Who::Operator,
-            of_the_file: self.config.servers_of_the_file(),
+            of_the_file: of_the_file(&self.config),
         })
     }
 

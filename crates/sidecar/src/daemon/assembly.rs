@@ -5,6 +5,7 @@ use crate::access::Access;
 use crate::config::Config;
 use crate::limits::PastCalls;
 use crate::live::Live;
+use crate::routes;
 use crate::servers::Servers;
 use crate::state::State;
 use crate::tools;
@@ -31,14 +32,18 @@ impl Assembly {
         let registry = tools::registry()?;
         let servers = Servers::open(state.store(), config).await;
         let servers = servers.map_err(|error| DaemonError::Servers(Box::new(error)))?;
-        let state = state.clone().with_servers(Arc::clone(&servers));
         let merged = servers.merged(config).await;
-        let app = merged.build_whole(Arc::clone(&registry), state.clone(), access);
+        let app = merged.build_whole(
+            Arc::clone(&registry),
+            state.clone(),
+            Arc::clone(&servers),
+            access,
+        );
         tools::tell_how_many(&registry);
-        let live = Live::new(app);
+        let live = Live::new(app, routes::router);
         servers.attach(&live);
         live.app().wasm_tools().start().await;
-        let mut past_calls = PastCalls::new(state, live.clone());
+        let mut past_calls = PastCalls::new(state.clone(), live.clone());
         let counted = past_calls.count().await?;
         if counted > 0 {
             tracing::info!(calls = counted, "Calls of before count towards the limits");

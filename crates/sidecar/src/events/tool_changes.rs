@@ -2,6 +2,11 @@ use pillion_core::registry::ToolRegistry;
 
 use super::{Bus, Event};
 
+/// Who is told at once that there are other tools, whatever they are.
+pub(crate) trait ToolListener: std::fmt::Debug + Send + Sync {
+    fn tools_changed(&self);
+}
+
 /// The names of tools that came, went, or are others than before.
 #[derive(Debug, Default)]
 pub(crate) struct ToolChanges {

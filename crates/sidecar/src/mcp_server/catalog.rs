@@ -13,14 +13,14 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::Caller;
-use super::link::Link;
 use super::local;
-use super::message::{
+use super::template;
+use crate::app::App;
+use crate::calling_client::link::Link;
+use crate::calling_client::message::{
     INTERNAL_ERROR, INVALID_PARAMS, Members, Request, error_with, invalid_params, raw, raw_list,
     unknown,
 };
-use super::template;
-use crate::app::App;
 use crate::upstream::{Seen, Server};
 
 /// The code for a missing resource before 2026-07-28.

@@ -6,10 +6,12 @@ use pillion_core::mcp::{Feature, RpcError};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::link::Link;
-use super::message::{METHOD_NOT_FOUND, Request, invalid_params, raw, with_members};
 use super::{Caller, local, results, tools};
 use crate::app::App;
+use crate::calling_client::link::Link;
+use crate::calling_client::message::{
+    METHOD_NOT_FOUND, Request, invalid_params, raw, with_members,
+};
 use crate::mcp_server::catalog::Kind;
 
 /// What may be kept of a list, and by whom: nothing, as other servers may change it, and the

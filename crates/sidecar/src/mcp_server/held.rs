@@ -16,9 +16,9 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::Owner;
-use super::link::Question;
-use super::message::{Request, invalid_params, raw};
 use super::running::Running;
+use crate::calling_client::link::Question;
+use crate::calling_client::message::{Request, invalid_params, raw};
 
 /// How long a client may take.
 const LONGEST: Duration = Duration::from_secs(600);

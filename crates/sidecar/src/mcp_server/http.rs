@@ -13,9 +13,9 @@ use pillion_core::mcp::{Feature, ProtocolVersion, RpcError};
 use serde_json::value::RawValue;
 
 use super::Caller;
-use super::message::{self, INVALID_REQUEST, Inbound, Unreadable};
 use super::stateless::VERSION;
 use crate::app::App;
+use crate::calling_client::message::{self, INVALID_REQUEST, Inbound, Unreadable};
 use headers::SESSION_ID;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

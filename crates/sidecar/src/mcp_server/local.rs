@@ -14,11 +14,11 @@ use tokio::sync::watch;
 
 use super::Caller;
 use super::catalog::{Kind, not_found};
-use super::link::Link;
 use super::listening::Change;
-use super::message::{INTERNAL_ERROR, Members, Request, raw};
 use super::subscriptions::Subscribed;
 use crate::app::App;
+use crate::calling_client::link::Link;
+use crate::calling_client::message::{INTERNAL_ERROR, Members, Request, raw};
 use crate::visibility::Visibility;
 
 const UPDATED: &str = "notifications/resources/updated";

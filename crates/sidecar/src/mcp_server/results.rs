@@ -5,8 +5,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Caller;
-use super::message::{INTERNAL_ERROR, Request, raw};
 use crate::app::App;
+use crate::calling_client::message::{INTERNAL_ERROR, Request, raw};
 use crate::results::URI;
 
 /// `ReadResourceResult`, if the URI is that of a result which is the caller's own.

@@ -5,11 +5,11 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle};
 
-use super::link::{Link, Question, Said};
-use super::message::{INTERNAL_ERROR, Request};
 use super::{Caller, dispatch};
 use crate::app::App;
-use crate::mcp_server::link::Requester;
+use crate::calling_client::link::Requester;
+use crate::calling_client::link::{Link, Question, Said};
+use crate::calling_client::message::{INTERNAL_ERROR, Request};
 use axum::body::Bytes;
 
 /// A request that is being answered, in a task of its own.

@@ -14,9 +14,9 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::Owner;
-use super::link::{LogThreshold, Question, Requester};
-use super::message;
 use super::subscriptions::Subscribed;
+use crate::calling_client::link::{LogThreshold, Question, Requester};
+use crate::calling_client::message;
 
 /// How many sessions there may be; then one goes of whoever has the most: of those where nobody
 /// listens and nothing runs, the one that was used least recently, and else of all.

@@ -8,10 +8,10 @@ use tokio::sync::mpsc;
 
 use super::Caller;
 use super::listening::{Change, Ear};
-use super::message;
 use super::sessions::Session;
 use super::subscriptions::Subscribed;
 use crate::app::App;
+use crate::calling_client::message;
 
 /// Where the messages of a stream come from.
 pub(super) trait Source: Send + 'static {

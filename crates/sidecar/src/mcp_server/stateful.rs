@@ -7,12 +7,14 @@ use pillion_core::mcp::{LogLevel, ProtocolVersion, RpcError};
 use serde_json::value::RawValue;
 use serde_json::{Map, json};
 
-use super::message::{self, INVALID_REQUEST, Inbound, Members, Request, invalid_params, raw};
 use super::running::{Event, Running};
 use super::sessions::Session;
 use super::source::Source;
 use super::{Caller, subscriptions};
 use crate::app::App;
+use crate::calling_client::message::{
+    self, INVALID_REQUEST, Inbound, Members, Request, invalid_params, raw,
+};
 
 /// What a request hears that the end of its session has cut off.
 const SESSION_ENDED: i64 = -32000;

@@ -12,15 +12,15 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::held::Resumed;
-use super::link::{LogThreshold, Question, Requester};
-use super::message::{
-    self, LOG_LEVEL, Members, PROTOCOL_VERSION, Request, SUBSCRIPTION_ID, error_with,
-    invalid_params,
-};
 use super::running::{Event, Running};
 use super::source::{Listener, Source};
 use super::{Caller, Owner, subscriptions};
 use crate::app::App;
+use crate::calling_client::link::{LogThreshold, Question, Requester};
+use crate::calling_client::message::{
+    self, LOG_LEVEL, Members, PROTOCOL_VERSION, Request, SUBSCRIPTION_ID, error_with,
+    invalid_params,
+};
 
 pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
 

@@ -14,12 +14,12 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
-use super::message::{self, INVALID_REQUEST, Inbound, Request};
 use super::sessions::Session;
 use super::source::{Listener, Source};
 use super::stateless::{self, Step};
 use super::{Caller, stateful};
 use crate::app::App;
+use crate::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
 use crate::live::Live;
 use crate::visibility::Visibility;
 
@@ -397,7 +397,7 @@ mod tests {
     #[tokio::test]
     async fn a_session_with_a_connection_of_its_own_makes_room_for_no_other() {
         let app = Config::default().build(Arc::new(ToolRegistry::new()), None);
-        let live = Live::new(app.clone());
+        let live = Live::new(app.clone(), |_| axum::Router::new());
         let client =
             Client::new(live, CallContext::default(), Visibility::default(), None).unwrap();
         let (mut ours, theirs) = tokio::io::duplex(64 * 1024);

@@ -8,8 +8,8 @@ use tokio_util::task::AbortOnDropHandle;
 use super::Caller;
 use super::catalog::rpc_error;
 use super::local;
-use super::message::{INVALID_PARAMS, error_with};
 use crate::app::App;
+use crate::calling_client::message::{INVALID_PARAMS, error_with};
 
 /// A subscription; dropping it ends it.
 pub(super) type Subscribed = AbortOnDropHandle<()>;

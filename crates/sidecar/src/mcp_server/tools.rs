@@ -9,10 +9,10 @@ use pillion_core::tool::{self, CallContext, ToolCall, ToolResult};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::link::Link;
-use super::message::{self, INTERNAL_ERROR, Request, invalid_params};
 use super::{Caller, results};
 use crate::app::App;
+use crate::calling_client::link::Link;
+use crate::calling_client::message::{self, INTERNAL_ERROR, Request, invalid_params};
 use crate::upstream::{Own, UpstreamTool};
 
 /// A tool as clients see it.

@@ -12,7 +12,7 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::{Latency, Metrics, System};
-use crate::upstream::ServerReport;
+use crate::connections::ServerReport;
 
 /// The type of the text: OpenMetrics, which Prometheus asks for first.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -7,7 +7,7 @@ use pillion_testkit::{FakeLlm, LlmAnswer};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::servers::UserCredentials;
+use crate::credentials::UserCredentials;
 
 /// A sidecar's packs, under one configuration after the other.
 struct Bench {

@@ -2,13 +2,14 @@ use axum::extract::rejection::BytesRejection;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use pillion_core::store::{StoreError, StoreErrorKind};
+use pillion_core::store::StoreError;
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use pillion_wire::Failure;
 
 use crate::chat::ChatRefusal;
+use crate::credentials::CredentialError;
 use crate::echo::shortened;
-use crate::problem::Problem;
+use crate::problem::{Problem, status_of_store};
 use crate::servers::ServerError;
 use crate::workers::WorkerRefusal;
 
@@ -102,6 +103,8 @@ pub(super) enum RequestError {
     Store(#[source] StoreError),
     #[error(transparent)]
     Server(#[from] ServerError),
+    #[error(transparent)]
+    Credential(#[from] CredentialError),
     #[error("{}", .0.message)]
     Upstream(ToolFailure),
     #[error("There is no route {}", shortened(path))]
@@ -145,8 +148,9 @@ impl RequestError {
             Self::BodyTooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, InvalidInput),
             Self::BodyTooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, Timeout),
             Self::Server(error) => error.translate(),
+            Self::Credential(error) => error.translate(),
             Self::Chat(refusal) => refusal.translate(),
-            Self::Store(error) => (status_of(error), error.code()),
+            Self::Store(error) => (status_of_store(error), error.code()),
             Self::Upstream(failure) => (status_of_upstream(failure.code), failure.code),
             Self::KeyOfAnotherRequest => (StatusCode::UNPROCESSABLE_ENTITY, InvalidInput),
             Self::KeyInProgress => (StatusCode::CONFLICT, Unavailable),
@@ -191,16 +195,6 @@ fn status_of_upstream(code: ErrorCode) -> StatusCode {
         ErrorCode::RateLimited => StatusCode::TOO_MANY_REQUESTS,
         ErrorCode::Timeout => StatusCode::GATEWAY_TIMEOUT,
         _ => StatusCode::BAD_GATEWAY,
-    }
-}
-
-fn status_of(error: &StoreError) -> StatusCode {
-    match error.kind() {
-        StoreErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        StoreErrorKind::NotFound => StatusCode::NOT_FOUND,
-        StoreErrorKind::Conflict => StatusCode::CONFLICT,
-        StoreErrorKind::Invalid => StatusCode::BAD_REQUEST,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 

@@ -2,9 +2,8 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::access::{AllowedTools, Grant, Holder, Peer, Scope, Users};
+use crate::access::{AllowedTools, Grant, Holder, Peer, Refusal, Scope, Users};
 use crate::app::App;
-use crate::tcp::Refusal;
 
 /// Lets the request in, or answers why not; what it may do is an extension from here on. Each
 /// request over TCP passes the gate. One of a process needs nothing more than its connection,

@@ -17,9 +17,10 @@ use super::parameters::Parameters;
 use super::upgrade;
 use crate::access::Peer;
 use crate::app::App;
+use crate::calling_client::message;
 use crate::live::Live;
 use crate::mcp_server::http::Exchange;
-use crate::mcp_server::{self, message, stdio};
+use crate::mcp_server::{self, stdio};
 
 /// `?model=NAME`: only the tools that the model of that name may see (H2).
 #[derive(Debug, Deserialize)]
@@ -96,7 +97,7 @@ pub(super) async fn stdio(
     if process.clients.len() >= app.http().max_connections.get() {
         return Err(RequestError::TooManyStreams);
     }
-    let client = stdio::Client::new(Live::of(&app), context, visibility, model)
+    let client = stdio::Client::new(Live::of(&app, super::router), context, visibility, model)
         .map_err(|error| RequestError::UnknownModel(error.message))?;
     let upgraded = hyper::upgrade::on(&mut request);
     let draining = process.draining();

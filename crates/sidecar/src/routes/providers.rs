@@ -14,7 +14,7 @@ use super::body::Object;
 use super::error::RequestError;
 use crate::app::App;
 use crate::config::ProviderSection;
-use crate::servers::ServerError;
+use crate::credentials::CredentialError;
 
 /// Lists where language models answer.
 #[utoipa::path(
@@ -61,7 +61,7 @@ pub(super) async fn set_key(
     let key = key_of(&input)?;
     let vault = vault(&app)?;
     let stored = vault.put(SecretKind::ProviderKey, &name, &key).await;
-    stored.map_err(ServerError::from)?;
+    stored.map_err(CredentialError::from)?;
     Ok(Json(all(&app).await?))
 }
 
@@ -87,7 +87,7 @@ pub(super) async fn remove_key(
 ) -> Result<Json<ProviderList>, RequestError> {
     let name = provider(&app, path)?.name.clone();
     let removed = vault(&app)?.remove(SecretKind::ProviderKey, &name).await;
-    removed.map_err(ServerError::from)?;
+    removed.map_err(CredentialError::from)?;
     Ok(Json(all(&app).await?))
 }
 
@@ -107,7 +107,7 @@ async fn all(app: &App) -> Result<ProviderList, RequestError> {
         Ok(vault) => vault.ids(SecretKind::ProviderKey).await,
         Err(_) => Ok(Vec::new()),
     };
-    let in_vault = in_vault.map_err(ServerError::from)?;
+    let in_vault = in_vault.map_err(CredentialError::from)?;
     let entry = |provider: &ProviderSection| ProviderEntry {
         name: provider.name.clone(),
         api: provider.api().to_string(),
@@ -146,5 +146,5 @@ fn provider(
 pub(super) fn vault(app: &App) -> Result<Arc<Vault>, RequestError> {
     let servers = app.servers();
     let vault = servers.and_then(|servers| servers.user_credentials().vault());
-    Ok(vault.ok_or(ServerError::NoKey)?)
+    Ok(vault.ok_or(CredentialError::NoKey)?)
 }

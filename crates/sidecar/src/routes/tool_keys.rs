@@ -11,7 +11,7 @@ use super::error::RequestError;
 use super::providers::{key_of, vault};
 use crate::app::App;
 use crate::config::ServiceKey;
-use crate::servers::ServerError;
+use crate::credentials::CredentialError;
 use crate::tool_keys::{is_of, vault_id};
 
 /// Lists the built-in tools whose service wants a key.
@@ -58,7 +58,7 @@ pub(super) async fn set(
     let id = vault_id(wanted(&app, path)?);
     let key = key_of(&input)?;
     let stored = vault(&app)?.put(SecretKind::ToolKey, &id, &key).await;
-    stored.map_err(ServerError::from)?;
+    stored.map_err(CredentialError::from)?;
     Ok(Json(all(&app).await?))
 }
 
@@ -86,14 +86,14 @@ pub(super) async fn remove(
     let vault = vault(&app)?;
     // Also those of services that the tool has asked before.
     let ids = vault.ids(SecretKind::ToolKey).await;
-    let ids = ids.map_err(ServerError::from)?.into_iter();
+    let ids = ids.map_err(CredentialError::from)?.into_iter();
     let ids: Vec<_> = ids.filter(|id| is_of(id, &name)).collect();
     if ids.is_empty() {
         wanted(&app, Ok(Path(name)))?;
     }
     for id in ids {
         let removed = vault.remove(SecretKind::ToolKey, &id).await;
-        removed.map_err(ServerError::from)?;
+        removed.map_err(CredentialError::from)?;
     }
     Ok(Json(all(&app).await?))
 }
@@ -103,7 +103,7 @@ async fn all(app: &App) -> Result<ToolKeyList, RequestError> {
         Ok(vault) => vault.ids(SecretKind::ToolKey).await,
         Err(_) => Ok(Vec::new()),
     };
-    let in_vault = in_vault.map_err(ServerError::from)?;
+    let in_vault = in_vault.map_err(CredentialError::from)?;
     let entry = |key: &ServiceKey| ToolKeyEntry {
         tool: key.tool.to_owned(),
         service: key.service.to_owned(),

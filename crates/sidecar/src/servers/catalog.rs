@@ -10,12 +10,12 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::ServerError;
-use super::definition::{
-    Credentials, Definition, Stored, merge, names_program, take_enabled, take_name, take_secrets,
+use super::definition::{Definition, Stored, merge, names_program, take_enabled, take_name};
+use crate::config::{Config, McpServerSection};
+use crate::credentials::{
+    Account, CredentialError, CredentialNote, Credentials, UserCredentials, file_id, forget_server,
+    take_secrets,
 };
-use super::user_credentials::forget_server;
-use super::{Account, UserCredentials, file_id};
-use crate::config::McpServerSection;
 
 /// Who wants something changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -287,21 +287,18 @@ impl Catalog {
         let Some(note) = &stored.credentials else {
             return Ok(Credentials::default());
         };
-        let vault = self.credentials.vault().ok_or(ServerError::NoKey)?;
+        let vault = self.credentials.vault().ok_or(CredentialError::NoKey)?;
         let secret = vault.get(SecretKind::Credential, &note.id).await?;
         let secret = secret.ok_or(ServerError::Unreadable)?;
-        Credentials::parse(secret.expose_secret())
+        Ok(Credentials::parse(secret.expose_secret())?)
     }
 
     /// Puts credentials into the vault, and says what may be known of them.
-    async fn keep(
-        &self,
-        credentials: &Credentials,
-    ) -> Result<Option<super::definition::CredentialNote>, ServerError> {
+    async fn keep(&self, credentials: &Credentials) -> Result<Option<CredentialNote>, ServerError> {
         if credentials.is_empty() {
             return Ok(None);
         }
-        let vault = self.credentials.vault().ok_or(ServerError::NoKey)?;
+        let vault = self.credentials.vault().ok_or(CredentialError::NoKey)?;
         let note = credentials.note(Uuid::new_v4().to_string());
         let secret = credentials.to_secret();
         vault.put(SecretKind::Credential, &note.id, &secret).await?;
@@ -345,7 +342,7 @@ impl Catalog {
                 let forgotten = self.credentials.forget_tokens_of_server(&before.key);
                 forgotten.await?;
             }
-            self.credentials.remove_authorizations(id).await
+            Ok::<_, ServerError>(self.credentials.remove_authorizations(id).await?)
         };
         if let Err(error) = forgotten.await {
             tracing::warn!(%error, "Tokens that nobody uses are left in the vault");
@@ -407,6 +404,16 @@ impl Catalog {
         }
         Ok(())
     }
+}
+
+/// The names of a configuration file's servers, and the account of each that has one.
+pub(crate) fn of_the_file(config: &Config) -> Vec<(String, Option<Account>)> {
+    let servers = config.mcp_servers.iter();
+    let servers = servers.map(|section| {
+        let account = Account::of(&section.server);
+        (section.label().to_owned(), account)
+    });
+    servers.collect()
 }
 
 fn json(stored: &Stored) -> Result<String, ServerError> {

@@ -6,7 +6,6 @@ use std::time::Duration;
 use pillion_core::executor::ApprovalPolicy;
 use pillion_core::mcp::{Authentication, Endpoint, ServerConfig, StdioCommand, TransportKind};
 use pillion_core::tool::ToolName;
-use secrecy::SecretString;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -14,9 +13,7 @@ use serde_json::{Map, Value};
 
 use super::ServerError;
 use crate::config::{CredentialPolicy, PinPolicy, RateLimitSection};
-
-/// The keys whose values may be secrets, all of them together in one place of the vault.
-pub(super) const SECRET_KEYS: [&str; 3] = ["authentication", "headers", "env"];
+use crate::credentials::{CredentialNote, Credentials, place_of_url};
 
 /// Longest name, in characters.
 const LONGEST_NAME: usize = 100;
@@ -106,18 +103,6 @@ fn default_attempts() -> u8 {
     3
 }
 
-/// What may be known of the credentials of a server, and where they are.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct CredentialNote {
-    /// Under which id the vault has them. Another one for each change, so that a configuration
-    /// never meets the credentials of another.
-    pub(super) id: String,
-    /// The kind of authentication.
-    pub(super) authentication: String,
-    /// Names of headers.
-    pub(super) headers: Vec<String>,
-}
-
 /// What the store has under `configuration`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Stored {
@@ -129,101 +114,6 @@ pub(super) struct Stored {
 impl Stored {
     pub(super) fn parse(configuration: &str) -> Result<Self, ServerError> {
         serde_json::from_str(configuration).map_err(|_| ServerError::Unreadable)
-    }
-}
-
-/// The credentials of a server, as the vault has them: the keys of [`SECRET_KEYS`] and nothing
-/// else. Not `Debug`, so that nothing shows them.
-#[derive(Clone, Default)]
-pub(super) struct Credentials(pub(super) Map<String, Value>);
-
-impl Credentials {
-    pub(super) fn parse(text: &str) -> Result<Self, ServerError> {
-        // The parser's error could show a piece of them.
-        serde_json::from_str(text)
-            .map(Self)
-            .map_err(|_| ServerError::Unreadable)
-    }
-
-    pub(super) fn to_secret(&self) -> SecretString {
-        Value::Object(self.0.clone()).to_string().into()
-    }
-
-    /// Without what says that there is none.
-    pub(super) fn simplified(mut self) -> Self {
-        self.0.retain(|key, value| match value {
-            Value::Null => false,
-            Value::Object(members) if key == "authentication" => {
-                members.get("type").and_then(Value::as_str) != Some("none")
-            }
-            Value::Object(members) => !members.is_empty(),
-            _ => true,
-        });
-        self
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// What may be known of them.
-    pub(super) fn note(&self, id: String) -> CredentialNote {
-        let authentication = self.0.get("authentication");
-        let kind = authentication.and_then(|it| it.get("type")?.as_str());
-        let headers = self.0.get("headers").and_then(Value::as_object);
-        CredentialNote {
-            id,
-            authentication: kind.unwrap_or("none").to_owned(),
-            headers: headers.map_or_else(Vec::new, |headers| headers.keys().cloned().collect()),
-        }
-    }
-
-    pub(super) fn authentication(&self) -> Result<Authentication, ServerError> {
-        const KEY: &str = "authentication";
-        let Some(value) = self.0.get(KEY) else {
-            return Ok(Authentication::None);
-        };
-        let read = serde_path_to_error::deserialize(value);
-        let authentication: Authentication =
-            read.map_err(|error: serde_path_to_error::Error<serde_json::Error>| {
-                let message = error.into_inner().to_string();
-                // Only what names a key and no value.
-                let message = if message.starts_with("missing field") {
-                    message
-                } else {
-                    "expected a type of none, bearer (token), api-key (key, header), basic \
-                     (username, password) or oauth, with its keys"
-                        .to_owned()
-                };
-                ServerError::invalid(KEY, message)
-            })?;
-        let is_empty =
-            |secret: &SecretString| secrecy::ExposeSecret::expose_secret(secret).is_empty();
-        let missing = match &authentication {
-            Authentication::Bearer { token } if is_empty(token) => "the token is empty",
-            Authentication::ApiKey { key, .. } if is_empty(key) => "the key is empty",
-            Authentication::Basic { username, .. } if username.is_empty() => {
-                "the username is empty"
-            }
-            _ => return Ok(authentication),
-        };
-        Err(ServerError::invalid(KEY, missing))
-    }
-
-    /// The texts of an object of texts.
-    fn texts(&self, key: &str) -> Result<Vec<(String, SecretString)>, ServerError> {
-        let expected = || ServerError::invalid(key, "expected an object of texts");
-        match self.0.get(key) {
-            None => Ok(Vec::new()),
-            Some(Value::Object(members)) => members
-                .iter()
-                .map(|(name, value)| {
-                    let value = value.as_str().ok_or_else(expected)?;
-                    Ok((name.clone(), SecretString::from(value)))
-                })
-                .collect(),
-            Some(_) => Err(expected()),
-        }
     }
 }
 
@@ -369,14 +259,6 @@ pub(super) fn take_enabled(keys: &mut Map<String, Value>) -> Result<Option<bool>
     }
 }
 
-/// Takes out what may be secret.
-pub(super) fn take_secrets(keys: &mut Map<String, Value>) -> Map<String, Value> {
-    SECRET_KEYS
-        .into_iter()
-        .filter_map(|key| Some((key.to_owned(), keys.remove(key)?)))
-        .collect()
-}
-
 /// What a program's configuration would be, as far as a URL is told from it.
 pub(super) fn names_program(keys: &Map<String, Value>) -> bool {
     let given = |key: &str| keys.get(key).is_some_and(|value| !value.is_null());
@@ -400,16 +282,6 @@ pub(super) fn merge(target: &mut Map<String, Value>, patch: Map<String, Value>) 
             }
         }
     }
-}
-
-/// Where requests to a URL go: its scheme, host and port.
-pub(crate) fn place_of_url(url: &url::Url) -> String {
-    format!(
-        "{}://{}:{:?}",
-        url.scheme(),
-        url.host_str().unwrap_or_default(),
-        url.port_or_known_default()
-    )
 }
 
 /// Where a server that the client knows is, for those who look.
@@ -449,20 +321,5 @@ mod tests {
             Value::Object(target),
             json!({"headers": {"b": "2", "c": "3"}})
         );
-    }
-
-    #[test]
-    fn l1_what_is_wrong_with_a_credential_does_not_repeat_it() {
-        let mut credentials = Credentials::default();
-        for wrong in [
-            json!("hunter2"),
-            json!({"type": "hunter2"}),
-            json!({"type": "bearer", "token": ["hunter2"]}),
-            json!({"type": "bearer", "hunter2": 1, "token": "x"}),
-        ] {
-            credentials.0.insert("authentication".to_owned(), wrong);
-            let error = credentials.authentication().unwrap_err().to_string();
-            assert!(!error.contains("hunter2"), "{error}");
-        }
     }
 }

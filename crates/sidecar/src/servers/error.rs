@@ -1,8 +1,11 @@
 use axum::http::StatusCode;
 use pillion_core::mcp::ServerConfigError;
-use pillion_core::store::{StoreError, StoreErrorKind};
+use pillion_core::store::StoreError;
 use pillion_core::tool::ErrorCode;
 use pillion_store::{MasterKeyError, VaultError};
+
+use crate::credentials::CredentialError;
+use crate::problem::status_of_store;
 
 /// Why a server is not added, changed or shown. No text repeats a credential.
 #[derive(Debug, thiserror::Error)]
@@ -32,13 +35,8 @@ pub(crate) enum ServerError {
          the place before"
     )]
     MovedAway { key: &'static str },
-    #[error(
-        "Credentials are kept encrypted, and there is no key: set vault.key_file (or \
-         vault.key_env) in the configuration; `openssl rand -base64 32` makes a key"
-    )]
-    NoKey,
-    #[error("This user has no credential for this server")]
-    NoUserCredential,
+    #[error(transparent)]
+    Credential(#[from] CredentialError),
     #[error(
         "Calls of '{name}' go out with its own credential: set credential = \"per_user\" or \
          \"user_or_shared\" first"
@@ -52,10 +50,6 @@ pub(crate) enum ServerError {
     NextKey(#[source] MasterKeyError),
     #[error("The key of the vault is in no file: vault.key_file is not set")]
     NoKeyFile,
-    #[error("the vault: {0}")]
-    Key(#[from] MasterKeyError),
-    #[error("the vault: {0}")]
-    Vault(#[from] VaultError),
     #[error("what is stored of the server cannot be read")]
     Unreadable,
     #[error("{0}")]
@@ -79,28 +73,24 @@ impl ServerError {
             Self::Invalid { .. } | Self::Config(_) | Self::MovedAway { .. } => {
                 (StatusCode::BAD_REQUEST, InvalidInput)
             }
-            Self::NotFound | Self::NoUserCredential => (StatusCode::NOT_FOUND, NotFound),
+            Self::Credential(error) => error.translate(),
+            Self::NotFound => (StatusCode::NOT_FOUND, NotFound),
             Self::NameTaken { .. } => (StatusCode::CONFLICT, InvalidInput),
             Self::NotOfUsers { .. } => (StatusCode::CONFLICT, InvalidInput),
             Self::NotInUse { .. } => (StatusCode::CONFLICT, Unavailable),
             Self::OfTheFile { .. } | Self::NextKey(_) | Self::NoKeyFile => {
                 (StatusCode::CONFLICT, Denied)
             }
-            Self::Program | Self::LocalFile { .. } | Self::NoKey => (StatusCode::FORBIDDEN, Denied),
+            Self::Program | Self::LocalFile { .. } => (StatusCode::FORBIDDEN, Denied),
             Self::NoStore => (StatusCode::SERVICE_UNAVAILABLE, Unavailable),
-            Self::Vault(VaultError::Store(error)) | Self::Store(error) => {
-                let status = match error.kind() {
-                    StoreErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-                    StoreErrorKind::NotFound => StatusCode::NOT_FOUND,
-                    StoreErrorKind::Conflict => StatusCode::CONFLICT,
-                    StoreErrorKind::Invalid => StatusCode::BAD_REQUEST,
-                    _ => StatusCode::INTERNAL_SERVER_ERROR,
-                };
-                (status, error.code())
-            }
-            Self::Key(_) | Self::Vault(_) | Self::Unreadable | Self::Panicked => {
-                (StatusCode::INTERNAL_SERVER_ERROR, InternalError)
-            }
+            Self::Store(error) => (status_of_store(error), error.code()),
+            Self::Unreadable | Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, InternalError),
         }
+    }
+}
+
+impl From<VaultError> for ServerError {
+    fn from(error: VaultError) -> Self {
+        CredentialError::from(error).into()
     }
 }

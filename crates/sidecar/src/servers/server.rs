@@ -1,9 +1,8 @@
 use std::sync::Arc;
 
 use super::catalog::Known;
-use super::tokens::Account;
-use super::view;
 use crate::config::McpServerSection;
+use crate::credentials::{Account, file_id};
 
 /// A server, wherever it comes from.
 #[derive(Clone)]
@@ -16,7 +15,7 @@ pub(crate) enum Server {
 impl Server {
     pub(super) fn id(&self) -> String {
         match self {
-            Self::OfFile(section) => view::file_id(section.label()),
+            Self::OfFile(section) => file_id(section.label()),
             Self::OfStore(known, _) => known.record.id.clone(),
         }
     }

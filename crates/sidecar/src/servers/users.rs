@@ -4,8 +4,9 @@ use pillion_core::store::{PinOwner, Timestamp};
 use pillion_wire::UserCredentialEntry;
 use serde_json::{Map, Value};
 
-use super::{Server, ServerError, Servers, UserCredential, place_of_url};
+use super::{Server, ServerError, Servers};
 use crate::config::CredentialPolicy;
+use crate::credentials::{UserCredential, place_of_url};
 use crate::moment::text_of;
 
 /// Longest name of a user, in bytes: as long as a request may name one.
@@ -17,7 +18,7 @@ impl Servers {
     ///
     /// # Errors
     /// [`ServerError::NotFound`], [`ServerError::NotOfUsers`], [`ServerError::Invalid`],
-    /// [`ServerError::NoKey`], [`ServerError::Vault`].
+    /// [`ServerError::Credential`].
     pub(crate) async fn set_credential(
         &self,
         key: &str,
@@ -53,7 +54,7 @@ impl Servers {
     /// The users who have a credential for the server of that id or name.
     ///
     /// # Errors
-    /// [`ServerError::NotFound`], [`ServerError::Vault`].
+    /// [`ServerError::NotFound`], [`ServerError::Credential`].
     pub(crate) async fn credentials(
         &self,
         key: &str,
@@ -67,7 +68,7 @@ impl Servers {
     /// Takes a user's credential away.
     ///
     /// # Errors
-    /// [`ServerError::NotFound`], [`ServerError::NoUserCredential`], [`ServerError::Vault`].
+    /// [`ServerError::NotFound`], [`ServerError::Credential`].
     pub(crate) async fn remove_credential(&self, key: &str, user: &str) -> Result<(), ServerError> {
         let _base = self.base.lock().await;
         let server = self.find(key)?.0;

@@ -3,27 +3,13 @@ use std::num::NonZeroU32;
 
 use pillion_wire::{ServerCalls, ServerEntry, ServerRateLimit};
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
 use super::definition::{kind_of, place_of};
 use super::{Known, Server};
 use crate::app::App;
 use crate::config::{McpServerSection, RateLimitSection};
-use crate::connections::ConnectionStatus;
+use crate::connections::{ConnectionStatus, ServerReport};
 use crate::moment::text_of;
-use crate::upstream::ServerReport;
-
-/// The id of a server of the configuration file, which says none: always the same for a name.
-pub(crate) fn file_id(label: &str) -> String {
-    let mut hash = Sha256::new();
-    hash.update(b"pillion server of the configuration file\0");
-    hash.update(label.as_bytes());
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&hash.finalize()[..16]);
-    uuid::Builder::from_custom_bytes(bytes)
-        .into_uuid()
-        .to_string()
-}
 
 pub(super) fn entries(all: &[Server], app: &App) -> Vec<ServerEntry> {
     let reports: HashMap<_, _> = app

@@ -1,7 +1,7 @@
 use opentelemetry::KeyValue;
 use opentelemetry::trace::SpanKind;
 use pillion_core::executor::{CallSpan, Tracer};
-use pillion_core::mcp::RpcError;
+use pillion_core::mcp::{RpcError, ServerConfig};
 use pillion_core::tool::{
     CallContext, ErrorCode, ToolCall, ToolFailure, ToolOrigin, ToolResult, TraceContext,
 };
@@ -76,7 +76,7 @@ impl Telemetry {
     /// The span of a request to an MCP server. `tool` is its name there.
     pub(crate) fn upstream(
         &self,
-        server: &crate::upstream::Server,
+        server: &ServerConfig,
         method: &str,
         tool: Option<&str>,
         parent: Option<&TraceContext>,

@@ -7,7 +7,7 @@ use pillion_core::mcp::{Callbacks, RpcError};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::mcp_server::link::{self, Link};
+use crate::calling_client::link::{self, Link};
 
 tokio::task_local! {
     /// The request that the current task passes on; none for a call of somebody whom nobody can ask.
@@ -140,8 +140,8 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::mcp_server::link::{LogThreshold, Requester};
-    use crate::mcp_server::message;
+    use crate::calling_client::link::{LogThreshold, Requester};
+    use crate::calling_client::message;
 
     fn link() -> Arc<Link> {
         let requester = Requester {

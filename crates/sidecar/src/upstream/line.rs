@@ -4,7 +4,7 @@ use pillion_core::mcp::{McpClient, ServerConfig};
 
 use super::desk::Desk;
 use super::own::Listing;
-use crate::mcp_server::link::Link;
+use crate::calling_client::link::Link;
 
 /// A connection with a server, under one credential: its own, or a user's. Nothing of it is ever
 /// another's: neither the session, nor what the server says on it, nor the tools it lists.

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::Server;
-use crate::mcp_server::message::INTERNAL_ERROR;
+use crate::calling_client::message::INTERNAL_ERROR;
 
 /// How servers say that there is no such resource, or no resources at all.
 const NOT_THERE: [i64; 3] = [-32601, -32602, -32002];

@@ -17,8 +17,8 @@ use super::line::Line;
 use super::offer::RawTool;
 use super::users::Users;
 use crate::config::McpServerSection;
-use crate::connections::ConnectionStatus;
-use crate::servers::{UserCredentials, file_id};
+use crate::connections::{ConnectionStatus, ServerReport};
+use crate::credentials::{UserCredentials, file_id};
 use crate::telemetry::{Span, Telemetry};
 
 /// How long to wait before a server is asked again at once; twice as long each time.
@@ -50,33 +50,6 @@ pub(crate) struct Server {
     telemetry: Option<Arc<Telemetry>>,
     /// What others may know of it without waiting for those who ask it.
     report: RwLock<ServerReport>,
-}
-
-/// What is known of one server, for statistics.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ServerReport {
-    pub(crate) label: String,
-    /// Whether it was ever asked for its tools.
-    pub(crate) was_asked: bool,
-    pub(crate) tools: usize,
-    /// Why the last try failed.
-    pub(crate) error: Option<String>,
-    /// Whether it is being asked now.
-    pub(crate) is_asked: bool,
-    /// When it last answered.
-    pub(crate) connected_at: Option<Timestamp>,
-}
-
-impl ServerReport {
-    /// How it stands with the server (F3).
-    pub(crate) fn status(&self) -> ConnectionStatus {
-        match (self.was_asked, &self.error) {
-            (_, Some(_)) => ConnectionStatus::Error,
-            (true, None) => ConnectionStatus::Connected,
-            (false, None) if self.is_asked => ConnectionStatus::Connecting,
-            (false, None) => ConnectionStatus::Disconnected,
-        }
-    }
 }
 
 impl Server {
@@ -123,11 +96,6 @@ impl Server {
         }
     }
 
-    /// Where it is, if that is a URL.
-    pub(crate) fn url(&self) -> Option<&url::Url> {
-        self.section.server.url()
-    }
-
     /// The span of a request to it, where somebody wants spans, and where what it is told says
     /// that it stands: the span, or what `parent` says.
     pub(crate) fn span(
@@ -137,7 +105,8 @@ impl Server {
         parent: Option<&TraceContext>,
     ) -> (Option<Span>, Option<TraceContext>) {
         let telemetry = self.telemetry.as_ref();
-        let span = telemetry.map(|telemetry| telemetry.upstream(self, method, tool, parent));
+        let span = telemetry
+            .map(|telemetry| telemetry.upstream(&self.section.server, method, tool, parent));
         let trace = span.as_ref().and_then(Span::context);
         (span, trace.or_else(|| parent.cloned()))
     }

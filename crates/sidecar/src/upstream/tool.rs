@@ -9,8 +9,8 @@ use pillion_core::tool::{
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{Line, Server};
-use crate::mcp_server::link::Link;
-use crate::mcp_server::message::Members;
+use crate::calling_client::link::Link;
+use crate::calling_client::message::Members;
 use crate::pins;
 
 /// A tool of an MCP server. For a call that came through our own MCP server everything

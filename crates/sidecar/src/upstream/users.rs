@@ -13,7 +13,7 @@ use super::Server;
 use super::connecting::not_connected;
 use super::line::Line;
 use crate::config::CredentialPolicy;
-use crate::servers::{UserCredential, UserCredentials, place_of_url};
+use crate::credentials::{UserCredential, UserCredentials, place_of_url};
 
 /// Connections of users that are kept with one server; beyond, the one that was used longest ago
 /// goes.

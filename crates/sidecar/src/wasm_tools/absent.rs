@@ -6,8 +6,7 @@ use pillion_core::registry::ToolRegistry;
 use pillion_wire::FaultyTool;
 
 use crate::config::WasmToolsSection;
-use crate::events::Bus;
-use crate::mcp_server::McpServer;
+use crate::events::{Bus, ToolListener};
 
 /// None.
 #[derive(Debug)]
@@ -16,7 +15,7 @@ pub(crate) struct WasmTools;
 impl WasmTools {
     pub(crate) fn new(
         _registry: Arc<ToolRegistry>,
-        _mcp: Arc<McpServer>,
+        _listener: Arc<dyn ToolListener>,
         _events: Arc<Bus>,
         _section: &WasmToolsSection,
     ) -> Arc<Self> {

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::tool::WorkerTool;
-use crate::mcp_server::link::Link;
+use crate::calling_client::link::Link;
 
 /// Who is there, and which calls wait.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 use super::{Job, Workers};
-use crate::mcp_server::link::Link;
+use crate::calling_client::link::Link;
 
 /// A tool that workers offer. A call of it waits for a worker that is free.
 pub(crate) struct WorkerTool {

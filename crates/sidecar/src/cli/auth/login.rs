@@ -5,7 +5,7 @@ use pillion_client::Client;
 use pillion_core::mcp::TokenStore;
 
 use super::super::mcp::login::log_in;
-use crate::servers::UserCredential;
+use crate::credentials::UserCredential;
 
 use super::{Account, CliError, Operator, print, tell, tell_of_user};
 

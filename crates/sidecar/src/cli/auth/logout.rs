@@ -4,7 +4,7 @@ use clap::Args;
 use pillion_client::Client;
 use pillion_core::mcp::TokenStore;
 
-use crate::servers::ServerError;
+use crate::credentials::CredentialError;
 
 use super::{Account, CliError, Operator, print, tell, tell_of_user};
 
@@ -29,7 +29,7 @@ impl Logout {
         match &account.of_user {
             Some(it) => {
                 match operator.run(it.credentials.remove(&it.server, &it.user)) {
-                    Ok(()) | Err(ServerError::NoUserCredential) => {}
+                    Ok(()) | Err(CredentialError::NoUserCredential) => {}
                     Err(error) => return Err(error.into()),
                 }
                 tell_of_user(client)?;

@@ -12,7 +12,8 @@ use secrecy::ExposeSecret;
 use super::super::operator::Operator;
 use super::super::{CliError, SocketOption, print};
 use crate::config::Config;
-use crate::servers::{ServerError, next_key_file};
+use crate::credentials::{CredentialError, next_key_file};
+use crate::servers::ServerError;
 
 /// `pillion vault rotate`
 #[derive(Debug, Args)]
@@ -68,7 +69,7 @@ fn rotate_store(config: Option<&Path>, file: &Path, next: &Path) -> Result<(), C
                 Err(error) => Err(error),
             }
         })
-        .map_err(ServerError::from)?;
+        .map_err(CredentialError::from)?;
     Ok(())
 }
 

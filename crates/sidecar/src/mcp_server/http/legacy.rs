@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::headers::{self, SESSION_ID};
 use super::stream::body;
 use super::{Exchange, accepted, event_stream, failed, invalid, json as json_response};
-use crate::mcp_server::message::{self, INVALID_REQUEST, Inbound, Request};
+use crate::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
 use crate::mcp_server::sessions::Session;
 use crate::mcp_server::source::{Listener, Source};
 use crate::mcp_server::stateful::{Answering, hear, initialize, of_session};

@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use super::headers;
 use super::stream::body;
 use super::{Exchange, accepted, event_stream, json as json_response};
-use crate::mcp_server::link::Requester;
-use crate::mcp_server::message::{
+use crate::calling_client::link::Requester;
+use crate::calling_client::message::{
     self, HEADER_MISMATCH, INVALID_REQUEST, Inbound, METHOD_NOT_FOUND, PARSE_ERROR, Request,
 };
 use crate::mcp_server::stateless::{Answering, Step, UNSUPPORTED_VERSION, listen, requester};

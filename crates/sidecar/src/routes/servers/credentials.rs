@@ -6,8 +6,8 @@ use pillion_wire::{ServerRemoved, UserCredentialAnswer, UserCredentialInput, Use
 
 use super::{Keys, ServerKey, servers_of, to_the_end};
 use crate::app::App;
+use crate::credentials::CredentialError;
 use crate::routes::error::RequestError;
-use crate::servers::ServerError;
 
 /// A server's id or name, and a user's name, in the path.
 pub(in crate::routes) struct OfUser {
@@ -23,7 +23,7 @@ impl FromRequestParts<App> for OfUser {
             Path::from_request_parts(parts, app).await;
         match path {
             Ok(Path((server, user))) => Ok(Self { server, user }),
-            Err(_) => Err(ServerError::NoUserCredential.into()),
+            Err(_) => Err(CredentialError::NoUserCredential.into()),
         }
     }
 }

@@ -11,7 +11,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::request::Parts;
 
-use crate::access::{Grant, Scope, TokenCheck};
+use super::{Grant, Scope, TokenCheck};
 use crate::config::TcpSection;
 use host::{authority_of, is_same, name_of};
 pub use refusal::Refusal;

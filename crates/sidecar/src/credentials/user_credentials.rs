@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::ServerError;
-use super::definition::Credentials;
+use super::CredentialError;
+use super::of_server::Credentials;
 use super::tokens::{Account, Place, TokenStores};
 
 /// Where the credentials are. Cheap to clone; clones see another key at once.
@@ -39,11 +39,11 @@ impl UserCredential {
     /// One that is given now; `authentication` is what F1 says of a server.
     ///
     /// # Errors
-    /// [`ServerError::Invalid`] where it is none.
-    pub(crate) fn new(place: String, authentication: Value) -> Result<Self, ServerError> {
+    /// [`CredentialError::Invalid`] where it is none.
+    pub(crate) fn new(place: String, authentication: Value) -> Result<Self, CredentialError> {
         let key = "authentication";
         let Value::Object(authentication) = authentication else {
-            return Err(ServerError::invalid(key, "expected an object"));
+            return Err(CredentialError::invalid(key, "expected an object"));
         };
         let credential = Self {
             version: Uuid::new_v4().to_string(),
@@ -52,8 +52,8 @@ impl UserCredential {
             authentication,
         };
         match credential.authentication()? {
-            Authentication::None => Err(ServerError::invalid(key, "it is none")),
-            Authentication::OAuth(_) => Err(ServerError::invalid(
+            Authentication::None => Err(CredentialError::invalid(key, "it is none")),
+            Authentication::OAuth(_) => Err(CredentialError::invalid(
                 key,
                 "an authorization is obtained by `pillion auth login SERVER --user NAME`",
             )),
@@ -81,7 +81,7 @@ impl UserCredential {
         self.kind() == "oauth"
     }
 
-    pub(crate) fn authentication(&self) -> Result<Authentication, ServerError> {
+    pub(crate) fn authentication(&self) -> Result<Authentication, CredentialError> {
         let authentication = Value::Object(self.authentication.clone());
         let key = "authentication".to_owned();
         Credentials(Map::from_iter([(key, authentication)])).authentication()
@@ -100,7 +100,7 @@ impl UserCredentials {
 
     /// Where a client of the server keeps what OAuth obtains for everybody; nowhere without a
     /// vault, or an account.
-    pub(super) fn tokens_of_server(&self, server: &ServerConfig) -> Option<Arc<VaultTokenStore>> {
+    pub(crate) fn tokens_of_server(&self, server: &ServerConfig) -> Option<Arc<VaultTokenStore>> {
         self.tokens_of(server, String::new(), "")
     }
 
@@ -143,22 +143,25 @@ impl UserCredentials {
 
     /// Clients of which that is meant, by server and key, save no tokens for everybody any more.
     /// What users have there is not touched.
-    pub(super) async fn close_tokens_of_servers(&self, is_meant: impl Fn(&str, &TokenKey) -> bool) {
+    pub(crate) async fn close_tokens_of_servers(&self, is_meant: impl Fn(&str, &TokenKey) -> bool) {
         let is_meant = |it: &Place| it.identity.is_empty() && is_meant(it.server.as_str(), &it.key);
         self.tokens.close(is_meant).await;
     }
 
     /// As [`close_tokens_of_servers`](Self::close_tokens_of_servers), for a key; and what is in
     /// the vault under it is removed.
-    pub(super) async fn forget_tokens_of_server(&self, key: &TokenKey) -> Result<(), ServerError> {
+    pub(crate) async fn forget_tokens_of_server(
+        &self,
+        key: &TokenKey,
+    ) -> Result<(), CredentialError> {
         self.close_tokens_of_servers(|_, it| it == key).await;
-        let vault = self.vault().ok_or(ServerError::NoKey)?;
+        let vault = self.vault().ok_or(CredentialError::NoKey)?;
         Ok(VaultTokenStore::new(vault, "").forget(Some(key)).await?)
     }
 
     /// Clients that act for users of the servers of which that is meant, by id, save no tokens
     /// any more.
-    pub(super) async fn close_tokens_of_users(&self, is_meant: impl Fn(&str) -> bool) {
+    pub(crate) async fn close_tokens_of_users(&self, is_meant: impl Fn(&str) -> bool) {
         let is_meant =
             |it: &Place| parts_of(&it.identity).is_some_and(|[server, _]| is_meant(&server));
         self.tokens.close(is_meant).await;
@@ -169,7 +172,7 @@ impl UserCredentials {
         &self,
         server: &str,
         user: &str,
-    ) -> Result<Option<UserCredential>, ServerError> {
+    ) -> Result<Option<UserCredential>, CredentialError> {
         let Some(vault) = self.vault() else {
             return Ok(None);
         };
@@ -184,9 +187,9 @@ impl UserCredentials {
         server: &str,
         user: &str,
         credential: &UserCredential,
-    ) -> Result<(), ServerError> {
-        let vault = self.vault().ok_or(ServerError::NoKey)?;
-        let text = serde_json::to_string(credential).map_err(|_| ServerError::Unreadable)?;
+    ) -> Result<(), CredentialError> {
+        let vault = self.vault().ok_or(CredentialError::NoKey)?;
+        let text = serde_json::to_string(credential).map_err(|_| CredentialError::Unreadable)?;
         let id = id_of(server, user);
         let secret = SecretString::from(text);
         vault.put(SecretKind::UserCredential, &id, &secret).await?;
@@ -199,19 +202,19 @@ impl UserCredentials {
     /// Removes what the user has for the server, tokens of OAuth included.
     ///
     /// # Errors
-    /// [`ServerError::NoUserCredential`] where there is nothing.
-    pub(crate) async fn remove(&self, server: &str, user: &str) -> Result<(), ServerError> {
-        let vault = self.vault().ok_or(ServerError::NoKey)?;
+    /// [`CredentialError::NoUserCredential`] where there is nothing.
+    pub(crate) async fn remove(&self, server: &str, user: &str) -> Result<(), CredentialError> {
+        let vault = self.vault().ok_or(CredentialError::NoKey)?;
         let id = id_of(server, user);
         if vault.get(SecretKind::UserCredential, &id).await?.is_none() {
-            return Err(ServerError::NoUserCredential);
+            return Err(CredentialError::NoUserCredential);
         }
         vault.remove(SecretKind::UserCredential, &id).await?;
         self.forget_tokens(vault, identity_of(server, user)).await
     }
 
     /// Takes away what users were authorized to at the server of that id.
-    pub(super) async fn remove_authorizations(&self, server: &str) -> Result<(), ServerError> {
+    pub(crate) async fn remove_authorizations(&self, server: &str) -> Result<(), CredentialError> {
         for (user, credential) in self.list(server).await? {
             if credential.is_oauth() {
                 self.remove(server, &user).await?;
@@ -221,7 +224,11 @@ impl UserCredentials {
     }
 
     /// No client is to bring back what is removed.
-    async fn forget_tokens(&self, vault: Arc<Vault>, identity: String) -> Result<(), ServerError> {
+    async fn forget_tokens(
+        &self,
+        vault: Arc<Vault>,
+        identity: String,
+    ) -> Result<(), CredentialError> {
         self.tokens.close(|it| it.identity == identity).await;
         Ok(VaultTokenStore::new(vault, identity).forget(None).await?)
     }
@@ -230,7 +237,7 @@ impl UserCredentials {
     pub(crate) async fn list(
         &self,
         server: &str,
-    ) -> Result<Vec<(String, UserCredential)>, ServerError> {
+    ) -> Result<Vec<(String, UserCredential)>, CredentialError> {
         let Some(vault) = self.vault() else {
             return Ok(Vec::new());
         };
@@ -284,9 +291,9 @@ fn parts_of(id: &str) -> Option<[String; 2]> {
     serde_json::from_str(id).ok()
 }
 
-fn read(secret: &SecretString) -> Result<UserCredential, ServerError> {
+fn read(secret: &SecretString) -> Result<UserCredential, CredentialError> {
     // The parser's error could show a piece of it.
-    serde_json::from_str(secret.expose_secret()).map_err(|_| ServerError::Unreadable)
+    serde_json::from_str(secret.expose_secret()).map_err(|_| CredentialError::Unreadable)
 }
 
 impl std::fmt::Debug for UserCredentials {

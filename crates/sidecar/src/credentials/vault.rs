@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pillion_core::store::{SecretKind, Store};
 use pillion_store::Vault;
 
-use super::ServerError;
+use super::CredentialError;
 use crate::config::Config;
 
 /// Where the next key is while the vault gets another one: beside the key, with `.new` at the
@@ -21,7 +21,7 @@ pub(crate) fn next_key_file(file: &Path) -> PathBuf {
 pub(crate) async fn open_vault(
     store: &Arc<dyn Store>,
     config: &Config,
-) -> Result<Option<Arc<Vault>>, ServerError> {
+) -> Result<Option<Arc<Vault>>, CredentialError> {
     match config.vault.key()? {
         None => Ok(None),
         Some(key) => {

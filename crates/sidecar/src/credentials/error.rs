@@ -1,0 +1,49 @@
+use axum::http::StatusCode;
+use pillion_core::tool::ErrorCode;
+use pillion_store::{MasterKeyError, VaultError};
+
+use crate::problem::status_of_store;
+
+/// Why there is no credential, or none is taken. No text repeats one.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CredentialError {
+    /// A key of it is not what it can be (F1).
+    #[error("{key}: {message}")]
+    Invalid { key: String, message: String },
+    #[error(
+        "Credentials are kept encrypted, and there is no key: set vault.key_file (or \
+         vault.key_env) in the configuration; `openssl rand -base64 32` makes a key"
+    )]
+    NoKey,
+    #[error("This user has no credential for this server")]
+    NoUserCredential,
+    #[error("the vault: {0}")]
+    Key(#[from] MasterKeyError),
+    #[error("the vault: {0}")]
+    Vault(#[from] VaultError),
+    #[error("what is stored of the server cannot be read")]
+    Unreadable,
+}
+
+impl CredentialError {
+    pub(super) fn invalid(key: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Invalid {
+            key: key.into(),
+            message: message.into(),
+        }
+    }
+
+    /// The HTTP status, and the code of C5.
+    pub(crate) fn translate(&self) -> (StatusCode, ErrorCode) {
+        use ErrorCode::{Denied, InternalError, InvalidInput, NotFound};
+        match self {
+            Self::Invalid { .. } => (StatusCode::BAD_REQUEST, InvalidInput),
+            Self::NoUserCredential => (StatusCode::NOT_FOUND, NotFound),
+            Self::NoKey => (StatusCode::FORBIDDEN, Denied),
+            Self::Vault(VaultError::Store(error)) => (status_of_store(error), error.code()),
+            Self::Key(_) | Self::Vault(_) | Self::Unreadable => {
+                (StatusCode::INTERNAL_SERVER_ERROR, InternalError)
+            }
+        }
+    }
+}

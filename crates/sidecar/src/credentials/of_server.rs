@@ -1,0 +1,148 @@
+//! The credentials of a server itself, as one place of the vault has them.
+
+use pillion_core::mcp::Authentication;
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::CredentialError;
+
+/// The keys whose values may be secrets, all of them together in one place of the vault.
+const SECRET_KEYS: [&str; 3] = ["authentication", "headers", "env"];
+
+/// What may be known of the credentials of a server, and where they are.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct CredentialNote {
+    /// Under which id the vault has them. Another one for each change, so that a configuration
+    /// never meets the credentials of another.
+    pub(crate) id: String,
+    /// The kind of authentication.
+    pub(crate) authentication: String,
+    /// Names of headers.
+    pub(crate) headers: Vec<String>,
+}
+
+/// The credentials of a server, as the vault has them: the keys of [`SECRET_KEYS`] and nothing
+/// else. Not `Debug`, so that nothing shows them.
+#[derive(Clone, Default)]
+pub(crate) struct Credentials(pub(crate) Map<String, Value>);
+
+impl Credentials {
+    pub(crate) fn parse(text: &str) -> Result<Self, CredentialError> {
+        // The parser's error could show a piece of them.
+        serde_json::from_str(text)
+            .map(Self)
+            .map_err(|_| CredentialError::Unreadable)
+    }
+
+    pub(crate) fn to_secret(&self) -> SecretString {
+        Value::Object(self.0.clone()).to_string().into()
+    }
+
+    /// Without what says that there is none.
+    pub(crate) fn simplified(mut self) -> Self {
+        self.0.retain(|key, value| match value {
+            Value::Null => false,
+            Value::Object(members) if key == "authentication" => {
+                members.get("type").and_then(Value::as_str) != Some("none")
+            }
+            Value::Object(members) => !members.is_empty(),
+            _ => true,
+        });
+        self
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What may be known of them.
+    pub(crate) fn note(&self, id: String) -> CredentialNote {
+        let authentication = self.0.get("authentication");
+        let kind = authentication.and_then(|it| it.get("type")?.as_str());
+        let headers = self.0.get("headers").and_then(Value::as_object);
+        CredentialNote {
+            id,
+            authentication: kind.unwrap_or("none").to_owned(),
+            headers: headers.map_or_else(Vec::new, |headers| headers.keys().cloned().collect()),
+        }
+    }
+
+    pub(crate) fn authentication(&self) -> Result<Authentication, CredentialError> {
+        const KEY: &str = "authentication";
+        let Some(value) = self.0.get(KEY) else {
+            return Ok(Authentication::None);
+        };
+        let read = serde_path_to_error::deserialize(value);
+        let authentication: Authentication =
+            read.map_err(|error: serde_path_to_error::Error<serde_json::Error>| {
+                let message = error.into_inner().to_string();
+                // Only what names a key and no value.
+                let message = if message.starts_with("missing field") {
+                    message
+                } else {
+                    "expected a type of none, bearer (token), api-key (key, header), basic \
+                     (username, password) or oauth, with its keys"
+                        .to_owned()
+                };
+                CredentialError::invalid(KEY, message)
+            })?;
+        let is_empty =
+            |secret: &SecretString| secrecy::ExposeSecret::expose_secret(secret).is_empty();
+        let missing = match &authentication {
+            Authentication::Bearer { token } if is_empty(token) => "the token is empty",
+            Authentication::ApiKey { key, .. } if is_empty(key) => "the key is empty",
+            Authentication::Basic { username, .. } if username.is_empty() => {
+                "the username is empty"
+            }
+            _ => return Ok(authentication),
+        };
+        Err(CredentialError::invalid(KEY, missing))
+    }
+
+    /// The texts of an object of texts.
+    pub(crate) fn texts(&self, key: &str) -> Result<Vec<(String, SecretString)>, CredentialError> {
+        let expected = || CredentialError::invalid(key, "expected an object of texts");
+        match self.0.get(key) {
+            None => Ok(Vec::new()),
+            Some(Value::Object(members)) => members
+                .iter()
+                .map(|(name, value)| {
+                    let value = value.as_str().ok_or_else(expected)?;
+                    Ok((name.clone(), SecretString::from(value)))
+                })
+                .collect(),
+            Some(_) => Err(expected()),
+        }
+    }
+}
+
+/// Takes out what may be secret.
+pub(crate) fn take_secrets(keys: &mut Map<String, Value>) -> Map<String, Value> {
+    SECRET_KEYS
+        .into_iter()
+        .filter_map(|key| Some((key.to_owned(), keys.remove(key)?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn l1_what_is_wrong_with_a_credential_does_not_repeat_it() {
+        let mut credentials = Credentials::default();
+        for wrong in [
+            json!("hunter2"),
+            json!({"type": "hunter2"}),
+            json!({"type": "bearer", "token": ["hunter2"]}),
+            json!({"type": "bearer", "hunter2": 1, "token": "x"}),
+        ] {
+            credentials.0.insert("authentication".to_owned(), wrong);
+            let error = credentials.authentication().unwrap_err().to_string();
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+}

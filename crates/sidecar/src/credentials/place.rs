@@ -1,0 +1,23 @@
+use sha2::{Digest, Sha256};
+
+/// The id of a server of the configuration file, which says none: always the same for a name.
+pub(crate) fn file_id(label: &str) -> String {
+    let mut hash = Sha256::new();
+    hash.update(b"pillion server of the configuration file\0");
+    hash.update(label.as_bytes());
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash.finalize()[..16]);
+    uuid::Builder::from_custom_bytes(bytes)
+        .into_uuid()
+        .to_string()
+}
+
+/// Where requests to a URL go: its scheme, host and port.
+pub(crate) fn place_of_url(url: &url::Url) -> String {
+    format!(
+        "{}://{}:{:?}",
+        url.scheme(),
+        url.host_str().unwrap_or_default(),
+        url.port_or_known_default()
+    )
+}
