@@ -74,6 +74,81 @@ final class McpClientTest extends TestCase
         self::assertSame(15, $stream->getResult()->result['total']);
     }
 
+    public function testAStreamThatFailedSaysSoAndSendsNothingAgain(): void
+    {
+        $started = 0;
+        $stream = $this->client->setEventDispatcher(self::listener(function (object $event) use (&$started): void {
+            $started += $event instanceof ToolCallStarted ? 1 : 0;
+        }))->streamTool('slow', ['seconds' => 5], ['timeout' => 0.2]);
+        try {
+            foreach ($stream as $progress) {
+            }
+            self::fail('It took too long');
+        } catch (TimeoutException) {
+        }
+        foreach ([fn () => $stream->getResult(), fn () => $stream->valid(), fn () => iterator_to_array($stream)] as $again) {
+            try {
+                $again();
+                self::fail('It was called again');
+            } catch (\Error $e) {
+                self::assertSame('The call has ended without a result', $e->getMessage());
+            }
+        }
+        self::assertSame(1, $started);
+    }
+
+    private static function listener(\Closure $hear): object
+    {
+        return new class ($hear) {
+            public function __construct(private readonly \Closure $hear)
+            {
+            }
+
+            public function dispatch(object $event): object
+            {
+                ($this->hear)($event);
+                return $event;
+            }
+        };
+    }
+
+    /** @dataProvider throwingListeners */
+    public function testCallsAreToldWhenTheyBeginAndWhenTheyHaveEnded(string $throwAt, array $expected): void
+    {
+        $told = $seconds = [];
+        $this->client->setEventDispatcher(self::listener(function (object $event) use (&$told, &$seconds, $throwAt): void {
+            if ($event instanceof ToolsListed) {
+                return;
+            }
+            $what = $event instanceof ToolCallStarted ? 'start' : 'end';
+            $told[] = "$what $event->toolCallId" . ($what === 'end' ? ' ' . ($event->errorCode ?? 'ok') : '');
+            if ($what === 'end') {
+                $seconds[] = $event->seconds;
+            }
+            end($told) === $throwAt && throw new \DomainException($throwAt);
+        }));
+        try {
+            $this->client->callTools([
+                ['name' => 'slow', 'arguments' => ['seconds' => 0.3], 'id' => 'a'],
+                ['name' => 'fails', 'id' => 'b'],
+                ['name' => 'nope', 'id' => 'c'],
+            ]);
+            self::assertSame('', $throwAt);
+            self::assertGreaterThan(0.3, min($seconds), 'the time of the calls');
+        } catch (\DomainException $e) {
+            self::assertSame($throwAt, $e->getMessage());
+        }
+        self::assertSame($expected, $told);
+    }
+
+    public static function throwingListeners(): iterable
+    {
+        $all = ['start a', 'start b', 'start c', 'end a ok', 'end b internal_error', 'end c not_found'];
+        yield 'nobody throws' => ['', $all];
+        yield 'at an end' => ['end a ok', $all];
+        yield 'at a start' => ['start b', ['start a', 'start b', 'end a internal_error', 'end b internal_error']];
+    }
+
     public function testACallHasATimeoutOfItsOwn(): void
     {
         $this->expectException(TimeoutException::class);
