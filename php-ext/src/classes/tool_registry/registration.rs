@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use ext_php_rs::types::Zval;
 use pillion_core::registry::RegistryError;
+use pillion_core::schema::CompiledSchema;
 use pillion_core::tool::{ApprovalPolicy, Tool, ToolDefinition, ToolName, ToolOrigin};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -147,12 +148,25 @@ pub(super) fn register_object(call: &mut Call<'_>) -> Outcome {
         let object = callable_tool::new_tool(&definition, &target.callable)?;
         tools.push((object, signature.definition));
     }
+    // All or nothing, so the schema of the last counts before the first is registered.
+    for (_, definition) in &tools {
+        compile(definition)?;
+    }
     let mut names = Vec::with_capacity(tools.len());
     for (object, definition) in tools {
         names.push(string_of(definition.name().as_str()));
         add_object(this, registry, &object, definition, replace)?;
     }
     Ok(list_of(names))
+}
+
+/// Says what a registry would of a definition's schema.
+fn compile(definition: &ToolDefinition) -> Result<(), Failure> {
+    let compiled = CompiledSchema::compile(definition.input_schema());
+    compiled.map(drop).map_err(|source| {
+        let name = definition.name().clone();
+        refused(&RegistryError::InvalidSchema { name, source })
+    })
 }
 
 /// Whether there is a tool of that name; an alias is none.
