@@ -36,6 +36,8 @@ final class McpServer
     private ?array $names = null;
     private readonly ?string $label;
     private readonly float $timeout;
+    /** The URL without what may be secret: the sidecar has its own, and knows the server by this. */
+    private readonly string $shownUrl;
     /** Whether PHP code has credentials for the server. */
     private readonly bool $hasCredentials;
 
@@ -44,7 +46,8 @@ final class McpServer
      * @param list<string>            $more    the options that whoever asks has read already
      */
     public function __construct(
-        private readonly string $url,
+        #[\SensitiveParameter]
+        string $url,
         int|float $timeout,
         #[\SensitiveParameter]
         ?string $apiKey,
@@ -71,11 +74,15 @@ final class McpServer
         if (!$isHttp && !str_starts_with($url, 'stdio:')) {
             throw Failure::invalidInput("Invalid MCP server option 'url': use http:// or https://");
         }
+        if (($parts['user'] ?? '') !== '' || ($parts['pass'] ?? '') !== '') {
+            throw Failure::invalidInput("Invalid MCP server option 'url': The server URL holds a user or password: put them into 'authentication'");
+        }
         $label = $options['label'] ?? null;
         if ($label !== null && !is_string($label)) {
             throw Failure::invalidInput("Invalid MCP server option 'label': it must be a string");
         }
         $this->hooks = new Hooks();
+        $this->shownUrl = self::shown($url);
         $this->label = $label;
         $this->timeout = Argument::seconds('timeout', $timeout);
         if ($this->timeout < 0.001) {
@@ -104,7 +111,7 @@ final class McpServer
     /** The URL without what may be secret. */
     public function shownUrl(): string
     {
-        return self::shown($this->url);
+        return $this->shownUrl;
     }
 
     /**
@@ -254,12 +261,12 @@ final class McpServer
     {
         if ($this->hasCredentials) {
             throw Failure::unavailable(
-                "The sidecar speaks to {$this->shownUrl()} with the credentials of its own configuration, never with those of PHP code:"
+                "The sidecar speaks to {$this->shownUrl} with the credentials of its own configuration, never with those of PHP code:"
                 . ' leave them out here, or install the extension ext-pillion',
             );
         }
         [$tools, $fromCache] = $this->hooks->cached(
-            SocketPath::default() . "\n$this->label\n{$this->shownUrl()}",
+            SocketPath::default() . "\n$this->label\n{$this->shownUrl}",
             fn (): array => (new SidecarServers($this->api()))->offer($this->label, $this->shownUrl()),
         );
         $this->names = array_column($tools, 'sidecarName', 'name');

@@ -202,6 +202,8 @@ final class McpClientTest extends TestCase
         yield 'prompts' => [fn (McpClient $client) => $client->getPrompt('p')];
         yield 'sampling' => [fn (McpClient $client) => $client->onSampling(fn () => null)];
         yield 'roots' => [fn (McpClient $client) => $client->setRoots(['file:///a'])];
+        yield 'roots as an option' => [fn () => new McpClient('http://localhost/', ['roots' => ['file:///a']])];
+        yield 'roots with the server' => [fn () => new McpClient(['url' => 'http://localhost/', 'roots' => ['file:///a']])];
         yield 'meta' => [fn (McpClient $client) => $client->callTool('roll', [], ['meta' => ['a' => 1]])];
         yield 'server info' => [fn (McpClient $client) => $client->getServerInfo()];
     }
@@ -209,6 +211,7 @@ final class McpClientTest extends TestCase
     public function testNothingAtAllMayBeSet(): void
     {
         self::assertSame($this->client, $this->client->onSampling(null)->onElicitation(null)->onNotification(null)->setRoots([]));
+        self::assertInstanceOf(McpClient::class, new McpClient('http://localhost/', ['roots' => []]));
     }
 
     /** @dataProvider wrong */
@@ -225,6 +228,7 @@ final class McpClientTest extends TestCase
             fn () => new McpClient('http://localhost/', ['tiemout' => 5]),
             "Unknown option 'tiemout', expected one of label, transport, handshake, protocol_version, authentication, headers, token_in_query, limits, allow_http, egress, timeout, api_key,",
         ];
+        yield 'an option twice' => [fn () => new McpClient(['url' => 'http://localhost/', 'timeout' => 1], ['timeout' => 2]), "'timeout' is given twice"];
         yield 'no time' => [fn () => new McpClient('http://localhost/', ['timeout' => 0]), "'timeout': it must be at least 0.001 seconds"];
         yield 'unknown' => [fn (McpClient $client) => $client->callTool('x', [], ['timout' => 5]), "Unknown option 'timout'"];
         yield 'a type' => [fn (McpClient $client) => $client->callTool('x', [], ['timeout' => 'soon']), "The option 'timeout' must be a number of seconds, string given"];
