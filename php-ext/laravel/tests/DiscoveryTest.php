@@ -6,6 +6,7 @@ namespace Pillion\Laravel\Tests;
 
 use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\Facades\Pillion;
+use Pillion\Laravel\LeftOut;
 
 final class DiscoveryTest extends TestCase
 {
@@ -145,6 +146,17 @@ final class DiscoveryTest extends TestCase
         self::assertContains('count', array_column(array_column(Pillion::forModel($model)->format('openai'), 'function'), 'name'));
         self::assertSame('internal_error', Pillion::call('moody')->errorCode);
         self::assertStringContainsString('Not in this request', (string) file_get_contents(storage_path('logs/pillion.log')));
+    }
+
+    public function test_a_class_that_cannot_be_made_has_no_registry_made_again_and_again(): void
+    {
+        $this->configure(['tools.classes' => [\App\Broken\Unresolvable::class], 'cache.retry_after' => 30]);
+        $registry = Pillion::registry();
+        $this->travel(60)->seconds();
+        self::assertSame([\App\Broken\Unresolvable::class], array_keys(Pillion::leftOut()));
+        self::assertSame($registry, Pillion::registry(), 'there is no server to ask again');
+        app(LeftOut::class)->remove(\App\Broken\Unresolvable::class);
+        self::assertSame([], Pillion::leftOut());
     }
 
     public function test_a_server_entry_that_makes_no_sense_is_left_out_and_the_others_stay(): void

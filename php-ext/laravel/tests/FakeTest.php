@@ -38,6 +38,18 @@ final class FakeTest extends TestCase
         self::assertSame(['c', 'refused', 'denied'], [$refused->toolCallId, $refused->toolName, $refused->errorCode]);
     }
 
+    public function test_a_fake_stays_in_its_place_whatever_is_set_on_the_client(): void
+    {
+        if (!extension_loaded('pillion')) {
+            self::markTestSkipped('What servers ask is for the extension');
+        }
+        $this->configure(['servers' => ['dice' => ['url' => FakeServer::url(), 'prefix' => 'x_']]]);
+        Pillion::fake(['x_roll' => 1]);
+        self::assertSame(1, Pillion::call('x_roll', ['dice' => '1d6'])->result);
+        Pillion::server('dice')->onSampling(fn () => null);
+        self::assertSame(1, Pillion::call('x_roll', ['dice' => '1d6'])->result);
+    }
+
     public function test_without_arguments_every_tool_is_faked(): void
     {
         Pillion::fake();

@@ -6,6 +6,8 @@ namespace Pillion\Laravel\Tests;
 
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Tests\Support\Sidecar;
+use Pillion\Tests\Support\FakeServer;
+use Pillion\Tests\Support\SidecarProcess;
 
 final class SidecarTest extends TestCase
 {
@@ -35,6 +37,73 @@ final class SidecarTest extends TestCase
         self::assertSame(15, $pillion->forModel($mcp)->call('dice_roll', ['dice' => '2d6'])->result['total']);
         self::assertSame(['calculator'], $pillion->forModel(['mcp' => false] + $mcp)->names());
         self::assertSame('invalid_input', $pillion->call('dice_roll', [])->errorCode);
+    }
+
+    /** @return array<string, array{array<string, mixed>}> where its tools come from */
+    public static function offers(): array
+    {
+        $server = ['url' => FakeServer::url(), 'prefix' => 'dice_'];
+        return ['those that it offers' => [['sidecar.register' => true]]]
+            // With the library it is the sidecar that speaks to servers.
+            + (extension_loaded('pillion') ? [] : ['those of a server' => [['servers' => ['dice' => $server]]]]);
+    }
+
+    /**
+     * @param array<string, mixed> $configured
+     *
+     * @dataProvider offers
+     */
+    public function test_g3_what_it_asks_about_is_decided_here(array $configured): void
+    {
+        $process = new SidecarProcess([['label' => 'dice', 'url' => FakeServer::url(), 'require_approval' => 'always']]);
+        $before = getenv('PILLION_SOCKET');
+        putenv("PILLION_SOCKET=$process->socket");
+        try {
+            $this->configure(['sidecar.socket' => $process->socket] + $configured);
+            $alice = Pillion::forUser('alice');
+            $roll = fn () => $alice->call('dice_roll', ['dice' => '2d6']);
+            self::assertSame('approval_required', $roll()->errorCode);
+            self::assertSame('approval_required', $roll()->errorCode, 'nobody has decided');
+            $asked = Pillion::approvals()->pendingFor('alice');
+            self::assertSame([['dice_roll', ['dice' => '2d6']]], array_map(fn ($one) => [$one->tool, $one->arguments], $asked));
+
+            Pillion::approvals()->approve($asked[0]->id, by: 'carol');
+            self::assertSame(15, $roll()->result['total'] ?? $roll()->error);
+            self::assertNull(Pillion::approvals()->find($asked[0]->id), 'the decision is used up');
+            self::assertSame('by carol', Pillion::sidecar()->listApprovals()[0]['reason']);
+
+            $again = $roll();
+            self::assertSame('approval_required', $again->errorCode, 'it ran once');
+            Pillion::approvals()->deny($again->metadata['approval_id']);
+            self::assertSame('denied', $roll()->errorCode);
+        } finally {
+            putenv($before === false ? 'PILLION_SOCKET' : "PILLION_SOCKET=$before");
+            $process->stop();
+        }
+    }
+
+    public function test_g3_the_application_and_the_sidecar_may_both_ask(): void
+    {
+        $process = new SidecarProcess([['label' => 'dice', 'url' => FakeServer::url(), 'require_approval' => 'always']]);
+        try {
+            $this->configure([
+                'sidecar.socket' => $process->socket,
+                'sidecar.register' => true,
+                'approvals.tools' => ['dice_roll' => 'always-ask'],
+            ]);
+            $codes = $decided = [];
+            do {
+                $result = Pillion::call('dice_roll', ['dice' => '2d6']);
+                $codes[] = $result->errorCode;
+                foreach (Pillion::approvals()->pending() as $pending) {
+                    $decided[] = Pillion::approvals()->approve($pending->id)->id;
+                }
+            } while (!$result->success && count($codes) < 10);
+            self::assertSame(15, $result->result['total'] ?? $result->error);
+            self::assertCount(2, array_unique($decided), 'one of each');
+        } finally {
+            $process->stop();
+        }
     }
 
     public function test_without_one_the_application_goes_on(): void

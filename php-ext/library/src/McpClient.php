@@ -32,6 +32,7 @@ class McpClient
      *   see docs/PHP.md
      *
      * @throws Exception\InvalidInputException when the server or an option is not valid
+     * @throws Exception\UnavailableException  for roots, which cannot go through the sidecar
      */
     public function __construct(
         #[\SensitiveParameter]

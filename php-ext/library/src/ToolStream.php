@@ -14,8 +14,8 @@ final class ToolStream implements \Iterator
 {
     private ?ToolResult $result = null;
 
-    /** @param \Closure(): ToolResult $call */
-    private function __construct(private readonly \Closure $call)
+    /** @param ?\Closure(): ToolResult $call null once it is made: it may have run also where it failed */
+    private function __construct(private ?\Closure $call)
     {
     }
 
@@ -60,6 +60,11 @@ final class ToolStream implements \Iterator
      */
     public function getResult(): ToolResult
     {
-        return $this->result ??= ($this->call)();
+        if ($this->result === null) {
+            $call = $this->call ?? throw new \Error('The call has ended without a result');
+            $this->call = null;
+            $this->result = $call();
+        }
+        return $this->result;
     }
 }

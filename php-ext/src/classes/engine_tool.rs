@@ -1,7 +1,7 @@
 //! `NativeTool` and `MCPServerTool`: tools whose work is done by the engine, as PHP sees
 //! them.
 
-use std::marker::PhantomData;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use ext_php_rs::error::Result as ZendResult;
@@ -15,7 +15,9 @@ use super::client_hooks::client_of;
 use super::interfaces::{EXECUTE, MCP_TOOL, TOOL, with_offer};
 use super::{tool_definition, tool_result};
 use crate::json::to_value_as;
-use crate::mcp::{Attendant, require_approval};
+use crate::mcp::hooks::Hooks;
+use crate::mcp::{Attendant, Link, require_approval};
+use crate::mcp_server::McpServer;
 use crate::model::model_argument;
 use crate::wait::wait;
 use crate::zend::{
@@ -26,17 +28,37 @@ use crate::zend::{
 static NATIVE: StateClass<EngineTool<Native>> = StateClass::new();
 static MCP: StateClass<EngineTool<Mcp>> = StateClass::new();
 
-/// A tool in a registry of the engine. `Kind` tells the two PHP classes apart.
-struct EngineTool<Kind> {
+/// A tool in a registry of the engine. `K` tells the two PHP classes apart.
+struct EngineTool<K> {
     tool: Arc<RegisteredTool>,
     executor: Executor,
-    kind: PhantomData<Kind>,
+    kind: K,
+}
+
+trait Kind: 'static {
+    /// To be done before the tool runs, with the parts of its client.
+    ///
+    /// # Errors
+    /// As [`McpServer::follow`].
+    fn follow(&self, client: Option<(&Link, Hooks<'_>)>) -> Result<(), Failure>;
 }
 
 /// Built into Pillion.
 struct Native;
 /// Offered by an MCP server.
-struct Mcp;
+struct Mcp(Rc<McpServer>);
+
+impl Kind for Native {
+    fn follow(&self, _: Option<(&Link, Hooks<'_>)>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+impl Kind for Mcp {
+    fn follow(&self, client: Option<(&Link, Hooks<'_>)>) -> Result<(), Failure> {
+        self.0.follow(client)
+    }
+}
 
 impl State for EngineTool<Native> {
     fn class() -> &'static StateClass<Self> {
@@ -62,35 +84,41 @@ pub(super) fn register() -> ZendResult<()> {
 }
 
 /// What both classes have.
-fn with_methods<Kind: 'static>(class: Class) -> Class
+fn with_methods<K: Kind>(class: Class) -> Class
 where
-    EngineTool<Kind>: State,
+    EngineTool<K>: State,
 {
     let class = class
         .flags(ClassFlags::Final)
         .method(Method::new("__construct", refuse).make_private())
-        .method(Method::new("getName", get_name::<Kind>).returns(Type::STRING))
+        .method(Method::new("getName", get_name::<K>).returns(Type::STRING))
         .method(
-            Method::new("getDefinition", get_definition::<Kind>)
+            Method::new("getDefinition", get_definition::<K>)
                 .returns(Type::class(tool_definition::NAME)),
         )
         .method(
-            Method::new("execute", execute::<Kind>)
+            Method::new("execute", execute::<K>)
                 .parameters(&EXECUTE)
                 .returns(Type::class(tool_result::NAME)),
         );
-    with_offer(class, is_enabled_for_model::<Kind>)
+    with_offer(class, is_enabled_for_model::<K>)
 }
 
 /// A tool that is built in, as an object.
 pub fn new_native(tool: &Arc<RegisteredTool>, executor: &Executor) -> Outcome {
-    new_with_state(EngineTool::<Native>::new(tool, executor))
+    new_with_state(EngineTool::new(tool, executor, Native))
 }
 
 /// A tool of an MCP server as an object, which holds the client of the server as its hidden
 /// value: its callbacks answer what the server asks.
-pub fn new_mcp(tool: &Arc<RegisteredTool>, executor: &Executor, client: Option<&Zval>) -> Outcome {
-    let value = new_with_state(EngineTool::<Mcp>::new(tool, executor))?;
+pub fn new_mcp(
+    tool: &Arc<RegisteredTool>,
+    executor: &Executor,
+    server: &Rc<McpServer>,
+    client: Option<&Zval>,
+) -> Outcome {
+    let kind = Mcp(Rc::clone(server));
+    let value = new_with_state(EngineTool::new(tool, executor, kind))?;
     if let (Some(object), Some(client)) = (Object::of(&value), client) {
         Hidden::of::<EngineTool<Mcp>>(object)?.set(client.shallow_clone());
     }
@@ -102,12 +130,21 @@ pub fn client(object: Object<'_>) -> Zval {
     Hidden::of::<EngineTool<Mcp>>(object).map_or_else(|_| Zval::new(), Hidden::get)
 }
 
-impl<Kind> EngineTool<Kind> {
-    fn new(tool: &Arc<RegisteredTool>, executor: &Executor) -> Self {
+/// The MCP server whose tool an object is; `None` when the object is of another class.
+pub fn server_of(object: Object<'_>) -> Result<Option<Rc<McpServer>>, Failure> {
+    if !object.instance_of(MCP.get()) {
+        return Ok(None);
+    }
+    let server = &state_of::<EngineTool<Mcp>>(object)?.kind.0;
+    Ok(Some(Rc::clone(server)))
+}
+
+impl<K> EngineTool<K> {
+    fn new(tool: &Arc<RegisteredTool>, executor: &Executor, kind: K) -> Self {
         Self {
             tool: Arc::clone(tool),
             executor: executor.clone(),
-            kind: PhantomData,
+            kind,
         }
     }
 
@@ -143,38 +180,38 @@ fn refuse(_call: &mut Call<'_>) -> Outcome {
     Err(Failure::error("A tool of the engine comes from a registry"))
 }
 
-fn this<'a, Kind: 'static>(call: &Call<'a>) -> Result<&'a EngineTool<Kind>, Failure>
+fn this<'a, K: Kind>(call: &Call<'a>) -> Result<&'a EngineTool<K>, Failure>
 where
-    EngineTool<Kind>: State,
+    EngineTool<K>: State,
 {
     state_of(call.this())
 }
 
-fn get_name<Kind: 'static>(call: &mut Call<'_>) -> Outcome
+fn get_name<K: Kind>(call: &mut Call<'_>) -> Outcome
 where
-    EngineTool<Kind>: State,
+    EngineTool<K>: State,
 {
-    Ok(string_of(this::<Kind>(call)?.tool.name().as_str()))
+    Ok(string_of(this::<K>(call)?.tool.name().as_str()))
 }
 
-fn get_definition<Kind: 'static>(call: &mut Call<'_>) -> Outcome
+fn get_definition<K: Kind>(call: &mut Call<'_>) -> Outcome
 where
-    EngineTool<Kind>: State,
+    EngineTool<K>: State,
 {
-    tool_definition::new_definition(this::<Kind>(call)?.tool.definition())
+    tool_definition::new_definition(this::<K>(call)?.tool.definition())
 }
 
 /// Runs the tool with all the checks of an executor.
-fn execute<Kind: 'static>(call: &mut Call<'_>) -> Outcome
+fn execute<K: Kind>(call: &mut Call<'_>) -> Outcome
 where
-    EngineTool<Kind>: State,
+    EngineTool<K>: State,
 {
     call.array(0)?;
     let arguments = call.value(0).map_or(Ok(serde_json::Value::Null), |given| {
         to_value_as("argument $arguments", given)
     })?;
     let id = call.string(1)?;
-    let state = this::<Kind>(call)?;
+    let state = this::<K>(call)?;
     let tool_call = ToolCall::new(id, state.tool.name().as_str(), arguments);
     let executor = state.executor()?;
     let run = async move {
@@ -182,8 +219,10 @@ where
             .execute_one(tool_call, &CallContext::default())
             .await
     };
-    let client = Hidden::of::<EngineTool<Kind>>(call.this())?.get();
-    let result = match client_of(&client)? {
+    let client = Hidden::of::<EngineTool<K>>(call.this())?.get();
+    let client = client_of(&client)?;
+    state.kind.follow(client)?;
+    let result = match client {
         None => wait(run)?,
         Some((link, hooks)) => {
             let attendant = Attendant::new(link, hooks)?;
@@ -195,12 +234,12 @@ where
     tool_result::new_result(&result)
 }
 
-fn is_enabled_for_model<Kind: 'static>(call: &mut Call<'_>) -> Outcome
+fn is_enabled_for_model<K: Kind>(call: &mut Call<'_>) -> Outcome
 where
-    EngineTool<Kind>: State,
+    EngineTool<K>: State,
 {
     let capabilities = model_argument(call, 0)?;
-    let tool = &this::<Kind>(call)?.tool;
+    let tool = &this::<K>(call)?.tool;
     let admitted = capabilities.admit(tool.name().as_str(), tool.origin());
     Ok(bool_of(admitted.is_ok()))
 }

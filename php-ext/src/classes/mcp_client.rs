@@ -83,7 +83,7 @@ pub(super) fn register() -> ZendResult<()> {
 
 /// Checks the configuration; there is no I/O before the first call (E9).
 fn construct_client(call: &mut Call<'_>) -> Outcome {
-    let server = match call.value(0) {
+    let mut server = match call.value(0) {
         Some(server) if server.is_array() => to_value(server)?,
         _ => Value::String(call.string(0)?.to_owned()),
     };
@@ -94,9 +94,12 @@ fn construct_client(call: &mut Call<'_>) -> Outcome {
         }
         None => json!({}),
     };
-    let roots = options
-        .as_object_mut()
-        .and_then(|options| options.shift_remove("roots"));
+    // They are the object's, not the server's.
+    let take = |of: &mut Value| of.as_object_mut()?.shift_remove("roots");
+    let roots = match (take(&mut server), take(&mut options)) {
+        (Some(_), Some(_)) => return Err(Server::given_twice("roots")),
+        (roots, more) => roots.or(more),
+    };
     let roots = roots.map(|roots| callbacks::roots(&roots)).transpose()?;
     let server = Server::of_client(server, options)?;
     let link = Link::mcp(server);

@@ -184,6 +184,10 @@ fn list_approvals(call: &mut Call<'_>) -> Outcome {
         }
         None => Value::Null,
     };
+    // A list has numbers for keys.
+    if filter.as_array().is_some_and(|list| !list.is_empty()) {
+        return Err(exception::invalid_input("There is no filter '0'"));
+    }
     let mut query = Vec::new();
     for (key, value) in filter.as_object().into_iter().flatten() {
         let key = APPROVAL_FILTERS

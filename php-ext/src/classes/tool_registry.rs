@@ -8,6 +8,7 @@ mod services;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use ext_php_rs::error::Result as ZendResult;
@@ -46,8 +47,9 @@ pub struct Registry {
     switchboard: Arc<Switchboard>,
     /// The tools that are PHP code: their names and numbers.
     in_php: RefCell<HashMap<String, u64>>,
-    /// The MCP servers whose tools are here.
-    servers: RefCell<Vec<McpServer>>,
+    /// The MCP servers whose tools are here, and the place of the client of each among those of
+    /// this registry, if it came with one.
+    servers: RefCell<Vec<(Rc<McpServer>, Option<usize>)>>,
 }
 
 impl State for Registry {
@@ -85,38 +87,28 @@ impl Registry {
     }
 
     /// To be called before tools run: in a forked child the tools of all servers get connections
-    /// of its own. Those of the parent are forgotten, not dropped. Before tools of MCP servers run,
-    /// those of a client that has another connection now get that.
+    /// of its own. Before tools of MCP servers run, those of a client that has another connection
+    /// now get that.
     ///
     /// # Errors
-    /// When the process has no runtime; what a client's token store or logger throws.
+    /// As [`McpServer::follow`].
     pub fn follow(&self, clients: &Clients, has_mcp: bool) -> Result<(), Failure> {
-        for server in &*self.servers.borrow() {
-            let client = clients.get(server.client())?;
-            let is_forked = server.is_of_another_process();
-            let is_outdated = is_forked || (has_mcp && server.is_outdated(client)?);
-            if !is_outdated {
-                continue;
+        // A client's token store may register others meanwhile.
+        let servers = self.servers.borrow().clone();
+        for (server, client) in servers {
+            if has_mcp || server.is_of_another_process() {
+                server.follow(clients.get(client)?)?;
             }
-            let offered = server.tools(client)?;
-            for tool in offered.tools {
-                // The name may have been unregistered or taken over since.
-                let name = tool.definition().name().clone();
-                let ours = self
-                    .tools
-                    .get(name.as_str())
-                    .is_some_and(|known| known.name() == &name && known.origin() == &tool.origin());
-                if ours {
-                    let before = self.tools.replace(tool).map_err(|error| refused(&error))?;
-                    if is_forked {
-                        std::mem::forget(before);
-                    }
-                }
-            }
-            // Only now: what failed is to be done again by the next call.
-            server.have_registered(offered.called);
         }
         Ok(())
+    }
+
+    /// The tools of a server are here, whose client has that place among those of this registry.
+    fn have_server(&self, server: Rc<McpServer>, client: Option<usize>) {
+        let mut servers = self.servers.borrow_mut();
+        if !servers.iter().any(|(known, _)| Rc::ptr_eq(known, &server)) {
+            servers.push((server, client));
+        }
     }
 
     /// Whether the tool of that name or alias is of an MCP server.

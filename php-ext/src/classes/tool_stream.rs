@@ -76,7 +76,7 @@ fn no_constructor(_: &mut Call<'_>) -> Outcome {
 /// Starts a call, which goes on while PHP does something else.
 ///
 /// # Errors
-/// As [`Link::connection`].
+/// As [`Link::connection`] and [`Link::authorize_first`].
 pub fn start(
     client: Object<'_>,
     link: &Link,
@@ -86,6 +86,7 @@ pub fn start(
     cancellation: Cancellation,
 ) -> Outcome {
     let connection = link.connection(hooks)?;
+    link.authorize_first(hooks, &connection)?;
     let (id, tool) = (spec.id.clone(), spec.name.clone());
     let opened = OnceCell::new();
     let waiting = Waiting::start(|errands| {

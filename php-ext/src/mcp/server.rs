@@ -96,9 +96,7 @@ impl Server {
         };
         for (key, value) in named(options, "options")? {
             if entry.insert(key.clone(), value).is_some() {
-                return Err(exception::invalid_input(format!(
-                    "The option '{key}' is given twice: with the server and in the options"
-                )));
+                return Err(Self::given_twice(&key));
             }
         }
         let of = Of::Client {
@@ -124,6 +122,13 @@ impl Server {
             put_oauth(&mut entry, oauth)?;
         }
         Self::known(entry, of)
+    }
+
+    /// The failure for an option that both of the arguments of an `McpClient` have.
+    pub fn given_twice(key: &str) -> Failure {
+        exception::invalid_input(format!(
+            "The option '{key}' is given twice: with the server and in the options"
+        ))
     }
 
     fn labelled(

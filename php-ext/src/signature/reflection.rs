@@ -108,7 +108,10 @@ pub(super) fn attribute_of(on: &Reflected, class: &str) -> Result<Option<Zval>, 
 /// An `InvalidInputException` when nothing has it, when a method that has it is not public,
 /// and when an object is needed and cannot be made without arguments.
 pub fn attributed(given: &Zval) -> Result<Vec<Target>, Failure> {
-    if let Some(name) = given.str().filter(|name| !is_class(name)) {
+    // Not the end of the request, nor what an autoloader throws: those are not ours to hide.
+    if let Some(name) = given.str()
+        && find_class(name)?.is_none()
+    {
         return Err(exception::invalid_input(format!(
             "There is no class '{name}'"
         )));
@@ -161,10 +164,6 @@ pub fn attributed(given: &Zval) -> Result<Vec<Target>, Failure> {
         tools.push(Target::method(method, callable, of_class)?);
     }
     Ok(tools)
-}
-
-fn is_class(name: &str) -> bool {
-    matches!(find_class(name), Ok(Some(_)))
 }
 
 /// The method that does the work of a class that is a tool as a whole.

@@ -228,6 +228,7 @@ final class ApprovalTest extends TestCase
         self::assertSame([$json, $json], [$encode($asked->metadata['arguments']), $encode($seen->arguments)]);
         try {
             $asked->throw();
+            self::fail('It threw nothing');
         } catch (ApprovalRequiredException $e) {
             self::assertSame($json, $encode($e->arguments));
         }

@@ -172,6 +172,38 @@ final class BeforeTest extends TestCase
         self::assertSame(['did roll', 'did roll', '2'], array_column($results, 'result'));
     }
 
+    /** @dataProvider callables */
+    public function testItsObjectMayHoldWhatIsNoJson(string $option): void
+    {
+        $object = new class () {
+            public mixed $file = STDERR;
+            public float $number = NAN;
+            public ?object $itself = null;
+            public int $asked = 0;
+
+            public function ask(): ?bool
+            {
+                return $this->asked++ > 9;
+            }
+
+            public function enter(): mixed
+            {
+                return $this->asked++ > 9 ? 'never' : null;
+            }
+        };
+        $object->itself = $object;
+        $executor = new ToolExecutor($this->registry, [$option => [$object, $option === 'before' ? 'enter' : 'ask']]);
+        $executor->execute(new ToolCall('c', 'delete'));
+        $executor->execute(new ToolCall('c', 'roll'));
+        self::assertSame(1, $object->asked);
+    }
+
+    public static function callables(): iterable
+    {
+        yield ['before'];
+        yield ['approve'];
+    }
+
     public function testItMustBeCallable(): void
     {
         $this->expectException(InvalidInputException::class);

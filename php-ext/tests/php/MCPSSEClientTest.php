@@ -10,6 +10,7 @@ use Pillion\Exception\JsonRpcException;
 use Pillion\Exception\PillionException;
 use Pillion\Exception\TimeoutException;
 use Pillion\Exception\TransportException;
+use Pillion\McpClient;
 use Pillion\MCPSSEClient;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Process;
@@ -256,6 +257,21 @@ final class MCPSSEClientTest extends TestCase
         $this->expectException(\Exception::class);
         $this->expectExceptionMessage("Serialization of 'Pillion\\MCPSSEClient' is not allowed");
         serialize($client);
+    }
+
+    public function testL1AURLHasNoCredentialsThatAreShown(): void
+    {
+        foreach ([MCPSSEClient::class, McpClient::class] as $class) {
+            try {
+                new $class('https://alice:hush@mcp.example.org/sse');
+                self::fail('It was taken');
+            } catch (InvalidInputException $e) {
+                self::assertSame("Invalid MCP server option 'url': The server URL holds a user or password: put them into 'authentication'", $e->getMessage());
+                self::assertStringNotContainsString('hush', (string) $e);
+            }
+            $client = new $class('https://mcp.example.org/sse?token=sekrit');
+            self::assertStringNotContainsString('sekrit', print_r($client, true) . var_export($client, true));
+        }
     }
 
     public function testL1CredentialsStayOutOfStackTraces(): void

@@ -127,6 +127,15 @@ final class McpClientOAuthTest extends TestCase
         self::assertTrue($client->callTool('add', ['a' => 1, 'b' => 2])->success);
     }
 
+    public function testTheTimeThatAPersonTakesIsNotThatOfAStream(): void
+    {
+        $client = self::client('fastmcp-oauth')->onAuthorization(function (string $url): string {
+            usleep(6_000_000);
+            return self::browser($url);
+        });
+        self::assertTrue($client->streamTool('add', ['a' => 1, 'b' => 2], ['timeout' => 5])->getResult()->success);
+    }
+
     public function testACallbackThatGivesNoAddress(): void
     {
         $client = self::client('fastmcp-oauth')->onAuthorization(fn () => null);

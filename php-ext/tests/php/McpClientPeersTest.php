@@ -301,6 +301,8 @@ final class McpClientPeersTest extends TestCase
 
     public function testRoots(): void
     {
+        $client = new McpClient(['url' => Peer::url('everything'), 'roots' => ['file:///srv/work']], ['timeout' => 30]);
+        self::assertStringContainsString('file:///srv/work', json_encode($client->callTool('get-roots-list')->result, JSON_UNESCAPED_SLASHES));
         $client = self::client(options: ['roots' => ['file:///srv/project']]);
         self::assertStringContainsString('file:///srv/project', json_encode($client->callTool('get-roots-list')->result, JSON_UNESCAPED_SLASHES));
         $client->setRoots([['uri' => 'file:///other', 'name' => 'second']]);

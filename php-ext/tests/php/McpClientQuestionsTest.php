@@ -7,6 +7,9 @@ namespace Pillion\Tests;
 use Pillion\McpClient;
 use Pillion\MCPSSEClient;
 use Pillion\Tests\Support\FakeServer;
+use Pillion\Tests\Support\SessionServer;
+use Pillion\Tests\Support\Wrapper;
+use Pillion\TokenStore;
 use Pillion\ToolExecutor;
 use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
@@ -186,6 +189,36 @@ final class McpClientQuestionsTest extends TestCase
         self::assertSame(-32601, self::text($executor->execute($ask))['code']);
     }
 
+    public function testACallbackThatComesLaterLeavesAToolInItsPlaceThatWrapsOneOfTheServers(): void
+    {
+        $registry = new ToolRegistry();
+        $client = self::client();
+        $registry->registerMcpServer($client);
+        $wrapper = Wrapper::around($registry->get('ask'));
+        $registry->register($wrapper, replace: true);
+        $client->onSampling(fn () => 'now');
+        self::assertSame('now', self::text($registry->execute('ask', [], '1'))['content']['text'], 'the wrapped tool follows its client');
+        self::assertSame([1, $wrapper], [$wrapper->calls, $registry->get('ask')]);
+        self::assertSame('now', self::text((new ToolExecutor($registry))->execute(['id' => '2', 'name' => 'ask', 'arguments' => []]))['content']['text']);
+        self::assertSame(2, $wrapper->calls);
+    }
+
+    public function testACallbackThatComesLaterReachesToolsElsewhere(): void
+    {
+        [$first, $second] = [new ToolRegistry(), new ToolRegistry()];
+        $client = self::client();
+        $first->registerMcpServer($client);
+        $tool = $first->get('ask');
+        $second->register($tool);
+        $first->unregister('ask');
+        foreach ([fn () => $tool->execute([], '1'), fn () => $second->execute('ask', [], '1')] as $ask) {
+            $client->onSampling(null);
+            self::assertSame(-32601, self::text($ask())['code'], 'nothing is offered');
+            $client->onSampling(fn () => 'now');
+            self::assertSame('now', self::text($ask())['content']['text']);
+        }
+    }
+
     public function testF6AToolThatIsLeftOutIsToldToTheLoggerOfTheClient(): void
     {
         $logger = new class () {
@@ -227,35 +260,90 @@ final class McpClientQuestionsTest extends TestCase
         $client->disconnect();
     }
 
-    public function testAForkedChildGetsConnectionsOfItsOwnAlsoAtTheSecondTry(): void
+    /** What a forked child returns, as JSON has it. */
+    private static function inAChild(\Closure $work): mixed
     {
-        $logger = new class () {
-            public bool $throws = false;
-
-            public function log($level, $message, array $context = []): void
-            {
-                $message === 'MCP tool left out' && $this->throws && throw new \DomainException('disk full');
-            }
-        };
-        $registry = new ToolRegistry();
-        $registry->registerMcpServer((new McpClient(FakeServer::url()))->setLogger($logger));
-        $executor = new ToolExecutor($registry);
-        $roll = ['id' => '1', 'name' => 'roll', 'arguments' => ['dice' => '1d6']];
-        self::assertTrue($executor->execute($roll)->success);
         [$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
         if (pcntl_fork() === 0) {
-            $logger->throws = true;
-            try {
-                $executor->execute($roll);
-            } catch (\DomainException $e) {
-                fwrite($theirs, $e->getMessage());
-            }
-            $logger->throws = false;
-            fwrite($theirs, ', then ' . json_encode($executor->execute($roll)->result));
+            fwrite($theirs, (string) json_encode($work()));
             posix_kill(getmypid(), SIGKILL);
         }
         fclose($theirs);
         pcntl_wait($status);
-        self::assertSame('disk full, then {"total":15,"rolls":[15]}', stream_get_contents($ours));
+        return json_decode((string) stream_get_contents($ours), true);
+    }
+
+    /** @dataProvider places */
+    public function testToolsHaveConnectionsOfAForkedChildsOwnWhereverTheyAre(\Closure $place): void
+    {
+        $server = new SessionServer();
+        // The one without a client gets its connection in another way.
+        foreach ([new McpClient($server->url, ['timeout' => 5]), ['server_url' => $server->url, 'timeout' => 5]] as $entry) {
+            $registry = new ToolRegistry();
+            $registry->registerMcpServer($entry);
+            $who = $place($registry);
+            $session = static function () use ($who): ?string {
+                $result = $who();
+                return $result->error ?? $result->result['session'];
+            };
+            $mine = $session();
+            [$childs, $grandchilds] = self::inAChild(fn () => [$session(), self::inAChild($session)]);
+            self::assertSame([32, 32, 32], array_map(strlen(...), [$mine, $childs, $grandchilds]), "$mine $childs $grandchilds");
+            self::assertCount(3, array_unique([$mine, $childs, $grandchilds]));
+            self::assertSame($mine, $session());
+        }
+        $server->stop();
+    }
+
+    public static function places(): iterable
+    {
+        yield 'the registry' => [fn (ToolRegistry $first) => fn () => $first->execute('who', [], '1')];
+        yield 'the tool itself' => [function (ToolRegistry $first) {
+            $tool = $first->get('who');
+            return fn () => $tool->execute([], '1');
+        }];
+        yield 'another registry' => [function (ToolRegistry $first) {
+            $second = new ToolRegistry();
+            $second->register($first->get('who'));
+            $executor = new ToolExecutor($second);
+            return fn () => $executor->execute(['id' => '1', 'name' => 'who', 'arguments' => []]);
+        }];
+        yield 'a wrapper' => [function (ToolRegistry $first) {
+            $first->register(Wrapper::around($first->get('who')), replace: true);
+            return fn () => $first->execute('who', [], '1');
+        }];
+    }
+
+    public function testAForkedChildGetsConnectionsOfItsOwnAlsoAtTheSecondTry(): void
+    {
+        $store = new class () implements TokenStore {
+            public bool $throws = false;
+
+            public function load(string $key): ?array
+            {
+                return $this->throws ? throw new \DomainException('disk full') : null;
+            }
+
+            public function save(string $key, #[\SensitiveParameter] ?array $tokens): void
+            {
+            }
+        };
+        $client = new McpClient(FakeServer::url(), ['oauth' => ['redirect_uri' => 'http://127.0.0.1:8123/callback']]);
+        $registry = new ToolRegistry();
+        $registry->registerMcpServer($client->setTokenStore($store));
+        $executor = new ToolExecutor($registry);
+        $roll = ['id' => '1', 'name' => 'roll', 'arguments' => ['dice' => '1d6']];
+        self::assertTrue($executor->execute($roll)->success);
+        $told = self::inAChild(function () use ($store, $executor, $roll): array {
+            $store->throws = true;
+            try {
+                $executor->execute($roll);
+                return ['It went on'];
+            } catch (\DomainException $e) {
+                $store->throws = false;
+                return [$e->getMessage(), $executor->execute($roll)->result];
+            }
+        });
+        self::assertSame(['disk full', ['total' => 15, 'rolls' => [15]]], $told);
     }
 }

@@ -53,6 +53,8 @@ final class McpClientTest extends TestCase
         yield 'plain http' => ['http://mcp.internal/', [], "plain http to 'mcp.internal' is not allowed: use https, or set the option 'allow_http' to true"];
         yield 'no time' => ['http://localhost/', ['timeout' => 0], "'timeout': it must be at least 0.001 seconds"];
         yield 'an option twice' => [['url' => 'http://localhost/', 'timeout' => 1], ['timeout' => 2], "'timeout' is given twice"];
+        yield 'roots twice' => [['url' => 'http://localhost/', 'roots' => []], ['roots' => []], "'roots' is given twice"];
+        yield 'roots that are none, with the server' => [['url' => 'http://localhost/', 'roots' => 'file:///a'], [], '$roots'];
         yield 'a time that is none' => ['http://localhost/', ['timeout' => 'soon'], "'timeout'"];
         yield 'a negative time' => ['http://localhost/', ['timeout' => -1], 'timeout'];
         yield 'milliseconds' => ['http://localhost/', ['timeout_ms' => 1], "Unknown option 'timeout_ms', expected one of "];

@@ -120,6 +120,14 @@ final class SidecarApprovalTest extends TestCase
         $this->sidecar->listApprovals(['colour' => 'red']);
     }
 
+    public function testAListIsNoFilter(): void
+    {
+        self::assertIsArray($this->sidecar->listApprovals([]));
+        $this->expectException(InvalidInputException::class);
+        $this->expectExceptionMessage("There is no filter '0'");
+        $this->sidecar->listApprovals(['pending']);
+    }
+
     public function testARequestWithAKeyRunsOnce(): void
     {
         $context = ['user' => 'eve', 'idempotency_key' => 'roll-1'];

@@ -7,6 +7,7 @@ namespace Pillion\Tests;
 use Pillion\AsTool;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\PillionException;
+use Pillion\Parameter;
 use Pillion\Tests\Support\Level;
 use Pillion\Tests\Support\Pure;
 use Pillion\Tests\Support\RollDice2;
@@ -174,6 +175,33 @@ final class SignatureTest extends TestCase
         $registry->registerObject(new Tools(), replace: true);
         self::assertSame(['add', 'forecast', 'say_hello'], array_keys($registry->getAll()));
         self::assertSame(3, $registry->execute('add', ['a' => 1, 'b' => 2], 'c')->result);
+    }
+
+    public function testOneSchemaThatCannotBeCompiledKeepsAllOut(): void
+    {
+        $object = new class () {
+            #[AsTool(description: 'Is fine')]
+            public function first(): string
+            {
+                return 'theirs';
+            }
+
+            #[AsTool(description: 'Is not')]
+            public function second(#[Parameter(pattern: '(')] string $x): string
+            {
+                return $x;
+            }
+        };
+        $registry = new ToolRegistry();
+        $registry->register(new ToolDefinition('first', 'Mine'), fn () => 'mine');
+        try {
+            $registry->registerObject($object, replace: true);
+            self::fail('It was registered');
+        } catch (InvalidInputException $e) {
+            self::assertStringContainsString("'second'", $e->getMessage());
+        }
+        self::assertSame(['first'], array_keys($registry->getAll()));
+        self::assertSame('mine', $registry->execute('first', [], 'c')->result);
     }
 
     /** @dataProvider callables */

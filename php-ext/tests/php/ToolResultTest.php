@@ -229,17 +229,18 @@ final class ToolResultTest extends TestCase
         $required = ['approval_id' => 'abc', 'arguments' => ['a' => 1]];
         try {
             ToolResult::failure('x', 'approval_required', 'c', 't', metadata: $required)->throw();
+            self::fail('It threw nothing');
         } catch (ApprovalRequiredException $e) {
             self::assertSame(['abc', 't', ['a' => 1]], [$e->approvalId, $e->toolName, $e->arguments]);
         }
         foreach ([[['retry_after' => 5], 5.0], [['retry_after' => 'soon'], null], [[], null]] as [$metadata, $seconds]) {
             try {
                 ToolResult::failure('x', 'rate_limited', metadata: $metadata)->throw();
+                self::fail('It threw nothing');
             } catch (RateLimitedException $e) {
                 self::assertSame($seconds, $e->retryAfter);
             }
         }
-        self::assertTrue(isset($e));
     }
 
     public function testThrowGivesAResultThatWorkedBack(): void

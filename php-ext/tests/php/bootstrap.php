@@ -35,6 +35,7 @@ require __DIR__ . '/Support/TalkativeLlm.php';
 require __DIR__ . '/Support/Tools.php';
 require __DIR__ . '/Support/Upper.php';
 require __DIR__ . '/Support/WorkerProcess.php';
+require __DIR__ . '/Support/Wrapper.php';
 
 if ($library) {
     // The library's built-in and MCP tools are those of the sidecar.

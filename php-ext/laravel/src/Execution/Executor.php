@@ -5,8 +5,10 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Execution;
 
 use Closure;
+use Pillion\Exception\PillionException;
 use Pillion\Laravel\Approvals\Approvals;
 use Pillion\Laravel\Approvals\ApprovalStatus;
+use Pillion\Laravel\Approvals\SidecarApprovals;
 use Pillion\Laravel\Hooks;
 use Pillion\ToolCall;
 use Pillion\ToolExecutor;
@@ -98,24 +100,37 @@ final class Executor extends ToolExecutor
     /**
      * Runs again what has been decided on, and notes what has not.
      *
-     * @param list<ToolCall>       $calls
-     * @param list<ToolResult>     $results
-     * @param array<string, mixed> $context
+     * @param array<int, ToolCall>   $calls   by their place
+     * @param array<int, ToolResult> $results
+     * @param array<string, mixed>   $context
      *
      * @return array<int, ToolResult> of the calls that ran again
      */
     private function runDecided(array $calls, array $results, array $context, Closure $execute): array
     {
-        [, $approvals, $admission] = $this->parts->getValue();
-        $decided = $approved = [];
+        [$tools, $approvals, $admission] = $this->parts->getValue();
+        $failed = $decided = $approved = [];
         foreach ($calls as $place => $call) {
             $result = $results[$place];
             $id = $result->metadata['approval_id'] ?? null;
             if ($result->errorCode !== 'approval_required' || !is_string($id)) {
                 continue;
             }
+            $approval = $approvals->find($id);
+            if (SidecarApprovals::asked($result)) {
+                try {
+                    SidecarApprovals::tell($approval, $tools->get($call->name));
+                } catch (PillionException $e) {
+                    $failed[$place] = self::untold($result, $e);
+                    continue;
+                }
+                if ($approvals->claim($result, $context['user'] ?? null) !== ApprovalStatus::Pending) {
+                    $decided[$place] = $call;
+                }
+                continue;
+            }
             // An approval is used up when the call runs, after the limits; any other decision here.
-            $status = $approvals->find($id)?->status;
+            $status = $approval?->status;
             if ($status === ApprovalStatus::Approved) {
                 $approved[$id] = $result;
             } else {
@@ -127,10 +142,28 @@ final class Executor extends ToolExecutor
             }
         }
         if ($decided === []) {
-            return [];
+            return $failed;
         }
         $again = $admission->with($approved, fn () => $execute(array_values($decided), $context));
-        return array_combine(array_keys($decided), $again);
+        $again = array_combine(array_keys($decided), $again);
+        // What was approved of here the sidecar may ask about as well.
+        $asked = array_filter($again, SidecarApprovals::asked(...));
+        $further = $this->runDecided(array_intersect_key($decided, $asked), $asked, $context, $execute);
+        return $failed + array_replace($again, $further);
+    }
+
+    /** A decision that the sidecar was not told: it counts when the call comes again. */
+    private static function untold(ToolResult $asked, PillionException $e): ToolResult
+    {
+        return new ToolResult(
+            $asked->toolCallId,
+            $asked->toolName,
+            null,
+            success: false,
+            error: "The sidecar does not take the decision on the call: {$e->getMessage()}",
+            errorCode: $e->errorCode,
+            metadata: $asked->metadata,
+        );
     }
 
     /**

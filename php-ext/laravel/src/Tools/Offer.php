@@ -4,11 +4,9 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Tools;
 
-use Illuminate\Container\Container;
 use Illuminate\Contracts\Cache\Factory as Cache;
 use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\PillionException;
-use Pillion\Laravel\LeftOut;
 use Pillion\Laravel\Servers\ClientLog;
 use Pillion\Laravel\Servers\Clients;
 use Pillion\Laravel\Servers\ServerConfig;
@@ -54,10 +52,10 @@ final class Offer
         }
     }
 
-    /** @return array<string, string> reasons by server, and by class of the application */
+    /** @return array<string, string> reasons by server */
     public function leftOut(): array
     {
-        return $this->leftOut + Container::getInstance()->make(LeftOut::class)->reasons();
+        return $this->leftOut;
     }
 
     private function addServer(ToolRegistry $registry, ServerConfig $server): void

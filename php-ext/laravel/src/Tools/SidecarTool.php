@@ -45,6 +45,11 @@ final class SidecarTool extends MCPToolAdapter
         return $this->sidecar->execute(new ToolCall($toolCallId, $this->getName(), $arguments), $context);
     }
 
+    public function sidecar(): Sidecar
+    {
+        return $this->sidecar;
+    }
+
     public function getMCPCategory(): string
     {
         return $this->definition->category;

@@ -26,6 +26,7 @@ final class McpEntry
      * @param array<array-key, mixed>        $options
      *
      * @throws \Pillion\Exception\InvalidInputException
+     * @throws \Pillion\Exception\UnavailableException  for roots
      */
     public static function server(
         #[\SensitiveParameter]
@@ -33,12 +34,19 @@ final class McpEntry
         #[\SensitiveParameter]
         array $options,
     ): McpServer {
-        $given = (is_string($server) ? ['url' => $server] : $server) + $options;
+        $given = is_string($server) ? ['url' => $server] : $server;
+        foreach (array_keys(array_intersect_key($given, $options)) as $name) {
+            throw Failure::invalidInput("The option '$name' is given twice: with the server and in the options");
+        }
+        $given += $options;
         $own = array_intersect_key($given, array_flip(self::MORE_OPTIONS));
         $command = is_array($own['command'] ?? null) ? $own['command'][0] ?? null : $own['command'] ?? null;
         $url = $own['url'] ?? (is_string($command) ? 'stdio:' . basename($command) : null);
         if (!is_string($url) || isset($own['url'], $own['command'])) {
             throw Failure::invalidInput("A server needs either a 'url' or a 'command'");
+        }
+        if (($own['roots'] ?? []) !== []) {
+            throw Failure::unavailable('Roots cannot go through the sidecar: the extension ext-pillion can do it');
         }
         $timeout = $own['timeout'] ?? 30;
         if (!is_int($timeout) && !is_float($timeout)) {

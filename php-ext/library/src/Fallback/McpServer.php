@@ -5,11 +5,8 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 use Pillion\CancellationToken;
-use Pillion\Event\ToolCallFinished;
-use Pillion\Event\ToolCallStarted;
 use Pillion\Event\ToolsListed;
 use Pillion\Exception\PillionException;
-use Pillion\Fallback\Http\Deadline;
 use Pillion\Fallback\Registry\Origin;
 use Pillion\Fallback\Registry\RequireApproval;
 use Pillion\McpClient;
@@ -39,6 +36,8 @@ final class McpServer
     private ?array $names = null;
     private readonly ?string $label;
     private readonly float $timeout;
+    /** The URL without what may be secret: the sidecar has its own, and knows the server by this. */
+    private readonly string $shownUrl;
     /** Whether PHP code has credentials for the server. */
     private readonly bool $hasCredentials;
 
@@ -47,7 +46,8 @@ final class McpServer
      * @param list<string>            $more    the options that whoever asks has read already
      */
     public function __construct(
-        private readonly string $url,
+        #[\SensitiveParameter]
+        string $url,
         int|float $timeout,
         #[\SensitiveParameter]
         ?string $apiKey,
@@ -74,11 +74,15 @@ final class McpServer
         if (!$isHttp && !str_starts_with($url, 'stdio:')) {
             throw Failure::invalidInput("Invalid MCP server option 'url': use http:// or https://");
         }
+        if (($parts['user'] ?? '') !== '' || ($parts['pass'] ?? '') !== '') {
+            throw Failure::invalidInput("Invalid MCP server option 'url': The server URL holds a user or password: put them into 'authentication'");
+        }
         $label = $options['label'] ?? null;
         if ($label !== null && !is_string($label)) {
             throw Failure::invalidInput("Invalid MCP server option 'label': it must be a string");
         }
         $this->hooks = new Hooks();
+        $this->shownUrl = self::shown($url);
         $this->label = $label;
         $this->timeout = Argument::seconds('timeout', $timeout);
         if ($this->timeout < 0.001) {
@@ -107,7 +111,7 @@ final class McpServer
     /** The URL without what may be secret. */
     public function shownUrl(): string
     {
-        return self::shown($this->url);
+        return $this->shownUrl;
     }
 
     /**
@@ -165,10 +169,10 @@ final class McpServer
     ): mixed {
         Argument::texts([1 => $name]);
         $arguments = Json::encodeArguments($arguments);
-        return $this->reported($name, $id, function () use ($name, $arguments, $timeout, $cancellation): mixed {
+        return ToldCall::all([$this->told($name, $id)], function () use ($name, $arguments, $timeout, $cancellation): array {
             $api = $this->api($timeout, $cancellation);
-            return $this->resultOf($name, $api->execute($this->sidecarName($name), $arguments, Context::none()));
-        });
+            return [$this->resultOf($name, $api->execute($this->sidecarName($name), $arguments, Context::none()))];
+        })[0];
     }
 
     /**
@@ -180,26 +184,27 @@ final class McpServer
      */
     public function callAll(array $calls, ?float $timeout, ?CancellationToken $cancellation): array
     {
-        $outcomes = $asked = [];
-        foreach ($calls as $place => $call) {
-            try {
-                $arguments = is_array($call->arguments) ? Json::encodeArguments($call->arguments) : $call->arguments;
-                $asked[$place] = [$this->sidecarName($call->name), $arguments, $timeout ?? $this->timeout];
-            } catch (PillionException $e) {
-                $outcomes[$place] = $e;
+        $told = array_map(fn (ToolCall $call): ToldCall => $this->told($call->name, $call->id), $calls);
+        return ToldCall::all($told, function () use ($calls, $timeout, $cancellation): array {
+            $outcomes = $asked = [];
+            foreach ($calls as $place => $call) {
+                try {
+                    $arguments = is_array($call->arguments) ? Json::encodeArguments($call->arguments) : $call->arguments;
+                    $asked[$place] = [$this->sidecarName($call->name), $arguments, $timeout ?? $this->timeout];
+                } catch (PillionException $e) {
+                    $outcomes[$place] = $e;
+                }
             }
-        }
-        $outcomes += $this->api($timeout, $cancellation)->executeAll($asked, Context::none());
-        ksort($outcomes);
-        return array_map(function (ToolCall $call, Answer|PillionException $outcome): mixed {
-            try {
-                return $this->reported($call->name, $call->id, fn (): mixed => $outcome instanceof Answer
-                    ? $this->resultOf($call->name, $outcome)
-                    : throw $outcome);
-            } catch (PillionException $e) {
-                return $e;
-            }
-        }, $calls, $outcomes);
+            $outcomes += $this->api($timeout, $cancellation)->executeAll($asked, Context::none());
+            ksort($outcomes);
+            return array_map(function (ToolCall $call, Answer|PillionException $outcome): mixed {
+                try {
+                    return $outcome instanceof Answer ? $this->resultOf($call->name, $outcome) : $outcome;
+                } catch (PillionException $e) {
+                    return $e;
+                }
+            }, $calls, $outcomes);
+        });
     }
 
     private function sidecarName(string $name): string
@@ -217,28 +222,9 @@ final class McpServer
         return $isResult ? $answer->data : throw $this->failure($tool, $answer);
     }
 
-    /**
-     * With the events around a call.
-     *
-     * @param \Closure(): mixed $call
-     */
-    private function reported(string $name, string $id, \Closure $call): mixed
+    private function told(string $name, string $id): ToldCall
     {
-        $server = $this->label ?? $this->shownUrl();
-        $this->hooks->dispatch(new ToolCallStarted($name, $id, $server));
-        $started = Deadline::now();
-        $finished = function (bool $success, ?string $code) use ($name, $id, $server, $started): void {
-            $this->hooks->dispatch(new ToolCallFinished($name, $id, $server, $success, $code, Deadline::now() - $started));
-        };
-        try {
-            $result = $call();
-        } catch (PillionException $e) {
-            $finished(false, $e->errorCode);
-            throw $e;
-        }
-        $failed = $result instanceof \stdClass && ($result->isError ?? false) === true;
-        $finished(!$failed, $failed ? 'internal_error' : null);
-        return $result;
+        return new ToldCall($this->hooks, $name, $id, $this->label ?? $this->shownUrl());
     }
 
     /** Whether the sidecar has the server, and has heard from it. */
@@ -275,12 +261,12 @@ final class McpServer
     {
         if ($this->hasCredentials) {
             throw Failure::unavailable(
-                "The sidecar speaks to {$this->shownUrl()} with the credentials of its own configuration, never with those of PHP code:"
+                "The sidecar speaks to {$this->shownUrl} with the credentials of its own configuration, never with those of PHP code:"
                 . ' leave them out here, or install the extension ext-pillion',
             );
         }
         [$tools, $fromCache] = $this->hooks->cached(
-            SocketPath::default() . "\n$this->label\n{$this->shownUrl()}",
+            SocketPath::default() . "\n$this->label\n{$this->shownUrl}",
             fn (): array => (new SidecarServers($this->api()))->offer($this->label, $this->shownUrl()),
         );
         $this->names = array_column($tools, 'sidecarName', 'name');

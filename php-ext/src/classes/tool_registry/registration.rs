@@ -1,7 +1,9 @@
+use std::rc::Rc;
 use std::sync::Arc;
 
 use ext_php_rs::types::Zval;
 use pillion_core::registry::RegistryError;
+use pillion_core::schema::CompiledSchema;
 use pillion_core::tool::{ApprovalPolicy, Tool, ToolDefinition, ToolName, ToolOrigin};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -14,7 +16,7 @@ use crate::classes::{callable_tool, engine_tool, tool_definition};
 use crate::exception;
 use crate::json::to_value;
 use crate::mcp::{RequireApproval, Server, tool_list};
-use crate::mcp_server::{McpServer, Offered};
+use crate::mcp_server::McpServer;
 use crate::php_tool::PhpTool;
 use crate::signature::{self, Said};
 use crate::zend::{
@@ -98,10 +100,14 @@ fn add_object(
         Some(native) => {
             add(registry, native, replace)?;
             let client = engine_tool::client(tool);
+            let mut place = None;
             if client.is_object() {
                 let mut clients = registry.clients(this)?;
-                clients.place(&client);
+                place = Some(clients.place(&client));
                 Hidden::of::<Registry>(this)?.set(clients.to_value());
+            }
+            if let Some(server) = engine_tool::server_of(tool)? {
+                registry.have_server(server, place);
             }
         }
         None => {
@@ -142,12 +148,25 @@ pub(super) fn register_object(call: &mut Call<'_>) -> Outcome {
         let object = callable_tool::new_tool(&definition, &target.callable)?;
         tools.push((object, signature.definition));
     }
+    // All or nothing, so the schema of the last counts before the first is registered.
+    for (_, definition) in &tools {
+        compile(definition)?;
+    }
     let mut names = Vec::with_capacity(tools.len());
     for (object, definition) in tools {
         names.push(string_of(definition.name().as_str()));
         add_object(this, registry, &object, definition, replace)?;
     }
     Ok(list_of(names))
+}
+
+/// Says what a registry would of a definition's schema.
+fn compile(definition: &ToolDefinition) -> Result<(), Failure> {
+    let compiled = CompiledSchema::compile(definition.input_schema());
+    compiled.map(drop).map_err(|source| {
+        let name = definition.name().clone();
+        refused(&RegistryError::InvalidSchema { name, source })
+    })
 }
 
 /// Whether there is a tool of that name; an alias is none.
@@ -171,8 +190,9 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
     } = server_argument(call)?;
     let mut clients = registry.clients(this)?;
     let place = client.map(|client| clients.place(client));
-    let server = McpServer::new(server, approval, place, prefix, listed);
-    let Offered { tools, called } = server.tools(clients.get(place)?)?;
+    let parts = clients.get(place)?;
+    let server = Rc::new(McpServer::new(server));
+    let tools = server.tools(&listed, prefix, &approval, parts.map(|(_, hooks)| hooks))?;
     let taken = tools
         .iter()
         .find(|tool| has(registry, tool.definition().name()));
@@ -180,21 +200,21 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
         let name = tool.definition().name().clone();
         return Err(refused(&RegistryError::AlreadyRegistered(name)));
     }
+    server.follow(parts)?;
     let mut objects = objects(this)?;
     let mut names = Vec::with_capacity(tools.len());
     for tool in tools {
         let name = tool.definition().name().as_str().to_owned();
         add(registry, tool, true)?;
         if let Some(registered) = registry.tools.get(&name) {
-            let object = engine_tool::new_mcp(&registered, &registry.executor, client)?;
+            let object = engine_tool::new_mcp(&registered, &registry.executor, &server, client)?;
             objects = with_entry(&objects, &name, object);
         }
         names.push(string_of(name));
     }
     this.set(CLASS.get(), "tools", objects);
     Hidden::of::<Registry>(this)?.set(clients.to_value());
-    server.have_registered(called);
-    registry.servers.borrow_mut().push(server);
+    registry.have_server(server, place);
     Ok(list_of(names))
 }
 

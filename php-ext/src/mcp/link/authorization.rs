@@ -18,7 +18,10 @@ use crate::zend::Failure;
 impl Link {
     /// Connects, where a person may have to be asked for an authorization meanwhile: that
     /// time is not the call's. How it ends the call itself finds out.
-    pub(super) fn authorize_first(
+    ///
+    /// # Errors
+    /// What PHP code throws that runs meanwhile.
+    pub fn authorize_first(
         &self,
         hooks: Hooks<'_>,
         connection: &Arc<Connection>,

@@ -74,6 +74,81 @@ final class McpClientTest extends TestCase
         self::assertSame(15, $stream->getResult()->result['total']);
     }
 
+    public function testAStreamThatFailedSaysSoAndSendsNothingAgain(): void
+    {
+        $started = 0;
+        $stream = $this->client->setEventDispatcher(self::listener(function (object $event) use (&$started): void {
+            $started += $event instanceof ToolCallStarted ? 1 : 0;
+        }))->streamTool('slow', ['seconds' => 5], ['timeout' => 0.2]);
+        try {
+            foreach ($stream as $progress) {
+            }
+            self::fail('It took too long');
+        } catch (TimeoutException) {
+        }
+        foreach ([fn () => $stream->getResult(), fn () => $stream->valid(), fn () => iterator_to_array($stream)] as $again) {
+            try {
+                $again();
+                self::fail('It was called again');
+            } catch (\Error $e) {
+                self::assertSame('The call has ended without a result', $e->getMessage());
+            }
+        }
+        self::assertSame(1, $started);
+    }
+
+    private static function listener(\Closure $hear): object
+    {
+        return new class ($hear) {
+            public function __construct(private readonly \Closure $hear)
+            {
+            }
+
+            public function dispatch(object $event): object
+            {
+                ($this->hear)($event);
+                return $event;
+            }
+        };
+    }
+
+    /** @dataProvider throwingListeners */
+    public function testCallsAreToldWhenTheyBeginAndWhenTheyHaveEnded(string $throwAt, array $expected): void
+    {
+        $told = $seconds = [];
+        $this->client->setEventDispatcher(self::listener(function (object $event) use (&$told, &$seconds, $throwAt): void {
+            if ($event instanceof ToolsListed) {
+                return;
+            }
+            $what = $event instanceof ToolCallStarted ? 'start' : 'end';
+            $told[] = "$what $event->toolCallId" . ($what === 'end' ? ' ' . ($event->errorCode ?? 'ok') : '');
+            if ($what === 'end') {
+                $seconds[] = $event->seconds;
+            }
+            end($told) === $throwAt && throw new \DomainException($throwAt);
+        }));
+        try {
+            $this->client->callTools([
+                ['name' => 'slow', 'arguments' => ['seconds' => 0.3], 'id' => 'a'],
+                ['name' => 'fails', 'id' => 'b'],
+                ['name' => 'nope', 'id' => 'c'],
+            ]);
+            self::assertSame('', $throwAt);
+            self::assertGreaterThan(0.3, min($seconds), 'the time of the calls');
+        } catch (\DomainException $e) {
+            self::assertSame($throwAt, $e->getMessage());
+        }
+        self::assertSame($expected, $told);
+    }
+
+    public static function throwingListeners(): iterable
+    {
+        $all = ['start a', 'start b', 'start c', 'end a ok', 'end b internal_error', 'end c not_found'];
+        yield 'nobody throws' => ['', $all];
+        yield 'at an end' => ['end a ok', $all];
+        yield 'at a start' => ['start b', ['start a', 'start b', 'end a internal_error', 'end b internal_error']];
+    }
+
     public function testACallHasATimeoutOfItsOwn(): void
     {
         $this->expectException(TimeoutException::class);
@@ -127,6 +202,8 @@ final class McpClientTest extends TestCase
         yield 'prompts' => [fn (McpClient $client) => $client->getPrompt('p')];
         yield 'sampling' => [fn (McpClient $client) => $client->onSampling(fn () => null)];
         yield 'roots' => [fn (McpClient $client) => $client->setRoots(['file:///a'])];
+        yield 'roots as an option' => [fn () => new McpClient('http://localhost/', ['roots' => ['file:///a']])];
+        yield 'roots with the server' => [fn () => new McpClient(['url' => 'http://localhost/', 'roots' => ['file:///a']])];
         yield 'meta' => [fn (McpClient $client) => $client->callTool('roll', [], ['meta' => ['a' => 1]])];
         yield 'server info' => [fn (McpClient $client) => $client->getServerInfo()];
     }
@@ -134,6 +211,7 @@ final class McpClientTest extends TestCase
     public function testNothingAtAllMayBeSet(): void
     {
         self::assertSame($this->client, $this->client->onSampling(null)->onElicitation(null)->onNotification(null)->setRoots([]));
+        self::assertInstanceOf(McpClient::class, new McpClient('http://localhost/', ['roots' => []]));
     }
 
     /** @dataProvider wrong */
@@ -150,6 +228,7 @@ final class McpClientTest extends TestCase
             fn () => new McpClient('http://localhost/', ['tiemout' => 5]),
             "Unknown option 'tiemout', expected one of label, transport, handshake, protocol_version, authentication, headers, token_in_query, limits, allow_http, egress, timeout, api_key,",
         ];
+        yield 'an option twice' => [fn () => new McpClient(['url' => 'http://localhost/', 'timeout' => 1], ['timeout' => 2]), "'timeout' is given twice"];
         yield 'no time' => [fn () => new McpClient('http://localhost/', ['timeout' => 0]), "'timeout': it must be at least 0.001 seconds"];
         yield 'unknown' => [fn (McpClient $client) => $client->callTool('x', [], ['timout' => 5]), "Unknown option 'timout'"];
         yield 'a type' => [fn (McpClient $client) => $client->callTool('x', [], ['timeout' => 'soon']), "The option 'timeout' must be a number of seconds, string given"];

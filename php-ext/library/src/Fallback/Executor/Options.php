@@ -38,7 +38,7 @@ final class Options
      */
     public function __construct(array $given)
     {
-        Json::encode(array_diff_key($given, ['approve' => null]), 'argument $options');
+        Json::encode(array_diff_key($given, ['approve' => null, 'before' => null]), 'argument $options');
         self::known('', $given, self::NAMES);
         $this->timeout = self::seconds('timeout', $given['timeout'] ?? 30.0);
         $toolTimeouts = [];

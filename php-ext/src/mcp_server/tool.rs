@@ -1,0 +1,55 @@
+use std::sync::Arc;
+
+use pillion_core::mcp::McpTool;
+use pillion_core::tool::{
+    ApprovalPolicy, CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure,
+    ToolFuture, ToolOrigin,
+};
+
+use super::line::Line;
+
+/// A tool of a server. It stays the same one whichever connection it calls.
+pub(super) struct ServerTool {
+    tool: McpTool,
+    line: Arc<Line>,
+}
+
+impl ServerTool {
+    /// A tool as its server listed it; the client that it was made with is never called.
+    pub(super) fn new(tool: McpTool, line: &Arc<Line>) -> Self {
+        Self {
+            tool,
+            line: Arc::clone(line),
+        }
+    }
+}
+
+impl Tool for ServerTool {
+    fn definition(&self) -> &ToolDefinition {
+        self.tool.definition()
+    }
+
+    fn origin(&self) -> ToolOrigin {
+        self.tool.origin()
+    }
+
+    fn digest(&self) -> Option<String> {
+        self.tool.digest()
+    }
+
+    fn approval_policy(&self) -> Option<ApprovalPolicy> {
+        self.tool.approval_policy()
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
+        let client = self.line.client();
+        Box::pin(async move {
+            let client = client.ok_or_else(|| {
+                let name = self.definition().name();
+                let message = format!("Tool '{name}' has no connection in this process");
+                ToolFailure::new(ErrorCode::Unavailable, message)
+            })?;
+            self.tool.call_over(&client, &arguments, context).await
+        })
+    }
+}
