@@ -36,6 +36,13 @@ pub(crate) const LONGEST_LINE: u64 = 16 * 1024 * 1024;
 /// Messages that may wait to be written.
 pub(crate) const MOST_WAITING: usize = 256;
 
+/// Requests of one client that are answered at the same time. The next one waits, and what the
+/// client says after it.
+const MOST_RUNNING: usize = 1_000;
+
+/// Subscriptions of one client, which go on until it ends them.
+const MOST_STREAMS: usize = 1_000;
+
 /// How long the calls of a client may go on that may not be here any more.
 const LAST_CALLS: Duration = Duration::from_secs(30);
 
@@ -194,6 +201,7 @@ impl Conversation {
             line.clear();
             // What has ended leaves.
             while tasks.try_join_next().is_some() {}
+            while streams.try_join_next().is_some() {}
             let mut limited = (&mut input).take(LONGEST_LINE + 1);
             if limited.read_until(b'\n', &mut line).await? == 0 {
                 return Ok(());
@@ -207,7 +215,13 @@ impl Conversation {
                 continue;
             }
             match Inbound::parse(&text) {
-                Ok(inbound) => self.take(inbound, tasks, streams).await,
+                Ok(inbound) => {
+                    if matches!(inbound, Inbound::Request(_)) {
+                        // Whoever does not read answers is not read either.
+                        while tasks.len() >= MOST_RUNNING && tasks.join_next().await.is_some() {}
+                    }
+                    self.take(inbound, tasks, streams).await;
+                }
                 Err(unreadable) => {
                     let id = unreadable.id.as_deref();
                     let error = message::response(id, &Err(unreadable.error));
@@ -247,6 +261,11 @@ impl Conversation {
         if is_stateless(&request) {
             let id = request.id.get().to_owned();
             let is_stream = request.method == "subscriptions/listen";
+            if is_stream && streams.len() >= MOST_STREAMS {
+                let reason = format!("There are {MOST_STREAMS} subscriptions already");
+                let error = RpcError::new(INVALID_REQUEST, reason);
+                return self.say(&request, &Err(error)).await;
+            }
             let task = answer_stateless(app, caller, self.out.clone(), request);
             let set = if is_stream { streams } else { tasks };
             let handle = set.spawn(task);
@@ -421,6 +440,50 @@ mod tests {
         assert!(answer.contains("protocolVersion"), "{answer}");
         assert_eq!(app.mcp().sessions.len(), 0);
         drop(ours);
+        served.await.unwrap().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_no_answers_is_not_read_for_ever() {
+        const PINGS: usize = 20_000;
+        let app = Config::default().build(Arc::new(ToolRegistry::new()), None);
+        let client = Client::new(
+            Live::new(app),
+            CallContext::default(),
+            Visibility::default(),
+            None,
+        );
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        let (input, output) = tokio::io::split(theirs);
+        let endings = Endings {
+            grace: Duration::from_secs(30),
+            announcement: std::future::pending(),
+            unwelcome: std::future::pending(),
+        };
+        let served = client
+            .unwrap()
+            .serve(BufReader::new(input), output, endings);
+        let served = tokio::spawn(served);
+        let (reader, mut writer) = tokio::io::split(ours);
+        let writing = tokio::spawn(async move {
+            let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+                "protocolVersion": "2025-11-25", "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"}}});
+            writer.write_all(format!("{hello}\n").as_bytes()).await?;
+            for id in 1..=PINGS {
+                let ping = json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+                writer.write_all(format!("{ping}\n").as_bytes()).await?;
+            }
+            writer.shutdown().await
+        });
+        // The clock stands still for as long as anybody has something to do.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!writing.is_finished(), "all that was said is in memory");
+        let mut answers = BufReader::new(reader).lines();
+        for _ in 0..=PINGS {
+            assert!(answers.next_line().await.unwrap().is_some());
+        }
+        writing.await.unwrap().unwrap();
         served.await.unwrap().unwrap();
     }
 }
