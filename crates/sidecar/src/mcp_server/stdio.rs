@@ -408,32 +408,43 @@ pub(crate) async fn write(
 #[cfg(test)]
 mod tests {
     use pillion_core::registry::ToolRegistry;
-    use tokio::io::BufReader;
+    use tokio::io::{BufReader, DuplexStream};
+    use tokio::task::JoinHandle;
 
     use super::*;
     use crate::config::Config;
 
-    #[tokio::test]
-    async fn a_session_with_a_connection_of_its_own_makes_room_for_no_other() {
-        let app = Config::default().build(Arc::new(ToolRegistry::new()), None);
-        let live = Live::new(app.clone());
-        let client =
-            Client::new(live, CallContext::default(), Visibility::default(), None).unwrap();
-        let (mut ours, theirs) = tokio::io::duplex(64 * 1024);
+    /// Serves a client, at the other end of the stream.
+    fn serve(app: &App, grace: Duration) -> (DuplexStream, JoinHandle<std::io::Result<()>>) {
+        let (context, visibility) = (CallContext::default(), Visibility::default());
+        let client = Client::new(Live::new(app.clone()), context, visibility, None).unwrap();
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (input, output) = tokio::io::split(theirs);
         let endings = Endings {
-            grace: Duration::ZERO,
+            grace,
             announcement: std::future::pending(),
             unwelcome: std::future::pending(),
         };
         let served = client.serve(BufReader::new(input), output, endings);
-        let served = tokio::spawn(served);
-        let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        (ours, tokio::spawn(served))
+    }
+
+    fn app() -> App {
+        Config::default().build(Arc::new(ToolRegistry::new()), None)
+    }
+
+    fn hello() -> String {
+        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": {"name": "test", "version": "1"}}});
-        ours.write_all(format!("{hello}\n").as_bytes())
-            .await
-            .unwrap();
+        format!("{hello}\n")
+    }
+
+    #[tokio::test]
+    async fn a_session_with_a_connection_of_its_own_makes_room_for_no_other() {
+        let app = app();
+        let (mut ours, served) = serve(&app, Duration::ZERO);
+        ours.write_all(hello().as_bytes()).await.unwrap();
         let mut answer = String::new();
         let mut lines = BufReader::new(&mut ours);
         lines.read_line(&mut answer).await.unwrap();
@@ -446,30 +457,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_no_answers_is_not_read_for_ever() {
         const PINGS: usize = 20_000;
-        let app = Config::default().build(Arc::new(ToolRegistry::new()), None);
-        let client = Client::new(
-            Live::new(app),
-            CallContext::default(),
-            Visibility::default(),
-            None,
-        );
-        let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        let (input, output) = tokio::io::split(theirs);
-        let endings = Endings {
-            grace: Duration::from_secs(30),
-            announcement: std::future::pending(),
-            unwelcome: std::future::pending(),
-        };
-        let served = client
-            .unwrap()
-            .serve(BufReader::new(input), output, endings);
-        let served = tokio::spawn(served);
+        let (ours, served) = serve(&app(), Duration::from_secs(30));
         let (reader, mut writer) = tokio::io::split(ours);
         let writing = tokio::spawn(async move {
-            let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-                "protocolVersion": "2025-11-25", "capabilities": {},
-                "clientInfo": {"name": "test", "version": "1"}}});
-            writer.write_all(format!("{hello}\n").as_bytes()).await?;
+            writer.write_all(hello().as_bytes()).await?;
             for id in 1..=PINGS {
                 let ping = json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
                 writer.write_all(format!("{ping}\n").as_bytes()).await?;
@@ -484,6 +475,34 @@ mod tests {
             assert!(answers.next_line().await.unwrap().is_some());
         }
         writing.await.unwrap().unwrap();
+        served.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_client_has_no_more_subscriptions_than_there_may_be() {
+        let (ours, served) = serve(&app(), Duration::ZERO);
+        let (reader, mut writer) = tokio::io::split(ours);
+        let writing = tokio::spawn(async move {
+            for id in 0..=MOST_STREAMS {
+                let listen = json!({"jsonrpc": "2.0", "id": id, "method": "subscriptions/listen",
+                    "params": {"_meta": {
+                        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                        "io.modelcontextprotocol/clientCapabilities": {}}}});
+                writer.write_all(format!("{listen}\n").as_bytes()).await?;
+            }
+            std::io::Result::Ok(writer)
+        });
+        let mut messages = BufReader::new(reader).lines();
+        let mut refused = Vec::new();
+        for _ in 0..=MOST_STREAMS {
+            let message = messages.next_line().await.unwrap().unwrap();
+            let message: serde_json::Value = serde_json::from_str(&message).unwrap();
+            if message.get("error").is_some() {
+                refused.push(message["id"].clone());
+            }
+        }
+        assert_eq!(refused, [json!(MOST_STREAMS)]);
+        drop((messages, writing.await.unwrap().unwrap()));
         served.await.unwrap().unwrap();
     }
 }
