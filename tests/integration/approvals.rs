@@ -329,6 +329,44 @@ fn g3_the_command_line_lists_shows_and_decides() {
 }
 
 #[test]
+fn g3_the_command_line_shows_what_a_model_has_hidden() {
+    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let socket = daemon.socket.to_str().unwrap();
+    let hidden = "2\u{202e} *\u{200b} 3\u{9b}2J\u{7f}\u{e0061}";
+    let id = asked(&calculate(&daemon.socket, "alice", hidden, ""));
+    let log = http::get(&daemon.socket, "/api/v1/tool-calls/").json();
+    let call = log["calls"][0]["id"].as_str().unwrap();
+    let said = |arguments: &[&str]| {
+        let output = run(&[arguments, &["--socket", socket]].concat(), &[]);
+        let text = stdout(&output);
+        let is_hidden = |c: char| hidden.contains(c) && !c.is_ascii_graphic() && c != ' ';
+        assert!(!text.contains(is_hidden), "{text:?}");
+        text
+    };
+    let list = said(&["approvals", "list"]);
+    assert!(
+        list.contains(r"2\u{202e} *\u{200b} 3\u{9b}2J\u{7f}\u{e0061}"),
+        "{list}"
+    );
+    // As JSON it says what there is.
+    for arguments in [
+        &["approvals", "show", &id][..],
+        &["approvals", "list", "--json"],
+        &["calls", "show", call],
+    ] {
+        let text = said(arguments);
+        assert!(
+            text.contains(r"2\u202e *\u200b 3\u009b2J\u007f\udb40\udc61"),
+            "{text}"
+        );
+        let value: Value = serde_json::from_str(&text).unwrap();
+        let of_list = &value["approvals"][0]["arguments"]["expression"];
+        let of_one = &value["arguments"]["expression"];
+        assert!(of_list == hidden || of_one == hidden, "{value}");
+    }
+}
+
+#[test]
 fn g3_lists_come_in_pages_and_nonsense_is_refused() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = &daemon.socket;

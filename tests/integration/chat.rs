@@ -501,8 +501,11 @@ async fn pillion_chat_shows_calls_as_they_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pillion_chat_says_how_to_go_on_after_an_approval() {
-    let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
+async fn g3_pillion_chat_says_how_to_go_on_after_an_approval_whatever_is_to_run() {
+    // Too long for a line.
+    let expression = format!("6 * 7{}", " + 0".repeat(100));
+    let call = LlmAnswer::call("calculator", &json!({"expression": expression}));
+    let llm = FakeLlm::start([call, LlmAnswer::text("It is 42.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let daemon = Daemon::with_config(&config(&llm, more), &[]);
     let socket = daemon.socket.to_str().unwrap();

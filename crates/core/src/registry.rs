@@ -140,14 +140,27 @@ impl ToolRegistry {
     /// schema that cannot be compiled. (An MCP tool is kept all the same: its server
     /// validates, and one odd schema must not hide a tool.)
     pub fn register(&self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
+        self.register_over(tool, |_| false).map(drop)
+    }
+
+    /// As [`register`](Self::register), and in the place of one of its name if `may_replace` says so
+    /// of that one, which is returned: between the question and the answer nobody takes the name.
+    ///
+    /// # Errors
+    /// As for [`register`](Self::register).
+    pub fn register_over(
+        &self,
+        tool: Arc<dyn Tool>,
+        may_replace: impl FnOnce(&RegisteredTool) -> bool,
+    ) -> Result<Option<Arc<RegisteredTool>>, RegistryError> {
         let entry = RegisteredTool::new(tool)?;
         let mut inner = self.inner.write();
         let taken = inner.tools.get(entry.name());
-        if taken.is_some_and(|taken| taken.is_offered() || !entry.is_offered()) {
+        let taken = taken.filter(|taken| taken.is_offered() || !entry.is_offered());
+        if taken.is_some_and(|taken| !may_replace(taken)) {
             return Err(RegistryError::AlreadyRegistered(entry.name().clone()));
         }
-        inner.insert(Arc::new(entry));
-        Ok(())
+        Ok(inner.insert(Arc::new(entry)))
     }
 
     /// Adds a tool, in place of the one with its name if there is one, which is returned.

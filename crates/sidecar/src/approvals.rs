@@ -157,7 +157,7 @@ impl Approvals {
         let page = PageRequest::first(LOOK_BACK);
         let page = store.approvals(&filter, &page).await;
         let page = page.map_err(failure::of_store)?;
-        Ok(page.items.into_iter().find(fits))
+        Ok(counting(page.items.into_iter().filter(fits)))
     }
 
     /// The approval that counts for a call, a new one if there is none.
@@ -326,6 +326,15 @@ impl Approvals {
     }
 }
 
+/// The one that counts of those that live, the newest first. Two sidecars with one store can have
+/// asked at the same time: what somebody has decided on either counts, and the first decision.
+fn counting(live: impl Iterator<Item = ApprovalRecord>) -> Option<ApprovalRecord> {
+    live.min_by_key(|record| {
+        let decided_at = record.decision.as_ref().map(|decision| decision.at);
+        (decided_at.is_none(), decided_at)
+    })
+}
+
 /// Says in the call log that a call has ended, if it still waits there.
 async fn close_call(
     store: &dyn Store,
@@ -393,5 +402,64 @@ impl std::fmt::Debug for Approvals {
         f.debug_struct("Approvals")
             .field("section", &self.shared.section)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_core::store::ApprovalStore;
+    use pillion_store::{SqlStore, StoreLocation, StoreOptions};
+
+    use super::*;
+
+    /// An approval of the call `hash`, asked for at second `asked`.
+    fn asked(id: &str, asked: u64) -> ApprovalRecord {
+        let created_at = Timestamp::now().plus(Duration::from_secs(asked));
+        ApprovalRecord {
+            id: id.to_owned(),
+            call: None,
+            tool: "send".to_owned(),
+            server: None,
+            arguments_hash: "hash".to_owned(),
+            arguments: "{}".to_owned(),
+            user: None,
+            created_at,
+            expires_at: created_at.plus(Duration::from_secs(900)),
+            decision: None,
+            used_at: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn g3_of_questions_that_two_sidecars_asked_the_first_that_is_decided_counts() {
+        let options = StoreOptions::new(StoreLocation::Memory);
+        let store = SqlStore::open(&options).await.unwrap();
+        let approvals = Approvals::new(&Config::default(), None, Arc::default(), Arc::default());
+        let wanted = Wanted {
+            hash: "hash".to_owned(),
+            named: None,
+        };
+        let live = async || {
+            let live = approvals.live(&store, &wanted).await.unwrap();
+            live.map(|record| record.id)
+        };
+        for (place, id) in (0..).zip(["a", "b", "c"]) {
+            store.insert_approval(&asked(id, place)).await.unwrap();
+        }
+        assert_eq!(live().await.as_deref(), Some("c"));
+        let now = Timestamp::now();
+        for (seconds, id, verdict) in [(1, "b", Verdict::Denied), (0, "a", Verdict::Approved)] {
+            let decision = ApprovalDecision {
+                verdict,
+                by: "somebody".to_owned(),
+                at: now.plus(Duration::from_secs(seconds)),
+                reason: None,
+            };
+            store.decide_approval(id, &decision).await.unwrap();
+            assert_eq!(live().await.as_deref(), Some(id));
+        }
+        // A yes is for one call; after it the no counts.
+        store.use_approval("a", now).await.unwrap();
+        assert_eq!(live().await.as_deref(), Some("b"));
     }
 }

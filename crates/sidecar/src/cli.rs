@@ -41,6 +41,7 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::pins::{visible, visible_json};
 use error::CliError;
 use pillion_client::Client;
 use serde::de::DeserializeOwned;
@@ -199,7 +200,12 @@ fn print(text: &str) -> Result<(), CliError> {
     }
 }
 
+/// Writes JSON that others may have written, with nothing hidden: it says the same.
+fn print_json(json: &str) -> Result<(), CliError> {
+    print(&visible_json(json))
+}
+
 /// Tells the user what went wrong. That standard error is closed cannot be told.
 fn complain(what: &str) {
-    drop(writeln!(std::io::stderr(), "pillion: {what}"));
+    drop(writeln!(std::io::stderr(), "pillion: {}", visible(what)));
 }

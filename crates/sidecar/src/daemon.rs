@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::access::AccessError;
 use crate::config::Config;
 use crate::logging::LogControl;
-use crate::reload::{Reloader, Source, access_of};
+use crate::reload::{Reloader, Source, Stamps, access_of};
 use crate::server::{self, Lanes, Stop};
 use crate::servers::Servers;
 use crate::service_manager;
@@ -65,6 +65,8 @@ pub enum DaemonError {
 pub(crate) struct Daemon {
     pub(crate) config: Config,
     pub(crate) source: Source,
+    /// The look at its files before `config` was read.
+    pub(crate) before: Stamps,
     pub(crate) log: LogControl,
     /// Whether to take the sockets from a sidecar that runs.
     pub(crate) take_over: bool,
@@ -90,7 +92,7 @@ impl Daemon {
         let grace = self.config.shutdown.grace;
         let mut lanes = Lanes::start().map_err(DaemonError::Threads)?;
         let reloader = Reloader::new(self.source, self.config, live.clone(), servers, self.log);
-        let reloads = tokio::spawn(reloader.run(hangup));
+        let reloads = tokio::spawn(reloader.run(self.before, hangup));
         tracing::info!(
             socket = %sockets.path.display(), version = env!("CARGO_PKG_VERSION"),
             "Listening on {}", sockets.path.display()

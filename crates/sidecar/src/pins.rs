@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use definition::Definition;
 pub(crate) use difference::between;
-pub(crate) use hidden::{visible, warnings};
+pub(crate) use hidden::{visible, visible_json, visible_line, warnings};
 
 use crate::config::PinPolicy;
 

@@ -22,7 +22,7 @@ use crate::logging::LogControl;
 use crate::process::Process;
 use crate::servers::{ServerError, Servers};
 use crate::service_manager;
-use stamp::Stamps;
+pub(crate) use stamp::Stamps;
 
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -56,6 +56,11 @@ impl Source {
             config.socket.path.clone_from(&self.socket);
         }
         Ok(config)
+    }
+
+    /// Looks at its files. [`load`](Self::load) is to be called after that.
+    pub(crate) fn look(&self) -> Stamps {
+        Stamps::of(self.file.iter().cloned().chain(self.files_named()))
     }
 
     /// The files that it names, good or not.
@@ -113,27 +118,25 @@ impl Reloader {
         }
     }
 
-    /// Reloads whenever there is a reason; never ends.
-    pub(crate) async fn run(mut self, mut hangup: Signal) {
+    /// Reloads whenever there is a reason; never ends. `before` is the look at the files before
+    /// what is in force was read.
+    pub(crate) async fn run(mut self, before: Stamps, mut hangup: Signal) {
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut stamps = Stamps::of(&self.files());
+        let mut stamps = before.narrowed_to(self.files());
         loop {
             tokio::select! {
                 signal = hangup.recv() => if signal.is_none() {
                     return;
                 },
-                _ = look.tick() => if !stamps.have_changed_and_settled(&self.files()) {
+                _ = look.tick() => if !stamps.have_changed_and_settled() {
                     continue;
                 },
             }
             // As they were before they are read: what changes meanwhile is looked at once more.
-            let (files, before) = (self.files(), Stamps::of(&self.files()));
+            let before = Stamps::of(self.files().into_iter().chain(self.source.files_named()));
             self.reload().await;
-            stamps = match self.files() == files {
-                true => before,
-                false => Stamps::of(&self.files()),
-            };
+            stamps = before.narrowed_to(self.files());
         }
     }
 

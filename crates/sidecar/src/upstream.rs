@@ -149,13 +149,13 @@ impl Upstreams {
         latest
     }
 
-    /// The servers, in the order of the configuration.
     /// The label of each server, and whether its tools are listed for everybody.
     pub(crate) fn listings(&self) -> impl Iterator<Item = (String, bool)> {
         let servers = self.servers.iter();
         servers.map(|server| (server.label.clone(), server.lists_for_all()))
     }
 
+    /// The servers, in the order of the configuration.
     pub(crate) fn servers(&self) -> &[Arc<Server>] {
         &self.servers
     }

@@ -17,7 +17,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
-use pillion_core::registry::ToolRegistry;
+use pillion_core::registry::{RegistryError, ToolRegistry};
 use pillion_core::tool::{ErrorCode, ToolFailure, ToolName};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -117,18 +117,15 @@ impl Workers {
             return Err(WorkerRefusal::TooMany { most });
         }
         for tool in &tools {
-            let is_known = self.registry.is_taken(tool.name().as_str());
-            if is_known && !state.tools.contains_key(tool.name()) {
-                return Err(WorkerRefusal::NameTaken(tool.name().clone()));
-            }
+            tool.belongs_to(&self.this);
         }
+        self.claim(&state, &tools)?;
         let (inbox, calls) = mpsc::unbounded_channel();
         state.last_id += 1;
         let id = state.last_id;
         let mut changes = ToolChanges::default();
         let mut own = HashMap::new();
         for tool in tools {
-            tool.belongs_to(&self.this);
             self.offer(&mut state, &tool, &mut changes);
             own.insert(tool.name().clone(), tool);
         }
@@ -155,6 +152,31 @@ impl Workers {
         Ok(Place { workers, id, calls })
     }
 
+    /// Registers those of the tools whose names no worker has yet, or none of them: nobody else
+    /// takes such a name meanwhile. Calls of them wait until `state` can be locked.
+    fn claim(&self, state: &State, tools: &[Arc<WorkerTool>]) -> Result<(), WorkerRefusal> {
+        let is_new = |tool: &&Arc<WorkerTool>| !state.tools.contains_key(tool.name());
+        let new: Vec<_> = tools.iter().filter(is_new).collect();
+        // Perhaps by an alias.
+        let is_taken = |tool: &&&Arc<WorkerTool>| self.registry.is_taken(tool.name().as_str());
+        if let Some(taken) = new.iter().find(is_taken) {
+            return Err(WorkerRefusal::NameTaken(taken.name().clone()));
+        }
+        for (place, tool) in new.iter().enumerate() {
+            if let Err(error) = self.registry.register(Arc::<WorkerTool>::clone(tool)) {
+                // Somebody else was just faster.
+                for claimed in &new[..place] {
+                    self.registry.unregister(claimed.name().as_str());
+                }
+                return Err(match error {
+                    RegistryError::AlreadyRegistered(name) => WorkerRefusal::NameTaken(name),
+                    error => RegistrationError::Schema(error).into(),
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Tells whoever listens that there are other tools than before, if there are.
     fn tell(&self, changes: ToolChanges) {
         if !changes.is_empty() {
@@ -163,21 +185,16 @@ impl Workers {
         }
     }
 
-    /// Lets a tool be called, in the place of one of the same name that says something else.
+    /// Lets a tool be called whose name is the workers', in the place of one of that name that says
+    /// something else.
     fn offer(&self, state: &mut State, tool: &Arc<WorkerTool>, changes: &mut ToolChanges) {
-        let offered = state.tools.get_mut(tool.name());
-        if offered
-            .as_ref()
-            .is_some_and(|offered| offered.tool.is_same(tool))
-        {
-            return;
-        }
-        if let Err(error) = self.registry.replace(Arc::<WorkerTool>::clone(tool)) {
-            // It was registered before, on trial.
-            tracing::error!(%error, "A worker's tool cannot be registered");
-        }
-        match offered {
+        match state.tools.get_mut(tool.name()) {
+            Some(offered) if offered.tool.is_same(tool) => {}
             Some(offered) => {
+                if let Err(error) = self.registry.replace(Arc::<WorkerTool>::clone(tool)) {
+                    // It was registered before, on trial.
+                    tracing::error!(%error, "A worker's tool cannot be registered");
+                }
                 if offered.tool.asks_otherwise(tool) {
                     for (_, job) in offered.waiting.drain(..) {
                         drop(job.reply.send(Err(tool.has_changed())));
@@ -386,3 +403,6 @@ impl Drop for Place {
         self.workers.is_gone(self.id);
     }
 }
+
+#[cfg(test)]
+mod tests;

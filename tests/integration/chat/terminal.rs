@@ -77,6 +77,22 @@ async fn g3_h6_calls_show_while_they_run_and_a_yes_at_the_terminal_lets_one_run(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn g3_the_question_at_the_terminal_shows_what_a_model_has_hidden() {
+    let hidden = json!({"expression": "6\u{202e} *\u{200b} 7\u{9b}2J\u{e0061}"});
+    let call = LlmAnswer::call("calculator", &hidden);
+    let llm = FakeLlm::start([call, LlmAnswer::text("As you wish.")]).await;
+    let daemon = Daemon::with_config(&config(&llm, ALWAYS), &[]);
+    tokio::task::block_in_place(|| {
+        let mut terminal = chat(&daemon, "Go");
+        terminal.shows(r#"{"expression":"6\u{202e} *\u{200b} 7\u{9b}2J\u{e0061}"}? [y/N] "#);
+        terminal.types("n\n");
+        let text = end(terminal, true);
+        let is_hidden = |c| matches!(c, '\u{202e}' | '\u{200b}' | '\u{9b}' | '\u{e0061}');
+        assert!(!text.contains(is_hidden), "{text:?}");
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_no_at_the_terminal_denies_the_call_and_the_chat_goes_on() {
     // A bare line is no yes.
     for keys in ["n\n", "\n"] {

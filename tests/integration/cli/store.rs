@@ -1,10 +1,11 @@
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use tempfile::TempDir;
 
 use crate::http;
-use crate::program::{Daemon, run, stderr, stdout};
+use crate::program::{Daemon, pillion_path, run, stderr, stdout};
 
 fn store(arguments: &[&str], location: &Path) -> std::process::Output {
     let location = location.to_str().unwrap();
@@ -30,7 +31,17 @@ fn a_store_is_made_checked_and_copied() {
     );
     assert!(!file.exists(), "looking makes nothing");
 
-    assert!(stdout(&store(&["migrate"], &file)).starts_with("Made the store"));
+    // Whatever mask whoever calls has: what is made is its user's alone.
+    let made = Command::new("sh")
+        .args(["-c", r#"umask 022; exec "$0" store migrate"#])
+        .arg(pillion_path())
+        .env("PILLION__STORE__LOCATION", &file)
+        .output()
+        .unwrap();
+    assert!(stdout(&made).starts_with("Made the store"), "{made:?}");
+    for (path, mode) in [(file.parent().unwrap(), 0o700), (&file, 0o600)] {
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, mode);
+    }
     assert!(stdout(&store(&["migrate"], &file)).contains("already"));
     assert!(stdout(&store(&["check"], &file)).starts_with("The store is whole."));
 
@@ -45,6 +56,40 @@ fn a_store_is_made_checked_and_copied() {
         "{}",
         stderr(&output)
     );
+}
+
+#[test]
+fn the_store_of_another_user_is_left_alone() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("p.db");
+    // Only root can give files away; the root directory is nobody else's.
+    let (place, owner) = if nix::unistd::geteuid().is_root() {
+        chown(directory.path(), Some(12_345), None).unwrap();
+        (file.clone(), "12345")
+    } else {
+        (PathBuf::from("/pillion-test.db"), "number 0")
+    };
+    let refused = |output: &std::process::Output| {
+        let error = stderr(output);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(
+            error.contains("belongs to another user") && error.contains(owner),
+            "{error}"
+        );
+    };
+    refused(&store(&["migrate"], &place));
+    assert!(!place.exists(), "nothing is made");
+    if place == file {
+        chown(directory.path(), Some(0), None).unwrap();
+        assert!(store(&["migrate"], &file).status.success());
+        chown(&file, Some(12_345), None).unwrap();
+        let copy = directory.path().join("copy.db");
+        let backup = ["backup", copy.to_str().unwrap()];
+        for arguments in [&["check"][..], &["migrate"], &backup] {
+            refused(&store(arguments, &file));
+        }
+        assert!(!copy.exists());
+    }
 }
 
 #[test]

@@ -1,9 +1,11 @@
 use std::io::Write;
 use std::process::{Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::program::{Daemon, pillion, run, stderr, stdout};
+use crate::terminal::Terminal;
+use crate::workers::Worker;
 
 /// `pillion tools ...` with the daemon's socket in the environment.
 fn tools(daemon: &Daemon, arguments: &[&str]) -> Output {
@@ -12,6 +14,30 @@ fn tools(daemon: &Daemon, arguments: &[&str]) -> Output {
         &arguments,
         &[("PILLION_SOCKET", daemon.socket.to_str().unwrap())],
     )
+}
+
+#[test]
+fn what_is_hidden_shows_and_a_program_gets_a_result_as_it_is() {
+    let daemon = Daemon::start();
+    let hidden = "a\u{202e}b\u{200b}\u{9b}2Jc";
+    let offered = json!([{"name": "say", "description": hidden, "inputSchema": {}}]);
+    Worker::connect(&daemon.socket, &offered).serve(move |_| hidden.to_owned());
+    let shown = r"a\u{202e}b\u{200b}\u{9b}2Jc";
+    for arguments in [&["list"][..], &["show", "say"]] {
+        let text = stdout(&tools(&daemon, arguments));
+        assert!(text.contains(shown) && !text.contains(hidden), "{text:?}");
+    }
+    assert_eq!(
+        stdout(&tools(&daemon, &["call", "say"])),
+        format!("{hidden}\n")
+    );
+    let socket = daemon.socket.display();
+    let terminal = Terminal::run(&format!("tools call say --socket {socket}"));
+    let (ended_well, text) = terminal.end();
+    assert!(
+        ended_well && text.contains(shown) && !text.contains(hidden),
+        "{text:?}"
+    );
 }
 
 #[test]

@@ -25,6 +25,20 @@ fn b1_a_duplicate_is_refused_and_replace_is_explicit() {
 }
 
 #[test]
+fn b1_a_tool_takes_the_place_of_another_if_that_one_may_be_replaced() {
+    let registry = ToolRegistry::new();
+    let put = |category: &str, over: &str| {
+        let may_replace = |holder: &RegisteredTool| holder.definition().category() == over;
+        let before = registry.register_over(tool("test", category), may_replace)?;
+        Ok::<_, RegistryError>(before.map(|it| it.definition().category().to_owned()))
+    };
+    assert_eq!(put("a", "nobody's"), Ok(None));
+    assert_eq!(put("b", "a"), Ok(Some("a".to_owned())));
+    assert!(put("c", "a").is_err());
+    assert_eq!(registry.get("test").unwrap().definition().category(), "b");
+}
+
+#[test]
 fn b2_order_categories_and_removal() {
     let registry = ToolRegistry::new();
     for (name, category) in [("one", "math"), ("two", "fun"), ("three", "math")] {

@@ -10,6 +10,7 @@ use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
 use crate::calling_client::link::Link;
+use crate::pins::visible_json;
 
 /// Longest part of the arguments that the question repeats, in characters.
 const MOST_SHOWN: usize = 4_000;
@@ -82,7 +83,8 @@ fn message(redaction: &Redaction, request: &ApprovalRequest) -> String {
         _ => String::new(),
     };
     let arguments = redaction.shown(&Value::Object(request.arguments.clone()));
-    let arguments = arguments.to_string();
+    // Whoever decides sees what a model may have hidden.
+    let arguments = visible_json(&arguments.to_string());
     let mut shown: String = arguments.chars().take(MOST_SHOWN).collect();
     if shown.len() < arguments.len() {
         shown += " (and more)";
@@ -102,7 +104,29 @@ fn verdict_of(answer: &Value) -> Option<Verdict> {
 
 #[cfg(test)]
 mod tests {
+    use pillion_core::registry::RegisteredTool;
+    use pillion_core::tool::{CallContext, FnTool, ToolDefinition, ToolOutput};
+
     use super::*;
+
+    #[test]
+    fn g3_the_question_shows_what_a_model_has_hidden() {
+        let definition = ToolDefinition::builder("send", "Sends").build().unwrap();
+        let tool = FnTool::new(definition, |_, _| async { Ok(ToolOutput::text("sent")) });
+        let arguments = json!({"to": "a\u{202e}b\u{e0061}"});
+        let request = ApprovalRequest {
+            id: String::new(),
+            tool: Arc::new(RegisteredTool::new(Arc::new(tool)).unwrap()),
+            arguments: arguments.as_object().unwrap().clone(),
+            context: CallContext::default(),
+            call: None,
+        };
+        let message = message(&Redaction::default(), &request);
+        assert!(
+            message.ends_with(r#"{"to":"a\u202eb\udb40\udc61"}"#),
+            "{message}"
+        );
+    }
 
     #[test]
     fn g3_only_a_clear_answer_is_one() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::{CliError, SocketOption, decode, print};
+use super::{CliError, SocketOption, decode, print, print_json};
 
 /// `pillion approvals`
 #[derive(Debug, Args)]

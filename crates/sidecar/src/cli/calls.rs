@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::{CliError, SocketOption, decode, print};
+use super::{CliError, SocketOption, decode, print, print_json};
 
 /// `pillion calls`
 #[derive(Debug, Args)]

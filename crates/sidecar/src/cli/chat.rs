@@ -10,7 +10,7 @@ use pillion_client::{Caller, Client};
 use pillion_wire::{CHANNEL_HEADER, ChatAnswer, ChatApproval, ChatRequest, USER_HEADER, route};
 
 use super::event_stream::EventStream;
-use super::{CliError, SocketOption, decode, print};
+use super::{CliError, SocketOption, decode, print_json};
 use screen::Screen;
 
 /// `pillion chat`
@@ -185,8 +185,9 @@ impl Session {
             "awaiting_approval" => {
                 for approval in &answer.approvals {
                     let id = approval.id.as_deref().unwrap_or_default();
+                    // What is too long for a line is cut off at its end.
                     self.screen.note(&format!(
-                        "{} {} waits for approval: pillion approvals approve {id}",
+                        "waits for approval: pillion approvals approve {id} ({} {})",
                         approval.tool, approval.arguments
                     ));
                 }

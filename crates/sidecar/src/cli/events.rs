@@ -5,7 +5,8 @@ use pillion_wire::route;
 use serde_json::Value;
 
 use super::event_stream::EventStream;
-use super::{CliError, SocketOption, print};
+use super::{CliError, SocketOption, print, print_json};
+use crate::pins::visible_line;
 
 /// `pillion events`
 #[derive(Debug, Args)]
@@ -46,7 +47,7 @@ fn show(kind: &str, data: &str, json: bool) -> Result<(), CliError> {
     let mut data: Value = serde_json::from_str(data).map_err(CliError::Answer)?;
     if json {
         data["type"] = Value::from(kind);
-        return print(&data.to_string());
+        return print_json(&data.to_string());
     }
     if kind == "ready" {
         return Ok(());
@@ -64,5 +65,5 @@ fn show(kind: &str, data: &str, json: bool) -> Result<(), CliError> {
             other => line.push_str(&format!("  {name}={other}")),
         }
     }
-    print(&line.replace(char::is_control, " "))
+    print(&visible_line(&line))
 }

@@ -319,7 +319,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("store check", &["pillion store check"]),
     (
         "store backup",
-        &["pillion store backup /var/backups/pillion.db"],
+        &["pillion store backup /var/lib/pillion/copy.db"],
     ),
     (
         "store migrate",

@@ -6,7 +6,7 @@ use pillion_client::{Caller, Client};
 use pillion_wire::{ModelAnswer, ModelEntry, ModelList, ModelTool};
 
 use super::table::table;
-use super::{CliError, SocketOption, decode, print};
+use super::{CliError, SocketOption, decode, print, print_json};
 
 /// `pillion models`
 #[derive(Debug, Args)]
@@ -61,7 +61,7 @@ impl List {
     fn apply(self, client: &Client) -> Result<(), CliError> {
         let body = client.raw().models()?;
         if self.json {
-            return print(&String::from_utf8_lossy(&body));
+            return print_json(&String::from_utf8_lossy(&body));
         }
         let list: ModelList = decode(&body)?;
         let rows: Vec<_> = list.models.iter().map(row).collect();
@@ -98,7 +98,7 @@ impl Show {
         }
         let body = client.raw().model(&self.id, &caller)?;
         if self.json {
-            return print(&String::from_utf8_lossy(&body));
+            return print_json(&String::from_utf8_lossy(&body));
         }
         let answer: ModelAnswer = decode(&body)?;
         let rows: Vec<_> = answer.tools.iter().map(tool_row).collect();

@@ -113,7 +113,7 @@ impl Drop for Operator {
 }
 
 /// A file that another user makes, or files beside it, would be closed to the sidecar.
-fn check_owner(path: &Path) -> Result<(), OperatorError> {
+pub(super) fn check_owner(path: &Path) -> Result<(), OperatorError> {
     let directory = |path: &Path| match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),

@@ -7,7 +7,7 @@ use pillion_wire::{KeptEntry, KeptList, PackEntry, PackList};
 use serde_json::Value;
 
 use super::table::table;
-use super::{CliError, SocketOption, decode, print};
+use super::{CliError, SocketOption, decode, print, print_json};
 use crate::pins::visible;
 
 /// `pillion packs`
@@ -89,7 +89,7 @@ impl List {
     fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
         let body = client.raw().packs()?;
         if self.json {
-            print(&String::from_utf8_lossy(&body))?;
+            print_json(&String::from_utf8_lossy(&body))?;
             return Ok(ExitCode::SUCCESS);
         }
         let list: PackList = decode(&body)?;
@@ -107,7 +107,7 @@ impl Show {
         let OfKind { pack, kind } = self.of;
         let body = client.raw().kept(&pack, &kind, &query)?;
         if self.json {
-            print(&String::from_utf8_lossy(&body))?;
+            print_json(&String::from_utf8_lossy(&body))?;
             return Ok(ExitCode::SUCCESS);
         }
         let list: KeptList = decode(&body)?;
@@ -125,7 +125,7 @@ impl Remove {
         let OfKind { pack, kind } = self.of;
         let body = client.raw().remove_kept(&pack, &kind, &self.name)?;
         if self.json {
-            print(&String::from_utf8_lossy(&body))?;
+            print_json(&String::from_utf8_lossy(&body))?;
         } else {
             print(&format!(
                 "{}: removed from {pack} {kind}",
@@ -153,10 +153,10 @@ fn row_of_pack(pack: &PackEntry) -> [String; 5] {
 fn row_of_kept(kept: &KeptEntry) -> [String; 2] {
     let facts = kept.facts.iter().map(|(fact, value)| {
         let value = match value {
-            Value::String(text) => visible(text),
+            Value::String(text) => text.clone(),
             other => other.to_string(),
         };
         format!("{fact}={value}")
     });
-    [visible(&kept.name), facts.collect::<Vec<_>>().join("  ")]
+    [kept.name.clone(), facts.collect::<Vec<_>>().join("  ")]
 }

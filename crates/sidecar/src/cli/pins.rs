@@ -8,8 +8,8 @@ use pillion_wire::{AcceptPin, PinAnswer, PinChange, PinEntry, PinList};
 use serde_json::Value;
 
 use super::table::table;
-use super::{CliError, SocketOption, decode, print};
-use crate::pins::visible;
+use super::{CliError, SocketOption, decode, print, print_json};
+use crate::pins::{visible, visible_line};
 
 /// `pillion pins`
 #[derive(Debug, Args)]
@@ -100,7 +100,7 @@ impl List {
         query.extend(self.user.map(|user| ("user", user)));
         let body = client.raw().pins(&query)?;
         if self.json {
-            print(&String::from_utf8_lossy(&body))?;
+            print_json(&String::from_utf8_lossy(&body))?;
             return Ok(ExitCode::SUCCESS);
         }
         let list: PinList = decode(&body)?;
@@ -116,8 +116,8 @@ impl List {
 fn row(pin: &PinEntry) -> [String; 6] {
     [
         pin.server.clone(),
-        visible(&pin.tool),
-        pin.user.as_deref().map_or_else(|| "-".to_owned(), visible),
+        pin.tool.clone(),
+        pin.user.clone().unwrap_or_else(|| "-".to_owned()),
         pin.status.clone(),
         pin.pending_since
             .as_ref()
@@ -133,7 +133,8 @@ fn difference(answer: &PinAnswer) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let Some(pending) = &pin.pending_hash else {
-        return format!("{} {} is what it was accepted to be", pin.server, pin.tool);
+        let what = format!("{} {} is what it was accepted to be", pin.server, pin.tool);
+        return visible_line(&what);
     };
     let _ = writeln!(text, "--- accepted {}  {}", pin.accepted_at, pin.hash);
     let since = pin.pending_since.as_deref().unwrap_or_default();

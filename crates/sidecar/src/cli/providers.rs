@@ -7,7 +7,7 @@ use pillion_wire::{ProviderEntry, ProviderKeyInput, ProviderList};
 use zeroize::Zeroizing;
 
 use super::table::table;
-use super::{CliError, SocketOption, decode, print};
+use super::{CliError, SocketOption, decode, print, print_json};
 
 /// The longest key that is read.
 const LONGEST: u64 = 8192;
@@ -54,7 +54,7 @@ impl Providers {
             Command::List(list) => {
                 let body = raw.providers()?;
                 if list.json {
-                    print(&String::from_utf8_lossy(&body))?;
+                    print_json(&String::from_utf8_lossy(&body))?;
                 } else {
                     let list: ProviderList = decode(&body)?;
                     let rows: Vec<_> = list.providers.iter().map(row).collect();

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use pillion_wire::{FaultyTool, Status, ToolStatus};
 
 use super::table::table;
+use crate::pins::visible;
 
 /// What stands above every table: the sidecar in a few lines.
 pub(super) fn summary(status: &Status) -> String {
@@ -49,8 +50,9 @@ pub(super) fn summary(status: &Status) -> String {
             None => writeln!(text, "configuration: reloaded at {}", reload.at),
             Some(error) => writeln!(
                 text,
-                "configuration: the change of {} is refused: {error}",
-                reload.at
+                "configuration: the change of {} is refused: {}",
+                reload.at,
+                visible(error)
             ),
         };
     }
@@ -70,7 +72,7 @@ pub(super) fn faulty_tool(fault: &FaultyTool) -> String {
         true => "; what was read before is offered",
         false => "",
     };
-    format!("{what}: {error} ({code}){stays}")
+    visible(&format!("{what}: {error} ({code}){stays}"))
 }
 
 /// The tools that were called.

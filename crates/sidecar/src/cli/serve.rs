@@ -33,11 +33,13 @@ impl Serve {
             file: self.config,
             socket: self.socket.socket,
         };
+        let before = source.look();
         let config = source.load()?;
         let log = logging::initialize(&config.log);
         let daemon = Daemon {
             config,
             source,
+            before,
             log,
             take_over: self.take_over,
         };

@@ -4,7 +4,7 @@ use clap::Args;
 use pillion_client::Client;
 use pillion_wire::Status as Answer;
 
-use super::{CliError, SocketOption, decode, print, report};
+use super::{CliError, SocketOption, decode, print, print_json, report};
 
 /// `pillion status`
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ impl Status {
         let client = Client::new(self.socket.path());
         let body = client.raw().status()?;
         if self.json {
-            print(&String::from_utf8_lossy(&body))?;
+            print_json(&String::from_utf8_lossy(&body))?;
             return Ok(ExitCode::SUCCESS);
         }
         let answer: Answer = decode(&body)?;

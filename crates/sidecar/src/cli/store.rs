@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use pillion_store::{SqlStore, StoreOptions};
+use nix::sys::stat::{Mode, umask};
+use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 
+use super::operator::check_owner;
 use super::{CliError, print};
 use crate::config::Config;
 use crate::state;
@@ -16,7 +18,7 @@ use crate::state;
 #[command(after_help = "\
 Examples:
   pillion store check
-  pillion store backup /var/backups/pillion.db
+  pillion store backup /var/lib/pillion/copy.db
   pillion store migrate --config /etc/pillion/pillion.toml")]
 pub(super) struct Store {
     #[command(subcommand)]
@@ -41,8 +43,11 @@ enum Command {
 
 impl Store {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+        // Before there is any other thread: what is made is this user's alone.
+        umask(Mode::from_bits_truncate(0o077));
         let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
         let options = state::store_options(&config)?;
+        self.check_user(&options)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -54,6 +59,20 @@ impl Store {
                 Command::Migrate => migrate(&options).await,
             }
         })
+    }
+
+    /// The files of another user would be closed to the sidecar.
+    fn check_user(&self, options: &StoreOptions) -> Result<(), CliError> {
+        let StoreLocation::File(path) = &options.location else {
+            return Ok(());
+        };
+        match self.command {
+            Command::Migrate => state::make_directory(options)?,
+            // Where there is no store, nothing is made.
+            _ if !path.exists() => return Ok(()),
+            _ => {}
+        }
+        Ok(check_owner(path)?)
     }
 }
 
@@ -95,7 +114,6 @@ async fn migrate(options: &StoreOptions) -> Result<ExitCode, CliError> {
         Err(error) if error.is_not_found() => None,
         Err(error) => return Err(error.into()),
     };
-    state::make_directory(options)?;
     SqlStore::open(options).await?.close().await;
     let newest = SqlStore::schema_number();
     print(&match before {

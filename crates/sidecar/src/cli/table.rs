@@ -1,11 +1,13 @@
-/// Rows under their heads, each column as wide as its widest cell. A cell's control
-/// characters are spaces: what a tool or a user is called must not move the cursor.
+use crate::pins::visible_line;
+
+/// Rows under their heads, each column as wide as its widest cell. What is hidden in a cell is
+/// written out: what a tool or a user is called must not move the cursor, nor look like another.
 pub(super) fn table<const COLUMNS: usize>(
     heads: &[&str; COLUMNS],
     rows: &[[String; COLUMNS]],
 ) -> String {
     let mut lines = vec![heads.map(str::to_owned)];
-    let plain = |cell: &String| cell.replace(char::is_control, " ");
+    let plain = |cell: &String| visible_line(cell);
     lines.extend(rows.iter().map(|row| row.each_ref().map(plain)));
     let mut widths = [0; COLUMNS];
     for line in &lines {
@@ -28,8 +30,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_aligned_and_cells_cannot_move_the_cursor() {
-        let rows = [["a\u{1b}[2Jb".to_owned(), "1".to_owned()]];
-        assert_eq!(table(&["NAME", "N"], &rows), "NAME    N\na [2Jb  1");
+    fn columns_are_aligned_and_cells_cannot_move_the_cursor_nor_hide() {
+        let rows = [["a\u{1b}\u{202e}\nb".to_owned(), "1".to_owned()]];
+        let shown = "NAME               N\na\\u{1b}\\u{202e} b  1";
+        assert_eq!(table(&["NAME", "N"], &rows), shown);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::{CliError, SocketOption, complain, decode, print};
+use super::{CliError, SocketOption, complain, decode, print, print_json};
 
 /// `pillion tools`
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use pillion_client::Client;
 use pillion_wire::{Status, ToolStatus};
 use serde_json::json;
 
-use super::{CliError, SocketOption, print, report};
+use super::{CliError, SocketOption, print, print_json, report};
 
 /// Clears a terminal and goes to its first line.
 const CLEAR: &str = "\x1b[2J\x1b[H";
@@ -49,7 +49,7 @@ impl Top {
             let look = Look::now(&client)?;
             let rates = look.calls_per_second_since(&before);
             if self.json {
-                print(&look.to_json(&rates))?;
+                print_json(&look.to_json(&rates))?;
             } else {
                 let table = report::busy_tools(&busiest(&look.status.tools, &rates));
                 print(&format!(

@@ -36,6 +36,13 @@ pub(crate) const LONGEST_LINE: u64 = 16 * 1024 * 1024;
 /// Messages that may wait to be written.
 pub(crate) const MOST_WAITING: usize = 256;
 
+/// Requests of one client that are answered at the same time. The next one waits, and what the
+/// client says after it.
+const MOST_RUNNING: usize = 1_000;
+
+/// Subscriptions of one client, which go on until it ends them.
+const MOST_STREAMS: usize = 1_000;
+
 /// How long the calls of a client may go on that may not be here any more.
 const LAST_CALLS: Duration = Duration::from_secs(30);
 
@@ -194,6 +201,7 @@ impl Conversation {
             line.clear();
             // What has ended leaves.
             while tasks.try_join_next().is_some() {}
+            while streams.try_join_next().is_some() {}
             let mut limited = (&mut input).take(LONGEST_LINE + 1);
             if limited.read_until(b'\n', &mut line).await? == 0 {
                 return Ok(());
@@ -207,7 +215,13 @@ impl Conversation {
                 continue;
             }
             match Inbound::parse(&text) {
-                Ok(inbound) => self.take(inbound, tasks, streams).await,
+                Ok(inbound) => {
+                    if matches!(inbound, Inbound::Request(_)) {
+                        // Whoever does not read answers is not read either.
+                        while tasks.len() >= MOST_RUNNING && tasks.join_next().await.is_some() {}
+                    }
+                    self.take(inbound, tasks, streams).await;
+                }
                 Err(unreadable) => {
                     let id = unreadable.id.as_deref();
                     let error = message::response(id, &Err(unreadable.error));
@@ -247,6 +261,11 @@ impl Conversation {
         if is_stateless(&request) {
             let id = request.id.get().to_owned();
             let is_stream = request.method == "subscriptions/listen";
+            if is_stream && streams.len() >= MOST_STREAMS {
+                let reason = format!("There are {MOST_STREAMS} subscriptions already");
+                let error = RpcError::new(INVALID_REQUEST, reason);
+                return self.say(&request, &Err(error)).await;
+            }
             let task = answer_stateless(app, caller, self.out.clone(), request);
             let set = if is_stream { streams } else { tasks };
             let handle = set.spawn(task);
@@ -389,38 +408,102 @@ pub(crate) async fn write(
 #[cfg(test)]
 mod tests {
     use pillion_core::registry::ToolRegistry;
-    use tokio::io::BufReader;
+    use tokio::io::{BufReader, DuplexStream};
+    use tokio::task::JoinHandle;
 
     use super::*;
     use crate::config::Config;
 
-    #[tokio::test]
-    async fn a_session_with_a_connection_of_its_own_makes_room_for_no_other() {
-        let app = Config::default().build(Arc::new(ToolRegistry::new()), None);
+    /// Serves a client, at the other end of the stream.
+    fn serve(app: &App, grace: Duration) -> (DuplexStream, JoinHandle<std::io::Result<()>>) {
+        let (context, visibility) = (CallContext::default(), Visibility::default());
         let live = Live::new(app.clone(), |_| axum::Router::new());
-        let client =
-            Client::new(live, CallContext::default(), Visibility::default(), None).unwrap();
-        let (mut ours, theirs) = tokio::io::duplex(64 * 1024);
+        let client = Client::new(live, context, visibility, None).unwrap();
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (input, output) = tokio::io::split(theirs);
         let endings = Endings {
-            grace: Duration::ZERO,
+            grace,
             announcement: std::future::pending(),
             unwelcome: std::future::pending(),
         };
         let served = client.serve(BufReader::new(input), output, endings);
-        let served = tokio::spawn(served);
-        let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        (ours, tokio::spawn(served))
+    }
+
+    fn app() -> App {
+        Config::default().build(Arc::new(ToolRegistry::new()), None)
+    }
+
+    fn hello() -> String {
+        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": {"name": "test", "version": "1"}}});
-        ours.write_all(format!("{hello}\n").as_bytes())
-            .await
-            .unwrap();
+        format!("{hello}\n")
+    }
+
+    #[tokio::test]
+    async fn a_session_with_a_connection_of_its_own_makes_room_for_no_other() {
+        let app = app();
+        let (mut ours, served) = serve(&app, Duration::ZERO);
+        ours.write_all(hello().as_bytes()).await.unwrap();
         let mut answer = String::new();
         let mut lines = BufReader::new(&mut ours);
         lines.read_line(&mut answer).await.unwrap();
         assert!(answer.contains("protocolVersion"), "{answer}");
         assert_eq!(app.mcp().sessions.len(), 0);
         drop(ours);
+        served.await.unwrap().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_no_answers_is_not_read_for_ever() {
+        const PINGS: usize = 20_000;
+        let (ours, served) = serve(&app(), Duration::from_secs(30));
+        let (reader, mut writer) = tokio::io::split(ours);
+        let writing = tokio::spawn(async move {
+            writer.write_all(hello().as_bytes()).await?;
+            for id in 1..=PINGS {
+                let ping = json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+                writer.write_all(format!("{ping}\n").as_bytes()).await?;
+            }
+            writer.shutdown().await
+        });
+        // The clock stands still for as long as anybody has something to do.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!writing.is_finished(), "all that was said is in memory");
+        let mut answers = BufReader::new(reader).lines();
+        for _ in 0..=PINGS {
+            assert!(answers.next_line().await.unwrap().is_some());
+        }
+        writing.await.unwrap().unwrap();
+        served.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_client_has_no_more_subscriptions_than_there_may_be() {
+        let (ours, served) = serve(&app(), Duration::ZERO);
+        let (reader, mut writer) = tokio::io::split(ours);
+        let writing = tokio::spawn(async move {
+            for id in 0..=MOST_STREAMS {
+                let listen = json!({"jsonrpc": "2.0", "id": id, "method": "subscriptions/listen",
+                    "params": {"_meta": {
+                        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                        "io.modelcontextprotocol/clientCapabilities": {}}}});
+                writer.write_all(format!("{listen}\n").as_bytes()).await?;
+            }
+            std::io::Result::Ok(writer)
+        });
+        let mut messages = BufReader::new(reader).lines();
+        let mut refused = Vec::new();
+        for _ in 0..=MOST_STREAMS {
+            let message = messages.next_line().await.unwrap().unwrap();
+            let message: serde_json::Value = serde_json::from_str(&message).unwrap();
+            if message.get("error").is_some() {
+                refused.push(message["id"].clone());
+            }
+        }
+        assert_eq!(refused, [json!(MOST_STREAMS)]);
+        drop((messages, writing.await.unwrap().unwrap()));
         served.await.unwrap().unwrap();
     }
 }

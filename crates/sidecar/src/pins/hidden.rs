@@ -78,12 +78,40 @@ fn is_control(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\r' | '\t')
 }
 
+/// What somebody who looks at a text would not see, or would see elsewhere.
+fn is_hidden(c: char) -> bool {
+    is_tag(c) || is_bidi(c) || is_invisible(c) || is_control(c) || c == '\r'
+}
+
 /// The text with what is hidden in it written out, for a terminal or a log.
 pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_tag(c) || is_bidi(c) || is_invisible(c) || is_control(c) || c == '\r' {
+        if is_hidden(c) {
             shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// As [`visible`], on one line.
+pub(crate) fn visible_line(text: &str) -> String {
+    visible(text).replace(char::is_control, " ")
+}
+
+/// The JSON with what is hidden in its strings written as escapes of JSON: it says the same.
+pub(crate) fn visible_json(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c == '\r' {
+            // It can only stand between the tokens.
+            shown.push(' ');
+        } else if is_hidden(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                shown.push_str(&format!("\\u{unit:04x}"));
+            }
         } else {
             shown.push(c);
         }
@@ -135,5 +163,20 @@ mod tests {
             visible("a\u{202e}b\u{1b}[1m\nc"),
             "a\\u{202e}b\\u{1b}[1m\nc"
         );
+        assert_eq!(visible_line("a\u{7f}b\n\tc"), "a\\u{7f}b  c");
+    }
+
+    #[test]
+    fn json_that_shows_what_is_hidden_says_the_same() {
+        let value = json!({"to\u{200b}": "\u{202e}a\u{e0061}\u{9b}\u{7f}\n", "ü": "\\u{202e}"});
+        let shown = visible_json(&serde_json::to_string_pretty(&value).unwrap());
+        assert!(!shown.contains(|c| c != '\n' && is_hidden(c)), "{shown}");
+        assert!(
+            shown.contains(r#""to\u200b": "\u202ea\udb40\udc61\u009b\u007f\n""#),
+            "{shown}"
+        );
+        assert!(shown.contains('ü'), "{shown}");
+        assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
+        assert_eq!(visible_json("[1,\r2]"), "[1, 2]");
     }
 }

@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use pillion_core::registry::ToolRegistry;
+use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::tool::{Tool, ToolName, ToolOrigin};
 use serde_json::value::RawValue;
 
@@ -62,25 +62,24 @@ impl Offer<'_> {
             return None;
         }
         let name = tool.definition().name().clone();
-        if let Some(owner) = self.owner_of(&name, registry) {
-            warn(&format_args!("the name {name} belongs to {owner}"));
-            return None;
+        let mut owner = None;
+        let is_own = |holder: &RegisteredTool| {
+            owner = self.other_owner(holder);
+            owner.is_none()
+        };
+        match (
+            registry.register_over(Arc::clone(&tool) as Arc<dyn Tool>, is_own),
+            owner,
+        ) {
+            (Ok(_), _) => return Some((name, tool)),
+            (Err(_), Some(owner)) => warn(&format_args!("the name {name} belongs to {owner}")),
+            (Err(error), None) => warn(&error),
         }
-        match registry.replace(Arc::clone(&tool) as Arc<dyn Tool>) {
-            Ok(_) => Some((name, tool)),
-            Err(error) => {
-                warn(&error);
-                None
-            }
-        }
+        None
     }
 
-    /// Who else has a tool of that name.
-    fn owner_of(&self, name: &ToolName, registry: &ToolRegistry) -> Option<String> {
-        let holder = registry.get(name.as_str()).filter(|it| it.is_offered())?;
-        if holder.definition().name() != name {
-            return None; // Only an alias, and a tool's own name wins over those.
-        }
+    /// Whose the tool is, if it is not of this server.
+    fn other_owner(&self, holder: &RegisteredTool) -> Option<String> {
         match holder.origin() {
             ToolOrigin::Mcp { server_label, .. } if *server_label == self.server.label => None,
             ToolOrigin::Mcp { server_label, .. } => Some(format!("MCP server `{server_label}`")),

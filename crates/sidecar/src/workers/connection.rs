@@ -147,8 +147,13 @@ impl Place {
     where
         S: AsyncRead + AsyncWrite,
     {
+        if job.reply.is_closed() {
+            // Nobody waits any more, and the worker has not heard of it.
+            return Ok(());
+        }
         let call = message::call(id, tool.name().as_str(), &job);
         let outcome = tokio::select! {
+            biased;
             written = wire.write(&call) => written,
             // Half a call cannot be taken back.
             () = job.reply.closed() => return Err(End::DoesNotRead),

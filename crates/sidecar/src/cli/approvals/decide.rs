@@ -5,6 +5,7 @@ use pillion_client::{Caller, Client};
 use pillion_wire::{ApprovalAnswer, DecisionRequest};
 
 use super::CliError;
+use crate::pins::visible_line;
 
 /// `pillion approvals approve`, `pillion approvals deny`
 #[derive(Debug, Args)]
@@ -33,7 +34,7 @@ impl Decide {
         let ApprovalAnswer { approval, .. } = super::decode(&body)?;
         let by = approval.decided_by.unwrap_or_default();
         let (tool, status) = (approval.tool, approval.status);
-        super::print(&format!("{status} by {by}: {tool}"))?;
+        super::print(&visible_line(&format!("{status} by {by}: {tool}")))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -49,7 +49,7 @@ impl List {
             .collect();
         let body = client.raw().approvals(&query)?;
         if self.json {
-            super::print(&String::from_utf8_lossy(&body))?;
+            super::print_json(&String::from_utf8_lossy(&body))?;
             return Ok(ExitCode::SUCCESS);
         }
         let list: ApprovalList = super::decode(&body)?;

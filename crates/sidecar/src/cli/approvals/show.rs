@@ -18,7 +18,7 @@ impl Show {
         let body = client.raw().approval(&self.id)?;
         let answer: ApprovalAnswer = super::decode(&body)?;
         let text = serde_json::to_string_pretty(&answer.approval).map_err(CliError::Answer)?;
-        super::print(&text)?;
+        super::print_json(&text)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -33,7 +33,7 @@ impl List {
         query.extend(self.after.map(|after| ("after", after)));
         let body = client.raw().tool_calls(&query)?;
         if self.json {
-            super::print(&String::from_utf8_lossy(&body))?;
+            super::print_json(&String::from_utf8_lossy(&body))?;
             return Ok(ExitCode::SUCCESS);
         }
         let list: ToolCallList = super::decode(&body)?;

@@ -18,7 +18,7 @@ impl Show {
         let body = client.raw().tool_call(&self.id)?;
         let answer: ToolCallAnswer = super::decode(&body)?;
         let text = serde_json::to_string_pretty(&answer.call).map_err(CliError::Answer)?;
-        super::print(&text)?;
+        super::print_json(&text)?;
         Ok(ExitCode::SUCCESS)
     }
 }

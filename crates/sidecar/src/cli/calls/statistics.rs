@@ -21,7 +21,7 @@ impl Statistics {
     pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
         let body = client.raw().tool_call_statistics(&self.filter.query())?;
         if self.json {
-            super::print(&String::from_utf8_lossy(&body))?;
+            super::print_json(&String::from_utf8_lossy(&body))?;
             return Ok(ExitCode::SUCCESS);
         }
         let answer: ToolCallStatistics = super::decode(&body)?;

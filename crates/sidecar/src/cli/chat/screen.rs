@@ -3,7 +3,8 @@ use std::io::Write;
 use serde_json::Value;
 
 use super::super::event_stream::StreamedEvent;
-use super::{CliError, print, write};
+use super::{CliError, print_json, write};
+use crate::pins::{visible, visible_line};
 
 /// The longest line for what a tool was given, or has answered, in characters.
 const LONGEST: usize = 200;
@@ -34,7 +35,7 @@ impl Screen {
         let mut data: Value = serde_json::from_str(&event.data).map_err(CliError::Answer)?;
         if self.json {
             data["type"] = Value::from(event.kind.as_str());
-            return print(&data.to_string());
+            return print_json(&data.to_string());
         }
         let text = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
         match event.kind.as_str() {
@@ -66,14 +67,14 @@ impl Screen {
         write(&words)
     }
 
-    /// Asks for a line, where the model's words do not go.
+    /// Asks for a line, where the model's words do not go. Nothing in the question is hidden.
     ///
     /// # Errors
     /// [`CliError::Output`].
     pub(super) fn prompt(&mut self, question: &str) -> Result<(), CliError> {
         self.end_line()?;
         let mut output = std::io::stderr().lock();
-        let asked = output.write_all(harmless(question).as_bytes());
+        let asked = output.write_all(visible(question).as_bytes());
         asked
             .and_then(|()| output.flush())
             .map_err(CliError::Output)
@@ -90,12 +91,13 @@ impl Screen {
         Ok(())
     }
 
-    /// A line beside the words. That standard error is closed cannot be told.
+    /// A line beside the words, with nothing hidden; one that is too long ends early. That
+    /// standard error is closed cannot be told.
     pub(super) fn note(&mut self, line: &str) {
         if self.json {
             return;
         }
-        let line: String = line.replace(char::is_control, " ");
+        let line = visible_line(line);
         let mut short: String = line.chars().take(LONGEST).collect();
         if short.len() < line.len() {
             short.push('…');

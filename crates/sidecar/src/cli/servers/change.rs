@@ -4,7 +4,7 @@ use clap::Args;
 use pillion_wire::{ServerAnswer, ServerEntry};
 use serde_json::{Map, Value, json};
 
-use super::super::{CliError, decode, print};
+use super::super::{CliError, decode, print, print_json};
 use super::Context;
 use super::given::Given;
 use super::show::line_of;
@@ -123,7 +123,7 @@ fn told(context: &Context, body: &[u8]) -> Result<ExitCode, CliError> {
 fn done(context: &Context, server: Option<&ServerEntry>, name: &str) -> Result<ExitCode, CliError> {
     match server {
         Some(server) if context.json => {
-            print(&serde_json::to_string_pretty(server).map_err(CliError::Answer)?)?;
+            print_json(&serde_json::to_string_pretty(server).map_err(CliError::Answer)?)?;
         }
         Some(server) => print(&line_of(server))?,
         None => print(&format!("{name}: stored"))?,

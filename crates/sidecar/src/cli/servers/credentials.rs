@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::super::mcp::credential::from_file;
 use super::super::table::table;
-use super::super::{CliError, decode, print};
+use super::super::{CliError, decode, print, print_json};
 use super::Context;
+use crate::pins::visible_line;
 
 /// No secret is longer.
 const LONGEST: u64 = 64 * 1024;
@@ -108,7 +109,7 @@ fn list(context: &Context, server: &str) -> Result<ExitCode, CliError> {
     let server = context.find(server)?;
     let body = context.client.raw().server_credentials(&server.id)?;
     if context.json {
-        print(&String::from_utf8_lossy(&body))?;
+        print_json(&String::from_utf8_lossy(&body))?;
         return Ok(ExitCode::SUCCESS);
     }
     let list: UserCredentialList = decode(&body)?;
@@ -123,10 +124,10 @@ fn list(context: &Context, server: &str) -> Result<ExitCode, CliError> {
 
 fn done(context: &Context, server: &str, user: &str, what: &str) -> Result<ExitCode, CliError> {
     if context.json {
-        print(&json!({"server": server, "user": user, "done": what}).to_string())?;
+        print_json(&json!({"server": server, "user": user, "done": what}).to_string())?;
     } else {
         let line = format!("{server}: the credential of {user} is {what}");
-        print(&line.replace(char::is_control, " "))?;
+        print(&visible_line(&line))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,14 +3,14 @@ use std::process::ExitCode;
 use pillion_wire::{ServerEntry, ServerList};
 
 use super::super::table::table;
-use super::super::{CliError, decode, print};
+use super::super::{CliError, decode, print, print_json};
 use super::Context;
 
 /// `pillion servers list`
 pub(super) fn apply(context: &Context) -> Result<ExitCode, CliError> {
     let body = context.client.raw().servers()?;
     if context.json {
-        print(&String::from_utf8_lossy(&body))?;
+        print_json(&String::from_utf8_lossy(&body))?;
         return Ok(ExitCode::SUCCESS);
     }
     let list: ServerList = decode(&body)?;

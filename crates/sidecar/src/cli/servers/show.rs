@@ -2,15 +2,16 @@ use std::process::ExitCode;
 
 use pillion_wire::{ServerEntry, ServerRateLimit};
 
-use super::super::{CliError, print};
+use super::super::{CliError, print, print_json};
 use super::Context;
 use super::list::place_of;
+use crate::pins::visible_line;
 
 /// `pillion servers show`
 pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError> {
     let server = context.find(name)?;
     if context.json {
-        print(&serde_json::to_string_pretty(&server).map_err(CliError::Answer)?)?;
+        print_json(&serde_json::to_string_pretty(&server).map_err(CliError::Answer)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let none = || "-".to_owned();
@@ -51,7 +52,7 @@ pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError>
     ];
     let lines: Vec<_> = lines
         .into_iter()
-        .map(|(name, value)| format!("{name:<15} {}", value.replace(char::is_control, " ")))
+        .map(|(name, value)| format!("{name:<15} {}", visible_line(&value)))
         .collect();
     print(&lines.join("\n"))?;
     Ok(ExitCode::SUCCESS)
@@ -76,6 +77,6 @@ pub(super) fn line_of(server: &ServerEntry) -> String {
     } else {
         "disabled"
     };
-    let name = server.name.replace(char::is_control, " ");
+    let name = visible_line(&server.name);
     format!("{name}: {state}, {}, id {}", place_of(server), server.id)
 }

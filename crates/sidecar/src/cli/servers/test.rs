@@ -4,9 +4,10 @@ use clap::Args;
 use pillion_wire::ServerTrial;
 use serde_json::Value;
 
-use super::super::{CliError, complain, decode, print};
+use super::super::{CliError, complain, decode, print, print_json};
 use super::Context;
 use super::given::Given;
+use crate::pins::visible_line;
 
 /// `pillion servers test`
 #[derive(Debug, Args)]
@@ -33,14 +34,14 @@ impl Test {
         };
         let trial: ServerTrial = decode(&body)?;
         if context.json {
-            print(&String::from_utf8_lossy(&body))?;
+            print_json(&String::from_utf8_lossy(&body))?;
         } else if trial.reachable {
             let server = trial.server.unwrap_or_else(|| "the server".to_owned());
-            let server = server.replace(char::is_control, " ");
+            let server = visible_line(&server);
             let (tools, ms) = (trial.tools.len(), trial.duration_ms);
             print(&format!("{server} lists {tools} tools, after {ms} ms"))?;
             for tool in &trial.tools {
-                print(&format!("  {}", tool.replace(char::is_control, " ")))?;
+                print(&format!("  {}", visible_line(tool)))?;
             }
         } else {
             complain(&trial.error.unwrap_or_default());

@@ -6,7 +6,7 @@ use pillion_wire::{PinEntry, PinList, ToolList};
 
 use super::super::table::table;
 use super::super::tools::warn_of;
-use super::super::{CliError, complain, decode, print};
+use super::super::{CliError, complain, decode, print, print_json};
 use super::Context;
 
 /// `pillion servers tools`
@@ -34,7 +34,7 @@ fn list(context: &Context, name: &str, user: Option<&str>) -> Result<ExitCode, C
     let body = context.client.raw().server_tools_for(&server.id, &caller)?;
     let list: ToolList = decode(&body)?;
     if context.json {
-        print(&String::from_utf8_lossy(&body))?;
+        print_json(&String::from_utf8_lossy(&body))?;
     } else {
         let rows: Vec<_> = list
             .tools

@@ -1,4 +1,4 @@
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use pillion_wire::{Answer, Failure, UnavailableServer};
 use serde::de::IgnoredAny;
 
 use super::super::{CliError, complain};
+use crate::pins::visible;
 
 /// `pillion tools call`
 #[derive(Debug, Args)]
@@ -61,12 +62,15 @@ impl Call {
         let answer: Answer = super::decode(&body)?;
         let is_success = answer.is_success();
         if self.json {
-            super::print(&String::from_utf8_lossy(&body))?;
+            super::print_json(&String::from_utf8_lossy(&body))?;
         }
         match answer {
             Answer::Ran(execution) if is_success => {
                 if !self.json {
-                    super::print(&execution.result.text)?;
+                    let text = execution.result.text;
+                    // A program is given it as it is.
+                    let is_seen = std::io::stdout().is_terminal();
+                    super::print(&if is_seen { visible(&text) } else { text })?;
                 }
                 return Ok(ExitCode::SUCCESS);
             }

@@ -6,7 +6,7 @@ use pillion_wire::{ToolKeyEntry, ToolKeyList};
 
 use crate::cli::providers::key_from_input;
 use crate::cli::table::table;
-use crate::cli::{CliError, decode, print};
+use crate::cli::{CliError, decode, print, print_json};
 
 /// `pillion tools keys`
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ impl Keys {
     pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
         let body = client.raw().tool_keys()?;
         if self.json {
-            print(&String::from_utf8_lossy(&body))?;
+            print_json(&String::from_utf8_lossy(&body))?;
             return Ok(ExitCode::SUCCESS);
         }
         let list: ToolKeyList = decode(&body)?;

@@ -5,6 +5,7 @@ use pillion_client::Client;
 use pillion_wire::{ToolList, ToolSummary};
 
 use super::super::CliError;
+use crate::pins::visible_line;
 
 /// `pillion tools list`
 #[derive(Debug, Args)]
@@ -22,7 +23,7 @@ impl List {
         let body = client.raw().list_tools(self.category.as_deref())?;
         let list: ToolList = super::decode(&body)?;
         if self.json {
-            super::print(&String::from_utf8_lossy(&body))?;
+            super::print_json(&String::from_utf8_lossy(&body))?;
         } else if !list.tools.is_empty() {
             super::print(&table(&list))?;
         }
@@ -38,7 +39,7 @@ fn table(list: &ToolList) -> String {
     let width = width.unwrap_or_default();
     let line = |tool: &ToolSummary| {
         let description = tool.description.lines().next().unwrap_or_default();
-        format!("{:width$}  {description}", tool.name)
+        visible_line(&format!("{:width$}  {description}", tool.name))
     };
     list.tools.iter().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -17,7 +17,7 @@ impl Schemas {
     pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
         let list = client.schemas(self.category.as_deref())?;
         let schemas = serde_json::to_string_pretty(&list.schemas).map_err(CliError::Answer)?;
-        super::print(&schemas)?;
+        super::print_json(&schemas)?;
         super::warn_of(&list.unavailable_servers);
         Ok(ExitCode::SUCCESS)
     }

@@ -5,6 +5,7 @@ use pillion_client::{Caller, Client};
 use pillion_wire::{Parameter, ToolAnswer, ToolSummary};
 
 use super::super::CliError;
+use crate::pins::visible_line;
 
 /// `pillion tools show`
 #[derive(Debug, Args)]
@@ -28,7 +29,7 @@ impl Show {
         let body = client.raw().tool(&self.name, &caller)?;
         let answer: ToolAnswer = super::decode(&body)?;
         if self.json {
-            super::print(&String::from_utf8_lossy(&body))?;
+            super::print_json(&String::from_utf8_lossy(&body))?;
         } else {
             super::print(&text_of(&answer.tool))?;
         }
@@ -62,7 +63,7 @@ fn text_of(tool: &ToolSummary) -> String {
 }
 
 fn line(name: &str, value: &str) -> String {
-    format!("{name:<11} {}", value.replace(char::is_control, " "))
+    format!("{name:<11} {}", visible_line(value))
 }
 
 /// `expression STRING, required: what it means`

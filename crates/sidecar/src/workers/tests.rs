@@ -1,0 +1,110 @@
+use std::sync::Barrier;
+
+use futures_util::FutureExt;
+use pillion_core::tool::{CallContext, FnTool, JsonObject, Tool, ToolDefinition, ToolOutput};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+
+use super::*;
+use crate::process::Process;
+
+#[derive(Debug)]
+struct Nobody;
+
+impl ToolListener for Nobody {
+    fn tools_changed(&self) {}
+}
+
+fn workers(registry: &Arc<ToolRegistry>) -> Arc<Workers> {
+    let (registry, section) = (Arc::clone(registry), WorkersSection::default());
+    Workers::new(registry, Arc::new(Nobody), Arc::default(), section)
+}
+
+fn registration(tools: impl IntoIterator<Item = String>) -> Registration {
+    let tools = tools
+        .into_iter()
+        .map(|name| json!({"name": name, "description": "a worker's"}));
+    let registration = json!({"name": "test", "tools": tools.collect::<Vec<_>>()});
+    serde_json::from_value(registration).unwrap()
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_before_the_worker_hears_of_it_costs_it_nothing() {
+    let registry = Arc::new(ToolRegistry::new());
+    let workers = workers(&registry);
+    let place = workers.admit(registration(["echo".to_owned()]), None);
+    let place = place.unwrap();
+    let tool = registry.get("echo").unwrap();
+    let call = || {
+        let tool = Arc::clone(tool.tool());
+        tool.call(JsonObject::new(), CallContext::default())
+    };
+    // More than one, for luck helps now and then.
+    for _ in 0..20 {
+        workers.is_free(place.id());
+        let mut given_up = call();
+        assert!(
+            (&mut given_up).now_or_never().is_none(),
+            "the worker has it"
+        );
+    }
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let process = Process::default();
+    let welcome = process.watch(None);
+    let working = place.work(
+        theirs,
+        std::future::pending(),
+        std::future::pending(),
+        welcome,
+    );
+    let working = tokio::spawn(working);
+    let answer = tokio::spawn(call());
+    let (reader, mut writer) = tokio::io::split(ours);
+    let mut lines = BufReader::new(reader).lines();
+    let asked = lines.next_line().await.unwrap();
+    let asked: Value = serde_json::from_str(&asked.expect("the connection holds")).unwrap();
+    let result = json!({"content": [{"type": "text", "text": "done"}]});
+    let result = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result});
+    writer
+        .write_all(format!("{result}\n").as_bytes())
+        .await
+        .unwrap();
+    assert!(answer.await.unwrap().is_ok());
+    drop((lines, writer));
+    working.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b1_a_name_that_somebody_takes_meanwhile_is_theirs() {
+    let registry = Arc::new(ToolRegistry::new());
+    let workers = workers(&registry);
+    for round in 0..50 {
+        let contested = format!("contested_{round}");
+        let definition = ToolDefinition::builder(contested.clone(), "another")
+            .build()
+            .unwrap();
+        let other = FnTool::new(definition, |_, _| async { Ok(ToolOutput::text("")) });
+        let other: Arc<dyn Tool> = Arc::new(other);
+        let barrier = Barrier::new(2);
+        // The contested name is the last of many, so that there is time between look and deed.
+        let names = (0..100).map(|number| format!("own_{round}_{number}"));
+        let registration = registration(names.chain([contested.clone()]));
+        let (admitted, registered) = std::thread::scope(|scope| {
+            let registering = scope.spawn(|| {
+                barrier.wait();
+                (0..100_000).find_map(|_| {
+                    let is_there = registry.contains(&format!("own_{round}_0"));
+                    is_there.then(|| registry.register(Arc::clone(&other)))
+                })
+            });
+            barrier.wait();
+            let admitted = workers.admit(registration, None);
+            (admitted, registering.join().unwrap())
+        });
+        let registered = matches!(registered, Some(Ok(())));
+        assert_ne!(admitted.is_ok(), registered, "both have it, or nobody");
+        let holder = registry.get(&contested).unwrap();
+        assert_eq!(registered, Arc::ptr_eq(holder.tool(), &other));
+        assert_eq!(registry.contains(&format!("own_{round}_0")), !registered);
+    }
+}
