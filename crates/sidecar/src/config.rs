@@ -55,12 +55,14 @@ mod telemetry;
 mod user;
 mod vault;
 mod wasm_tools;
+pub(crate) mod wording;
 mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use pillion_core::executor::ExecutorConfig;
+use pillion_core::provider::Provider;
 use serde::Deserialize;
 
 use crate::servers::Account;
@@ -81,6 +83,7 @@ pub(crate) use log::FilterLayer;
 pub use log::{LogFilter, LogFormat, LogSection};
 pub use mcp::{McpSection, PinPolicy};
 pub use mcp_server::McpServerSection;
+use mcp_server::OwnKeys;
 pub use memory::MemorySection;
 pub use models::ModelSection;
 pub use native::NativeSection;
@@ -191,6 +194,17 @@ impl Config {
         for (index, provider) in self.providers.iter().enumerate() {
             if !names.insert(&provider.name) {
                 let message = format!("two providers have the name '{}'", provider.name);
+                return Some((place("providers", index, "name"), message));
+            }
+            if provider.is_nowhere() {
+                let mut known = Provider::ALL.map(|known| known.to_string());
+                known.sort();
+                let message = format!(
+                    "'{}' is not the name of a provider that is known here ({}): say where it is \
+                     with base_url",
+                    provider.name,
+                    known.join(", ")
+                );
                 return Some((place("providers", index, "name"), message));
             }
         }
