@@ -66,6 +66,7 @@ impl ProviderSection {
         let api = self.api();
         let base_url = self.base_url.clone().unwrap_or_else(|| own_url(api));
         let mut config = HttpModelConfig::new(api, base_url, name);
+        config.provider_name = Some(self.name.clone());
         config.egress = self.egress.clone();
         config.timeout = self.timeout;
         config.max_retries = self.max_retries;
