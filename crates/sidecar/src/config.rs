@@ -25,6 +25,7 @@ mod call_log;
 mod chat;
 mod credential;
 mod declared_tools;
+mod doubts;
 mod environment;
 mod error;
 mod executor;
