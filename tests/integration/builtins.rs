@@ -8,7 +8,7 @@ use pillion_client::{Caller, Client};
 use pillion_testkit::{Fault, FaultServer};
 use serde_json::{Value, json};
 
-use crate::http::{get, post};
+use crate::http::{self, get, post};
 use crate::program::{Daemon, pillion, run, stdout};
 use crate::reload::reload;
 
@@ -172,6 +172,26 @@ fn d7_a_provider_without_its_key_is_an_error_at_the_start() {
         error.contains("needs BRAVE_SEARCH_API_KEY, or api_key_env"),
         "{error}"
     );
+}
+
+#[test]
+fn l1_a_tool_whose_provider_wants_no_key_says_which_do() {
+    let daemon = Daemon::start();
+    for (tool, expected) in [
+        (
+            "web_search",
+            "web_search has no provider that wants a key: set tools.web_search.provider (google, brave)",
+        ),
+        (
+            "get_time",
+            "There is no such built-in tool whose service wants a key",
+        ),
+    ] {
+        let path = format!("/api/v1/tool-keys/{tool}");
+        let answer = http::send(&daemon.socket, "PUT", &path, "", b"{\"key\": \"x\"}");
+        assert_eq!(answer.status, 404);
+        assert_eq!(answer.json()["error"], expected);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -325,6 +325,11 @@ fn h2_models_in_a_file_of_their_own_are_read_again_when_that_changes() {
         stdout(&output).contains("providers: 1, models: 2"),
         "{output:?}"
     );
+    std::fs::write(&models, "[[models]]\nid = \"x\"\nprovider = \"q\"\n").unwrap();
+    let output = check();
+    assert!(output.status.success(), "{output:?}");
+    let warning = "warning: models[0].provider: no [[providers]] has the name 'q'";
+    assert!(stderr(&output).contains(warning), "{output:?}");
     std::fs::write(&models, "[[models]]\nid = 7\n").unwrap();
     let output = check();
     assert_eq!(output.status.code(), Some(2));

@@ -10,6 +10,7 @@ use pillion_client::{Caller, Client};
 use pillion_testkit::{Postgres, PostgresRelay};
 use serde_json::{Value, json};
 
+use crate::http;
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, Guarded, eventually, pillion_path, run, stderr, stdout};
 
@@ -141,6 +142,9 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_one_is_lost() {
     assert_eq!(refused.error_code.as_deref(), Some("unavailable"));
     let error = refused.error.unwrap();
     assert_eq!(error, "The call log cannot be written");
+    assert!(client.status().unwrap().store_error.is_some());
+    let ready = http::get(&directory.path().join("s.sock"), "/readyz").json();
+    assert!(ready["store_error"].is_string(), "{ready}");
     // What was recorded can be read meanwhile.
     let shown = client.raw().tool_call(&recorded[0]).unwrap();
     assert!(String::from_utf8(shown).unwrap().contains("\"success\""));
@@ -151,6 +155,7 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_one_is_lost() {
         .status();
     if roomy.is_ok_and(|status| status.success()) {
         eventually("calls run again", || call().success);
+        assert_eq!(client.status().unwrap().store_error, None);
     }
     drop(sidecar);
     let store = directory.path().join("pillion.db");

@@ -48,6 +48,8 @@ pub struct HttpModel {
 pub struct HttpModelConfig {
     /// How it is spoken to.
     pub provider: Provider,
+    /// What errors call it, beside its host. Default how it is spoken to.
+    pub provider_name: Option<String>,
     /// The provider's name of the model.
     pub model: String,
     /// Below which the endpoints are, such as `https://api.openai.com/v1`; its query goes with
@@ -83,6 +85,7 @@ impl HttpModelConfig {
     pub fn new(provider: Provider, base_url: Url, model: impl Into<String>) -> Self {
         Self {
             provider,
+            provider_name: None,
             model: model.into(),
             base_url,
             key: None,
@@ -181,9 +184,11 @@ impl HttpModel {
             let key = key.as_ref().map(ExposeSecret::expose_secret);
             let headers = self.config.headers.values();
             let headers = headers.filter_map(|value| value.to_str().ok());
-            key.into_iter()
+            let failed = key
+                .into_iter()
                 .chain(headers)
-                .fold(failed, FailedAttempt::without)
+                .fold(failed, FailedAttempt::without);
+            failed.at(&self.config)
         })
     }
 
@@ -290,6 +295,22 @@ impl FailedAttempt {
         if key.len() >= SHORTEST_KEY && self.error.message.contains(key) {
             self.error.message = self.error.message.replace(key, "(key)");
         }
+        self
+    }
+}
+
+impl FailedAttempt {
+    /// The same of the provider by its own name and host: whoever reads the formats knows how it is
+    /// spoken to, and no more.
+    fn at(mut self, config: &HttpModelConfig) -> Self {
+        let format = config.provider.as_str();
+        let name = config.provider_name.as_deref().unwrap_or(format);
+        let url = &config.base_url;
+        let host = url.host_str().unwrap_or_default();
+        let port = url.port().map(|port| format!(":{port}"));
+        let known = format!("provider '{name}' ({host}{})", port.unwrap_or_default());
+        let read = format!("provider '{format}'");
+        self.error.message = self.error.message.replacen(&read, &known, 1);
         self
     }
 }

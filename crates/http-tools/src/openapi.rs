@@ -86,7 +86,7 @@ impl OpenApiEntry {
         let wants_all = self.operations.iter().any(|wanted| wanted == "*");
         if self.operations.is_empty() {
             let known = document.operation_ids().join(", ");
-            let what = format!("name operations, or \"*\" for all. There are: {known}");
+            let what = format!("name operations, or [\"*\"] for all. There are: {known}");
             return Err(HttpToolError::new("operations", what));
         }
         let mut tools = Vec::new();

@@ -1,6 +1,7 @@
 //! What a running sidecar is made of, apart from its sockets.
 
 mod assembly;
+mod strangers;
 mod succession;
 
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use crate::upstream::{Own, Upstreams};
 use crate::visibility::Visibility;
 use crate::wasm_tools::WasmTools;
 use crate::workers::Workers;
+use strangers::Strangers;
 
 /// How long the sessions with MCP servers may take to end.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -59,6 +61,7 @@ struct Shared {
     mcp: Arc<McpServer>,
     models: Arc<Models>,
     tool_keys: ToolKeys,
+    strangers: Strangers,
     workers: Arc<Workers>,
     wasm_tools: Arc<WasmTools>,
     /// The tools of the configuration.
@@ -221,6 +224,11 @@ impl App {
         self.shared.upstreams.reports()
     }
 
+    /// Why records of calls could not be written the last time, if they could not.
+    pub(crate) fn store_failure(&self) -> Option<String> {
+        self.shared.state.as_ref()?.store_failure()
+    }
+
     /// Whether every MCP server was asked for its tools at least once.
     pub(crate) fn was_discovery_tried(&self) -> bool {
         self.shared.upstreams.was_tried()
@@ -228,7 +236,11 @@ impl App {
 
     /// Asks the MCP servers for their tools where that is due, and names those that failed.
     pub(crate) async fn discover(&self) -> Vec<UnavailableServer> {
-        self.shared.upstreams.discover().await
+        let unavailable = self.shared.upstreams.discover().await;
+        if unavailable.is_empty() {
+            self.shared.strangers.tell(self.registry());
+        }
+        unavailable
     }
 
     /// The tools that there are for who sees that much, the caller's own included. MCP servers that

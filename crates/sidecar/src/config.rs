@@ -25,6 +25,7 @@ mod call_log;
 mod chat;
 mod credential;
 mod declared_tools;
+mod doubts;
 mod environment;
 mod error;
 mod executor;
@@ -55,12 +56,14 @@ mod telemetry;
 mod user;
 mod vault;
 mod wasm_tools;
+pub(crate) mod wording;
 mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use pillion_core::executor::ExecutorConfig;
+use pillion_core::provider::Provider;
 use serde::Deserialize;
 
 pub use approvals::{ApprovalsSection, AskClients};
@@ -80,6 +83,7 @@ pub(crate) use log::FilterLayer;
 pub use log::{LogFilter, LogFormat, LogSection};
 pub use mcp::{McpSection, PinPolicy};
 pub use mcp_server::McpServerSection;
+use mcp_server::OwnKeys;
 pub use memory::MemorySection;
 pub use models::ModelSection;
 pub use native::NativeSection;
@@ -180,6 +184,17 @@ impl Config {
         for (index, provider) in self.providers.iter().enumerate() {
             if !names.insert(&provider.name) {
                 let message = format!("two providers have the name '{}'", provider.name);
+                return Some((place("providers", index, "name"), message));
+            }
+            if provider.is_nowhere() {
+                let mut known = Provider::ALL.map(|known| known.to_string());
+                known.sort();
+                let message = format!(
+                    "'{}' is not the name of a provider that is known here ({}): say where it is \
+                     with base_url",
+                    provider.name,
+                    known.join(", ")
+                );
                 return Some((place("providers", index, "name"), message));
             }
         }

@@ -145,13 +145,22 @@ struct KeyInVariable(String);
 #[async_trait]
 impl KeySource for KeyInVariable {
     async fn key(&self) -> Result<Option<SecretString>, ModelError> {
-        let value = std::env::var(&self.0).ok().filter(|key| !key.is_empty());
-        let Some(value) = value else {
-            let message = format!("The variable {} with the provider's key is not set", self.0);
+        let Some(value) = key_in(&self.0) else {
+            let message = format!(
+                "The variable {} with the provider's key is not set in the environment of `pillion \
+                 serve`: set it there and restart",
+                self.0
+            );
             return Err(ModelError::new(ModelErrorKind::Unauthorized, message));
         };
-        Ok(Some(value.into()))
+        Ok(Some(value))
     }
+}
+
+/// The key that a variable of the environment has, if it has one.
+pub(crate) fn key_in(variable: &str) -> Option<SecretString> {
+    let value = std::env::var(variable).ok()?;
+    (!value.is_empty()).then(|| value.into())
 }
 
 /// A key that somebody has put into the vault, if somebody has.

@@ -33,6 +33,11 @@ impl Shelf {
             return (Self { offered, tabletop }, Vec::new());
         }
         let wanted = section.model.as_deref().filter(|_| config.features.llm);
+        if wanted.is_none() {
+            tracing::info!(
+                "orchestrate_action has no model and accepts nothing: set features.llm and tabletop.model"
+            );
+        }
         let model = wanted.and_then(|name| {
             let model = models.get(name).map(|model| model.voice.clone());
             match model {

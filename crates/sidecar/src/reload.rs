@@ -108,6 +108,7 @@ impl Reloader {
         servers: Arc<Servers>,
         log: LogControl,
     ) -> Self {
+        tell_doubts(&config);
         Self {
             source,
             live,
@@ -187,8 +188,16 @@ impl Reloader {
             tracing::warn!(key, "{key} has changed; it takes effect at the next start");
         }
         self.log.set_filter(&config.log.filter);
+        tell_doubts(&config);
         self.config = config;
         Ok(())
+    }
+}
+
+/// Logs what is probably not meant so, which `pillion check` says as well.
+fn tell_doubts(config: &Config) {
+    for doubt in config.doubts(|name| std::env::var(name).ok()) {
+        tracing::warn!("The configuration may not mean what it says: {doubt}");
     }
 }
 

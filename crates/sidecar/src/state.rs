@@ -163,6 +163,11 @@ impl State {
         Arc::<SqlStore>::clone(&self.store)
     }
 
+    /// Why records of calls could not be written the last time, if they could not.
+    pub(crate) fn store_failure(&self) -> Option<String> {
+        self.store.recording_failure()
+    }
+
     /// A journal of calls that this process runs.
     #[must_use]
     pub fn journal(&self, config: &Config) -> Journal {

@@ -34,14 +34,14 @@ const INTERRUPT: &str = "UPDATE tool_calls SET status = 'interrupted', completed
 #[async_trait]
 impl CallLog for SqlStore {
     async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
-        self.call_writer.write(call).await
+        self.noted(self.call_writer.write(call).await)
     }
 
     async fn record_own_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
-        match &self.call_spool {
+        self.noted(match &self.call_spool {
             Some(spool) => spool.append(call).await,
             None => self.call_writer.write(call).await,
-        }
+        })
     }
 
     async fn call(&self, id: CallId) -> Result<Option<ToolCallRecord>, StoreError> {

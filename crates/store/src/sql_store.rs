@@ -1,7 +1,9 @@
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pillion_core::store::StoreError;
+use parking_lot::Mutex;
+use pillion_core::store::{StoreError, StoreErrorKind};
 use tokio::time::timeout;
 
 use crate::calls::{CallSpool, CallWriter, RecordsOnTheWay, recover};
@@ -22,6 +24,10 @@ pub struct SqlStore {
     pub(crate) call_spool: Option<CallSpool>,
     /// Where it is, if it is a file with the schema that this program writes.
     pub(crate) file: Option<PathBuf>,
+    /// Why the last record of a call could not be written, if it could not.
+    failure: Mutex<Option<String>>,
+    /// Whether there is one: a record that is written takes no lock.
+    has_failed: AtomicBool,
 }
 
 impl SqlStore {
@@ -88,7 +94,33 @@ impl SqlStore {
             call_writer,
             call_spool,
             file,
+            failure: Mutex::default(),
+            has_failed: AtomicBool::new(false),
         }
+    }
+
+    /// The outcome of recording a call, remembered for [`recording_failure`](Self::recording_failure).
+    pub(crate) fn noted(&self, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
+        match &outcome {
+            Err(error) if error.kind() == StoreErrorKind::Unavailable => {
+                *self.failure.lock() = Some(error.to_string());
+                self.has_failed.store(true, Ordering::Relaxed);
+            }
+            // A record that cannot be says nothing of the store.
+            Err(_) => {}
+            Ok(()) if self.has_failed.load(Ordering::Relaxed) => {
+                self.has_failed.store(false, Ordering::Relaxed);
+                *self.failure.lock() = None;
+            }
+            Ok(()) => {}
+        }
+        outcome
+    }
+
+    /// Why the last record of a call could not be written, if it could not.
+    #[must_use]
+    pub fn recording_failure(&self) -> Option<String> {
+        self.failure.lock().clone()
     }
 
     /// Waits until every call that this process recorded can be read.

@@ -215,3 +215,25 @@ async fn the_store_of_a_newer_program_is_left_alone() {
     assert!(refused.is_corrupt());
     assert!(refused.to_string().contains("newer Pillion"), "{refused}");
 }
+
+#[tokio::test]
+async fn a_store_that_cannot_be_opened_is_named_with_the_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().display().to_string();
+    let error = SqlStore::open(&StoreOptions::at_file(directory.path())).await;
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        format!("the store '{path}' is a directory")
+    );
+
+    let mut nobody: StoreOptions = StoreOptions::at_file("unused");
+    nobody.location = "postgres://me:s3cret@127.0.0.1:9/pillion".parse().unwrap();
+    nobody.busy_timeout = Duration::from_millis(200);
+    let error = SqlStore::open(&nobody).await.unwrap_err().to_string();
+    assert!(
+        error.starts_with(
+            "the store in Postgres at 127.0.0.1:9 cannot be opened: Connection refused"
+        ),
+        "{error}"
+    );
+}

@@ -26,6 +26,10 @@ use recent::Recent;
 
 pub(crate) use prompt::facts;
 
+/// The reason where no model is configured, and what to do then.
+const UNCONFIGURED: &str = "llm_unconfigured";
+const NO_MODEL: &str = "no model can be asked: set features.llm and tabletop.model";
+
 /// Messages of the transcript that the model is told.
 const FACTS: u32 = 15;
 
@@ -137,7 +141,7 @@ impl Orchestrator {
 
     async fn decide(&self, settings: &Settings, action: &Action, place: Place<'_>) -> Outcome {
         let Some(model) = &settings.model else {
-            return Ok(self.rejected("llm_unconfigured", Usage::default(), Duration::ZERO, place));
+            return Ok(self.rejected(UNCONFIGURED, Usage::default(), Duration::ZERO, place));
         };
         let last = self.scenes.last(&action.scene, FACTS).await;
         let facts = facts(&last.map_err(|error| crate::tools::store_failure(&error))?);
@@ -232,7 +236,10 @@ impl Orchestrator {
         self.telling
             .log(Level::Info, module_path!(), &message, place);
         Arc::new(Answer {
-            text: format!("Rejected: {reason}"),
+            text: match reason {
+                UNCONFIGURED => format!("Rejected: {reason}: {NO_MODEL}"),
+                _ => format!("Rejected: {reason}"),
+            },
             data: json!({
                 "narration": "",
                 "gates": {"accepted": false, "reasons": [reason]},

@@ -212,6 +212,11 @@ async fn d9_without_a_model_nothing_is_accepted() {
     assert!(called.success, "{called:?}");
     let gates = json!({"accepted": false, "reasons": ["llm_unconfigured"]});
     assert_eq!(called.data.unwrap()["gates"], gates);
+    let text = called.result.to_string();
+    assert!(
+        text.contains("set features.llm and tabletop.model"),
+        "{text}"
+    );
 }
 
 #[tokio::test]

@@ -265,8 +265,11 @@ pub struct ProviderEntry {
     pub api: String,
     /// The host that it is at.
     pub host: String,
-    /// Where its key comes from: `variable`, `vault`, or `none`.
+    /// Where its key comes from: `variable`, `vault`, or `none`, also where the variable is not set.
     pub key: String,
+    /// The variable that is to have its key, where the configuration names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_env: Option<String>,
 }
 
 /// The answer of `GET /api/v1/providers`.

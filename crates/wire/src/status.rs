@@ -12,6 +12,9 @@ pub struct Readiness {
     /// The MCP servers that failed when they were last asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unavailable_servers: Vec<UnavailableServer>,
+    /// Why records of calls cannot be written, where they could not the last time: calls fail then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_error: Option<String>,
     /// How the last reload of the configuration went, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_reload: Option<ReloadReport>,
@@ -59,6 +62,9 @@ pub struct Status {
     /// The files of the folder of sandboxed tools that are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faulty_tools: Vec<FaultyTool>,
+    /// Why records of calls cannot be written, where they could not the last time: calls fail then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_error: Option<String>,
     /// The process.
     pub process: ProcessStatus,
     /// How the last reload of the configuration went, if there was one.

@@ -220,6 +220,7 @@ pub fn read_model(given: &Zval) -> Result<GivenModel, Failure> {
         return Err(invalid("base_url", "without a key: that is 'api_key'"));
     }
     let mut config = HttpModelConfig::new(provider, url, model.clone());
+    config.provider_name.clone_from(&data.provider);
     config.headers = headers_of(data.headers.unwrap_or_default())?;
     config.reasoning = data.reasoning;
     config.max_retries = data.max_retries.unwrap_or(config.max_retries);
@@ -286,8 +287,13 @@ fn identity_of(config: &HttpModelConfig, key: &Key) -> String {
         .map(|(name, value)| format!("{name}\0{}\0", String::from_utf8_lossy(value.as_bytes())));
     let headers: String = headers.collect();
     format!(
-        "{}\0{}\0{}\0{}\0{:?}\0{headers}\0{key}",
-        config.provider, config.base_url, config.model, config.max_retries, config.reasoning
+        "{}\0{}\0{}\0{}\0{}\0{:?}\0{headers}\0{key}",
+        config.provider,
+        config.provider_name.as_deref().unwrap_or_default(),
+        config.base_url,
+        config.model,
+        config.max_retries,
+        config.reasoning
     )
 }
 

@@ -38,7 +38,7 @@ async fn l1_a_key_in_a_variable_goes_to_the_provider_and_nowhere_else() {
     let socket = daemon.socket.to_str().unwrap();
     let listed = run(&["providers", "list", "--socket", socket, "--json"], &[]);
     assert!(
-        stdout(&listed).contains("\"key\":\"variable\""),
+        stdout(&listed).contains("\"key\":\"variable\",\"key_env\":\"LLM_KEY\""),
         "{listed:?}"
     );
     assert!(!daemon.log().contains(KEY));
@@ -46,10 +46,14 @@ async fn l1_a_key_in_a_variable_goes_to_the_provider_and_nowhere_else() {
     let unset = Daemon::with_config(&text, &[VAULT]);
     let answer = chat(&unset.socket, "", &json!({"message": "Hi"}));
     assert_eq!(answer["status"], "failed");
+    let error = answer["error"].as_str().unwrap();
     assert!(
-        answer["error"].as_str().unwrap().contains("LLM_KEY"),
+        error.contains("LLM_KEY") && error.contains("`pillion serve`: set it there and restart"),
         "{answer}"
     );
+    let socket = unset.socket.to_str().unwrap();
+    let listed = stdout(&run(&["providers", "list", "--socket", socket], &[]));
+    assert!(listed.contains("LLM_KEY, not set"), "{listed}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,6 @@
+use std::fs::Permissions;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -18,6 +20,49 @@ fn b3_start_up_logs_how_many_tools_there_are() {
             .contains("\"message\":\"Initialized 7 MCP tools\""),
         "{}",
         daemon.log()
+    );
+}
+
+#[test]
+fn m2_a_level_by_another_name_is_the_nearest_and_another_word_is_refused() {
+    let daemon = Daemon::with_config("[tools.calculater]\n", &[("LOG_LEVEL", "notice")]);
+    let log = daemon.log();
+    assert!(log.contains("is 'calculator' meant?"), "{log}");
+    assert!(log.contains("Listening on "), "{log}");
+
+    let refused = run(&["check"], &[("LOG_LEVEL", "loud")]);
+    assert_eq!(refused.status.code(), Some(2));
+    let expected = "pillion: environment variable LOG_LEVEL: log.filter: 'loud' is not a level: ";
+    assert!(stderr(&refused).starts_with(expected), "{refused:?}");
+}
+
+#[test]
+fn e9_a_sidecar_that_has_asked_nobody_yet_says_that_it_serves() {
+    let toml = "[[mcp_servers]]\nlabel = \"far\"\nurl = \"http://127.0.0.1:9/mcp\"\n";
+    let daemon = Daemon::with_config(toml, &[]);
+    let status = run(
+        &["status", "--socket", daemon.socket.to_str().unwrap()],
+        &[],
+    );
+    let first = stdout(&status);
+    assert!(
+        first.contains(": ready; MCP servers not all asked yet, up "),
+        "{first}"
+    );
+}
+
+#[test]
+fn l1_a_vault_that_serve_would_refuse_is_an_error_of_check() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("key");
+    std::fs::write(&key, [7; 32]).unwrap();
+    std::fs::set_permissions(&key, Permissions::from_mode(0o755)).unwrap();
+    let key = key.to_str().unwrap();
+    let output = run(&["check"], &[("PILLION__VAULT__KEY_FILE", key)]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("is open to others (mode 755)"),
+        "{output:?}"
     );
 }
 
@@ -122,7 +167,7 @@ fn a_bad_configuration_ends_with_2_and_one_line() {
 
     let output = run(&["serve"], &[("PILLION__HTTP__MAX_BODY_BYTES", "many")]);
     assert_eq!(output.status.code(), Some(2));
-    let expected = "pillion: environment variable PILLION__HTTP__MAX_BODY_BYTES: http.max_body_bytes: invalid type: string \"many\", expected a nonzero usize\n";
+    let expected = "pillion: environment variable PILLION__HTTP__MAX_BODY_BYTES: http.max_body_bytes: invalid type: string \"many\", expected a whole number from 1\n";
     assert_eq!(stderr(&output), expected);
 
     let output = run(&["serve"], &[("PILLION_CONFIG", "/nowhere/pillion.toml")]);

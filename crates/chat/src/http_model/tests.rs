@@ -393,3 +393,29 @@ fn h4_each_provider_is_where_its_documentation_says() {
         assert!(HttpModel::new(config).is_ok(), "{url} may be spoken to");
     }
 }
+
+#[tokio::test]
+async fn h1_errors_name_the_provider_as_its_operator_does_and_its_host() {
+    let nobody = HttpModelConfig {
+        provider_name: Some("down".to_owned()),
+        max_retries: 0,
+        ..HttpModelConfig::new(
+            Provider::OpenAiChat,
+            "http://127.0.0.1:9/v1".parse().unwrap(),
+            "fake",
+        )
+    };
+    let said = error(nobody, false).await.to_string();
+    assert!(
+        said.starts_with("The provider 'down' (127.0.0.1:9): "),
+        "{said}"
+    );
+
+    let failing = LlmAnswer::text("x").with(LlmFault::Error(json!({"error": {"message": "no"}})));
+    let llm = FakeLlm::start([failing]).await;
+    let host = llm.base_url.trim_start_matches("http://");
+    let host = host.split('/').next().unwrap();
+    let expected = format!("The provider 'openai' ({host}) ");
+    let said = error(config(&llm), false).await.to_string();
+    assert!(said.starts_with(&expected), "{said}");
+}

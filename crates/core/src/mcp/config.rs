@@ -136,9 +136,14 @@ pub struct UnknownTransport {
 impl TryFrom<String> for TransportKind {
     type Error = UnknownTransport;
 
+    /// Takes `-` for `_` as well, and `sse` for `legacy_sse`, as most clients call it.
     fn try_from(name: String) -> Result<Self, UnknownTransport> {
+        let known = match name.as_str() {
+            "sse" => Self::LegacySse.name().to_owned(),
+            name => name.replace('-', "_"),
+        };
         let mut all = Self::ALL.into_iter();
-        let found = all.find(|transport| transport.name() == name);
+        let found = all.find(|transport| transport.name() == known);
         found.ok_or(UnknownTransport { name })
     }
 }

@@ -8,6 +8,7 @@ use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::Tool;
 use tokio::sync::watch;
 
+use super::strangers::Strangers;
 use super::{App, Shared};
 use crate::access::Access;
 use crate::approvals::Approvals;
@@ -131,6 +132,7 @@ impl Config {
             mcp,
             models,
             tool_keys: ToolKeys::of(&self.builtins),
+            strangers: Strangers::of(self),
             workers,
             wasm_tools,
             registered,

@@ -3,7 +3,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{CliError, print};
+use super::{CliError, complain, print};
 use crate::config::Config;
 use crate::daemon::DaemonError;
 use crate::reload::access_of;
@@ -21,6 +21,11 @@ impl Check {
         let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
         // Users, groups and tokens that it names; those of the store are for the daemon.
         access_of(&config, None).map_err(DaemonError::Access)?;
+        let vault = config.vault.key();
+        vault.map_err(|error| CliError::Usage(format!("vault: {error}")))?;
+        for doubt in config.doubts(|name| std::env::var(name).ok()) {
+            complain(&format!("warning: {doubt}"));
+        }
         let models_file = config.models_file.as_ref();
         let files = self.config.iter().chain(models_file);
         let files: Vec<_> = files.map(|file| file.display().to_string()).collect();

@@ -93,6 +93,12 @@ fn row(provider: &ProviderEntry) -> [String; 4] {
         api,
         host,
         key,
+        key_env,
     } = provider.clone();
+    let key = match (key_env, key.as_str()) {
+        (Some(variable), "variable") => variable,
+        (Some(variable), _) => format!("{variable}, not set"),
+        (None, _) => key,
+    };
     [name, api, host, key]
 }

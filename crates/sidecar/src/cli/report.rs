@@ -18,6 +18,11 @@ pub(super) fn summary(status: &Status) -> String {
         ..
     } = status;
     let uptime = duration(status.uptime_seconds);
+    let state = match state.as_str() {
+        // Nobody waits for that: whoever needs their tools has them asked.
+        "starting" => "ready; MCP servers not all asked yet",
+        state => state,
+    };
     let mut text = format!("pillion {version}, process {pid}: {state}, up {uptime}\n");
     let _ = writeln!(
         text,
@@ -45,6 +50,9 @@ pub(super) fn summary(status: &Status) -> String {
             .processor_seconds
             .map_or_else(unknown, |s| format!("{s:.1} s")),
     );
+    if let Some(error) = &status.store_error {
+        let _ = writeln!(text, "store: calls cannot be recorded, and fail: {error}");
+    }
     if let Some(reload) = &status.last_reload {
         let _ = match &reload.error {
             None => writeln!(text, "configuration: reloaded at {}", reload.at),

@@ -192,6 +192,17 @@ fn take_from<T: de::DeserializeOwned>(
     servers::read(own, &path_of(tool))
 }
 
+/// The keys that a tool has beside those of every tool.
+pub(super) fn own_keys(tool: &str) -> &'static [&'static str] {
+    let [weather, search] = NAMES;
+    match tool {
+        _ if tool == weather => &WeatherKeys::NAMES,
+        _ if tool == search => &SearchKeys::NAMES,
+        TimeKeys::TOOL => &TimeKeys::NAMES,
+        _ => &[],
+    }
+}
+
 fn path_of(tool: &str) -> KeyPath {
     KeyPath::from_names(["tools", tool])
 }

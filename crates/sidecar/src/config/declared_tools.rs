@@ -23,13 +23,13 @@ pub struct DeclaredTools {
     pub(crate) documents: Vec<PathBuf>,
 }
 
-/// The keys of the configuration that declare tools.
-const KEYS: [&str; 3] = ["composed_tools", "http_tools", "openapi"];
-
 impl DeclaredTools {
+    /// The keys of the configuration that declare tools.
+    pub(super) const KEYS: [&'static str; 3] = ["composed_tools", "http_tools", "openapi"];
+
     /// The documents that a configuration names, which may be a bad one.
     pub(super) fn documents_named(config: &Table) -> Vec<&Value> {
-        let [.., openapi] = KEYS;
+        let [.., openapi] = Self::KEYS;
         let entries = config.get(openapi).and_then(Value::as_array);
         let entries = entries.into_iter().flatten();
         entries.filter_map(|entry| entry.get("document")).collect()
@@ -37,14 +37,14 @@ impl DeclaredTools {
 
     /// Takes them out of the configuration, and reads nothing of them.
     pub(super) fn leave_out(config: &mut Table) {
-        for key in KEYS {
+        for key in Self::KEYS {
             config.remove(key);
         }
     }
 
     /// Takes them out of the configuration and reads them, with the documents that they name.
     pub(super) fn take(config: &mut Table, variables: &Variables) -> Result<Self, Fault> {
-        let [composed, http, openapi] = KEYS;
+        let [composed, http, openapi] = Self::KEYS;
         let mut taken = Self::default();
         let mut names = pillion_builtins::all()
             .iter()

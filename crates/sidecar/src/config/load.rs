@@ -7,7 +7,7 @@ use super::builtins;
 use super::environment::{self, Origins};
 use super::models_file::ModelsFile;
 use super::servers::{self, Fault, Taken, Wanted};
-use super::{Config, ConfigError, DeclaredTools, KeyPath, McpServerSection, locate};
+use super::{Config, ConfigError, DeclaredTools, KeyPath, McpServerSection, locate, wording};
 
 /// A file's name and text, for errors to point into.
 pub(super) struct Source<'a> {
@@ -168,7 +168,7 @@ pub(super) fn parse(source: &Source<'_>) -> Result<Table, ConfigError> {
         ConfigError::Syntax {
             file: source.name.to_owned(),
             line: locate::line_at(source.text, offset),
-            message: one_line(error.message()),
+            message: wording::plain(&KeyPath::default(), error.message()),
         }
     })
 }
@@ -184,7 +184,7 @@ impl Blame<'_> {
     /// Says where a bad value came from: the models' own file, a variable that set the key or something
     /// around it, or else the file.
     pub(super) fn on(&self, key: KeyPath, message: &str) -> ConfigError {
-        let message = one_line(message);
+        let message = wording::plain(&key, message);
         if let Some(models) = &self.models
             && let Some(key) = models.own_key(&key)
         {
@@ -209,11 +209,6 @@ impl Blame<'_> {
             },
         }
     }
-}
-
-fn one_line(message: &str) -> String {
-    let lines: Vec<_> = message.lines().map(str::trim).collect();
-    lines.join("; ")
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use serde::Deserialize;
-use tracing_subscriber::filter::{ParseError, Targets};
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 /// A filter that decides for all layers.
@@ -30,7 +30,8 @@ pub enum LogFormat {
 
 /// A level (`error`, `warn`, `info`, `debug`, `trace`, `off`) for Pillion's own lines, or
 /// directives of `tracing` such as `info,pillion_core::mcp=debug`, which are taken as they
-/// are.
+/// are. The names that other programs have for levels, of which `LOG_LEVEL` may hold one, are read
+/// as the nearest of these; any other word that stands alone is refused.
 ///
 /// A bare level leaves the libraries below at `warn` at most: at `debug` some of them log
 /// what they send.
@@ -64,18 +65,95 @@ impl Default for LogFilter {
     }
 }
 
-impl TryFrom<String> for LogFilter {
-    type Error = ParseError;
+/// Why a text is no filter.
+#[derive(Debug, thiserror::Error)]
+pub enum LogFilterError {
+    /// A word that is no level. `tracing` would take it for the name of a target.
+    #[error(
+        "'{0}' is not a level: expected off, error, warn, info, debug, trace, or directives such as info,pillion_core::mcp=debug"
+    )]
+    Level(String),
+    /// Directives that `tracing` does not take.
+    #[error(transparent)]
+    Directives(#[from] ParseError),
+}
 
-    fn try_from(text: String) -> Result<Self, ParseError> {
-        let level = text.trim().to_ascii_lowercase();
-        let directives = match level.as_str() {
-            "error" | "off" => level,
+impl TryFrom<String> for LogFilter {
+    type Error = LogFilterError;
+
+    fn try_from(text: String) -> Result<Self, LogFilterError> {
+        // A comma may stand between the fields of a span as well.
+        let parts = match text.contains('[') {
+            true => vec![text.as_str()],
+            false => text.split(',').map(directive).collect::<Result<_, _>>()?,
+        };
+        let directives = match parts.as_slice() {
+            [level @ ("error" | "off")] => (*level).to_owned(),
             // Every crate of ours starts with this name.
-            "warn" | "info" | "debug" | "trace" => format!("warn,pillion={level}"),
-            _ => text,
+            [level @ ("warn" | "info" | "debug" | "trace")] => format!("warn,pillion={level}"),
+            _ => parts.join(","),
         };
         EnvFilter::builder().parse(&directives)?;
         Ok(Self(directives))
+    }
+}
+
+/// One directive as `tracing` has it: a level by the name that it has there.
+fn directive(part: &str) -> Result<&str, LogFilterError> {
+    let bare = part.trim();
+    if bare.is_empty() || bare.contains(['=', ':']) {
+        return Ok(part);
+    }
+    // Those of syslog, and so of PHP's frameworks.
+    let level = match bare.to_ascii_lowercase().as_str() {
+        "off" => "off",
+        "error" | "critical" | "alert" | "emergency" => "error",
+        "warn" | "warning" => "warn",
+        "info" | "notice" => "info",
+        "debug" => "debug",
+        "trace" => "trace",
+        _ if bare.parse::<LevelFilter>().is_ok() => bare,
+        _ => return Err(LogFilterError::Level(bare.to_owned())),
+    };
+    Ok(level)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<String, LogFilterError> {
+        LogFilter::try_from(text.to_owned()).map(|filter| filter.0)
+    }
+
+    #[test]
+    fn m2_levels_by_the_names_of_other_programs_are_the_nearest_of_ours() {
+        for (text, expected) in [
+            ("info", "warn,pillion=info"),
+            ("Notice", "warn,pillion=info"),
+            ("WARNING", "warn,pillion=warn"),
+            (" debug ", "warn,pillion=debug"),
+            ("critical", "error"),
+            ("alert", "error"),
+            ("emergency", "error"),
+            ("OFF", "off"),
+            ("warning,pillion=debug", "warn,pillion=debug"),
+            ("pillion_core::mcp", "pillion_core::mcp"),
+            ("info,[chat{id=a}]=debug", "info,[chat{id=a}]=debug"),
+        ] {
+            assert_eq!(read(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn m2_another_word_is_no_level() {
+        for text in ["loud", "verbose", "info,loud"] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(
+                error.contains("is not a level: expected off, error, warn, info"),
+                "{error}"
+            );
+        }
+        assert!(read("pillion=loud").is_err());
     }
 }

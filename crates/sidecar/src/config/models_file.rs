@@ -36,16 +36,14 @@ impl ModelsFile {
 
     /// Takes the key out of the configuration, and puts what the file has into its place.
     pub(super) fn take(config: &mut Table, blame: &Blame<'_>) -> Result<Option<Self>, ConfigError> {
-        let wrong = |key: &str, message| blame.on(KeyPath::from_names([key]), message);
+        let wrong = |key: &str, message: &str| blame.on(KeyPath::from_names([key]), message);
         let path = match config.remove(KEY) {
             None => return Ok(None),
             Some(Value::String(path)) if !path.is_empty() => beside(blame.source.name, &path),
             Some(_) => return Err(wrong(KEY, "expected the path of a file")),
         };
-        let text = std::fs::read_to_string(&path).map_err(|source| ConfigError::Read {
-            path: path.clone(),
-            source,
-        })?;
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| wrong(KEY, &format!("{}: {error}", path.display())))?;
         let mut file = Self {
             path,
             text,
@@ -141,8 +139,8 @@ mod tests {
     #[test]
     fn h2_models_may_stand_in_a_file_of_their_own() {
         let (directory, config) = load(
-            "[chat]\nmodel = 'b'\n[[providers]]\nname = 'one'\n[[models]]\nid = 'a'\nprovider = 'two'\n",
-            "[[providers]]\nname = 'two'\n[[models]]\nid = 'b'\nprovider = 'one'\n",
+            "[chat]\nmodel = 'b'\n[[providers]]\nname = 'openai'\n[[models]]\nid = 'a'\nprovider = 'google'\n",
+            "[[providers]]\nname = 'google'\n[[models]]\nid = 'b'\nprovider = 'openai'\n",
         );
         let config = config.unwrap();
         let ids: Vec<_> = config.models.iter().map(|model| &model.config.id).collect();
@@ -192,7 +190,10 @@ mod tests {
     fn h2_a_file_that_is_not_there_is_an_error() {
         let error = Config::parse("models_file = '/nowhere/models.toml'", "pillion.toml");
         let error = error.unwrap_err().to_string();
-        assert!(error.starts_with("/nowhere/models.toml: "), "{error}");
+        assert!(
+            error.starts_with("pillion.toml:1: models_file: /nowhere/models.toml: No such file"),
+            "{error}"
+        );
         let error = Config::parse("models_file = 7", "pillion.toml").unwrap_err();
         assert!(
             error.to_string().contains("expected the path of a file"),

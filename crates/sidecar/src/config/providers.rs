@@ -21,7 +21,8 @@ pub struct ProviderSection {
     /// its name says, and `openai` for other names: most servers imitate that.
     #[serde(default, deserialize_with = "api")]
     api: Option<Provider>,
-    /// Below which its endpoints are, such as `http://127.0.0.1:11434/v1`. Default the provider's own.
+    /// Below which its endpoints are, such as `http://127.0.0.1:11434/v1`. Default the provider's own,
+    /// where `name` or `api` says which one that is.
     #[serde(default, deserialize_with = "base_url")]
     base_url: Option<Url>,
     /// The variable of the environment with its key. Default the key that was put into the vault
@@ -54,11 +55,18 @@ impl ProviderSection {
         self.api.unwrap_or_else(by_name)
     }
 
+    /// Whether nothing says where it is.
+    pub(super) fn is_nowhere(&self) -> bool {
+        let is_known = self.api.is_some() || self.name.parse::<Provider>().is_ok();
+        self.base_url.is_none() && !is_known
+    }
+
     /// The model of that name there, without key.
     pub(crate) fn model(&self, name: &str) -> HttpModelConfig {
         let api = self.api();
         let base_url = self.base_url.clone().unwrap_or_else(|| own_url(api));
         let mut config = HttpModelConfig::new(api, base_url, name);
+        config.provider_name = Some(self.name.clone());
         config.egress = self.egress.clone();
         config.timeout = self.timeout;
         config.max_retries = self.max_retries;
@@ -126,6 +134,7 @@ fn answer_bytes() -> NonZeroU64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
 
     fn read(text: &str) -> Result<ProviderSection, toml::de::Error> {
         toml::from_str(text)
@@ -141,6 +150,27 @@ mod tests {
         let other = read("name = 'gwdg'\nbase_url = 'http://llm.internal/v1'").unwrap();
         assert_eq!(other.api(), Provider::OpenAiChat);
         assert_eq!(other.host(), "llm.internal");
+    }
+
+    #[test]
+    fn h1_what_is_sent_goes_where_the_entry_says() {
+        let error = |text: &str| {
+            let error = Config::parse(text, "pillion.toml").unwrap_err();
+            error.to_string()
+        };
+        let forgotten = "[[providers]]\nname = 'openai'\n[[providers]]\nname = 'ollama'\n";
+        assert_eq!(
+            error(forgotten),
+            "pillion.toml:4: providers[1].name: 'ollama' is not the name of a provider that is known \
+             here (anthropic, google, openai, openai-responses): say where it is with base_url"
+        );
+        for more in [
+            "api = 'openai'\n",
+            "base_url = 'http://127.0.0.1:11434/v1'\n",
+        ] {
+            let config = Config::parse(&format!("{forgotten}{more}"), "pillion.toml");
+            assert_eq!(config.unwrap().providers.len(), 2);
+        }
     }
 
     #[test]

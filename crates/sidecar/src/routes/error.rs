@@ -85,6 +85,11 @@ pub(super) enum RequestError {
     UnknownProvider,
     #[error("There is no such built-in tool whose service wants a key")]
     NoToolKey,
+    #[error("{tool} has no provider that wants a key: set tools.{tool}.provider ({providers})")]
+    KeylessTool {
+        tool: &'static str,
+        providers: &'static str,
+    },
     #[error(transparent)]
     Chat(#[from] ChatRefusal),
     #[error("There is no pin of such a tool")]
@@ -176,6 +181,7 @@ impl RequestError {
             | Self::UnknownPin
             | Self::UnknownProvider
             | Self::NoToolKey
+            | Self::KeylessTool { .. }
             | Self::UnknownStream
             | Self::UnknownKind
             | Self::NotKept

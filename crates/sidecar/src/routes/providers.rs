@@ -15,6 +15,7 @@ use super::error::RequestError;
 use crate::app::App;
 use crate::config::ProviderSection;
 use crate::credentials::CredentialError;
+use crate::models::key_in;
 
 /// Lists where language models answer.
 #[utoipa::path(
@@ -113,11 +114,13 @@ async fn all(app: &App) -> Result<ProviderList, RequestError> {
         api: provider.api().to_string(),
         host: provider.host(),
         key: match &provider.key_env {
-            Some(_) => "variable",
+            Some(variable) if key_in(variable).is_some() => "variable",
+            Some(_) => "none",
             None if in_vault.contains(&provider.name) => "vault",
             None => "none",
         }
         .to_owned(),
+        key_env: provider.key_env.clone(),
     };
     Ok(ProviderList {
         success: true,

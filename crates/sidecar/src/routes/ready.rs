@@ -64,6 +64,7 @@ pub(super) fn of(app: &App) -> Readiness {
     Readiness {
         status: status.to_owned(),
         unavailable_servers: failed.collect(),
+        store_error: app.store_failure(),
         last_reload: process.last_reload().map(|reload| ReloadReport {
             at: text_of(reload.at.into()),
             success: reload.error.is_none(),

@@ -40,6 +40,7 @@ pub(super) async fn status(State(app): State<App>) -> Json<Status> {
         tools,
         servers: servers(&scrape),
         faulty_tools: app.wasm_tools().faults(),
+        store_error: readiness.store_error,
         process: ProcessStatus {
             resident_bytes: scrape.system.resident_bytes,
             open_descriptors: scrape.system.open_descriptors,

@@ -14,6 +14,12 @@ use crate::config::ServiceKey;
 use crate::credentials::CredentialError;
 use crate::tool_keys::{is_of, vault_id};
 
+/// The tools that may ask a service which wants a key, and which services those are.
+const KEYLESS: [(&str, &str); 2] = [
+    ("get_weather", "openweathermap"),
+    ("web_search", "google, brave"),
+];
+
 /// Lists the built-in tools whose service wants a key.
 #[utoipa::path(
     get,
@@ -127,7 +133,10 @@ fn wanted(
 ) -> Result<&ServiceKey, RequestError> {
     let name = path.map(|Path(name)| name).unwrap_or_default();
     match app.tool_keys().get(&name) {
-        None => Err(RequestError::NoToolKey),
+        None => Err(match KEYLESS.iter().find(|(tool, _)| *tool == name) {
+            Some(&(tool, providers)) => RequestError::KeylessTool { tool, providers },
+            None => RequestError::NoToolKey,
+        }),
         Some(key) if key.is_in_vault => Ok(key),
         Some(_) => Err(RequestError::NotOpen {
             why: "The tool's key is in a variable of the environment".to_owned(),

@@ -11,6 +11,9 @@ use tokio::runtime::Handle;
 use super::{Database, Lease, translate};
 use crate::options::StoreOptions;
 
+/// How long is looked for the reason why there is no connection.
+const LAST_TRY: Duration = Duration::from_secs(1);
+
 pub(super) async fn open(
     url: &SecretString,
     options: &StoreOptions,
@@ -30,14 +33,40 @@ pub(super) async fn open(
     let pool = PgPoolOptions::new()
         .max_connections(options.connections.max(2))
         .acquire_timeout(options.busy_timeout)
-        .connect_with(connect)
-        .await
-        .map_err(translate)?;
+        .connect_with(connect.clone())
+        .await;
+    let pool = match pool {
+        Ok(pool) => pool,
+        Err(error) => return Err(cannot_open(&connect, error).await),
+    };
     Ok(Database::Postgres(Postgres {
         pool,
         home: Handle::current(),
         statement_timeout: options.statement_timeout,
     }))
+}
+
+/// Says where it should be, but not as whom.
+async fn cannot_open(connect: &PgConnectOptions, error: sqlx::Error) -> StoreError {
+    // The pool tries until its time is up, and does not say why in vain.
+    let error = match error {
+        sqlx::Error::PoolTimedOut => {
+            match tokio::time::timeout(LAST_TRY, connect.connect()).await {
+                Ok(Err(error)) => error,
+                Ok(Ok(_)) | Err(_) => error,
+            }
+        }
+        error => error,
+    };
+    let (host, port) = (connect.get_host(), connect.get_port());
+    let io = match &error {
+        sqlx::Error::Io(io) => Some(io.to_string()),
+        _ => None,
+    };
+    let error = translate(error);
+    let why = io.unwrap_or_else(|| error.to_string());
+    let message = format!("the store in Postgres at {host}:{port} cannot be opened: {why}");
+    StoreError::new(error.kind(), message)
 }
 
 /// The connections, and the runtime that drives them.

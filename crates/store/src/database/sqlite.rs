@@ -24,17 +24,28 @@ pub(super) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Dat
     create(path)?;
     let connect = connect(options).filename(path);
     let writer = writing(connect.clone(), options).journal_mode(SqliteJournalMode::Wal);
-    let writer = open_writer(&writer, options).await.map_err(translate)?;
+    let opened = |error| cannot_open(path, &translate(error));
+    let writer = open_writer(&writer, options).await.map_err(opened)?;
     let readers = pool(options.connections.max(1), options)
         .min_connections(0)
         .connect_with(connect.pragma("query_only", "ON"))
         .await
-        .map_err(translate)?;
+        .map_err(opened)?;
     Ok(Database::Sqlite {
         writer,
         readers,
         in_memory: false,
     })
+}
+
+/// SQLite says neither which file it is nor what is wrong with it.
+fn cannot_open(path: &Path, error: &StoreError) -> StoreError {
+    let message = match fs::metadata(path) {
+        Ok(found) if found.is_dir() => format!("the store '{}' is a directory", path.display()),
+        Err(why) => format!("the store '{}' cannot be opened: {why}", path.display()),
+        Ok(_) => format!("the store '{}' cannot be opened: {error}", path.display()),
+    };
+    StoreError::new(error.kind(), message)
 }
 
 /// When several processes begin with a file at the same time, SQLite tells all but one that it

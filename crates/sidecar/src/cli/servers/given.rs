@@ -36,7 +36,8 @@ pub(super) struct Given {
     /// What the server is for
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// How to speak to it: auto, streamable_http, sse, post_sse, get_sse, http, websocket
+    /// How to speak to it: auto, streamable_http, legacy_sse, post_sse, get_sse,
+    /// http, websocket
     #[arg(long, value_name = "TRANSPORT")]
     transport: Option<String>,
     /// Sends the bearer token in this environment variable; kept encrypted

@@ -141,7 +141,7 @@ fn a_bad_value_in_the_file_names_file_line_and_key() {
         ),
         (
             "[http]\n\nmax_body_bytes = true",
-            "pillion.toml:3: http.max_body_bytes: invalid type: boolean `true`, expected a nonzero usize",
+            "pillion.toml:3: http.max_body_bytes: invalid type: boolean `true`, expected a whole number from 1",
         ),
         (
             "[tools.x]\n[tools.x.rate_limit]\nper_minute = 0",
@@ -166,7 +166,7 @@ fn a_bad_value_in_the_file_names_file_line_and_key() {
 #[test]
 fn an_unknown_key_is_an_error_that_names_it() {
     let error = message("[executor]\ntimeout_ms = 1\ntimeout = 5", &[]);
-    assert!(error.starts_with("pillion.toml:3: executor.timeout: unknown field `timeout`, expected one of `timeout_ms`"), "{error}");
+    assert!(error.starts_with("pillion.toml:3: executor.timeout: unknown field `timeout` (did you mean `timeout_ms`?), expected one of `timeout_ms`"), "{error}");
     let error = message("", &[("PILLION__EXECUTR__TIMEOUT_MS", "5")]);
     assert!(
         error.starts_with(
@@ -340,8 +340,8 @@ fn h2_a_bad_entry_of_models_names_its_key_and_line() {
     let cases = [
         (
             "tools = { function_calling = true, enabled_tool = [\"calculator\"] }",
-            "pillion.toml:6: models[1].tools.enabled_tool: unknown field `enabled_tool`, \
-             expected one of `function_calling`, `mcp`, `enabled_tools`",
+            "pillion.toml:6: models[1].tools.enabled_tool: unknown field `enabled_tool` \
+             (did you mean `enabled_tools`?), expected one of `function_calling`, `mcp`, `enabled_tools`",
         ),
         (
             "active = true",

@@ -1,0 +1,59 @@
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pillion_core::registry::ToolRegistry;
+
+use crate::config::Config;
+
+/// The tools that have settings of their own, to see whether they are there: a limit or an approval
+/// under a wrong name holds for nothing.
+#[derive(Debug)]
+pub(super) struct Strangers {
+    names: BTreeSet<String>,
+    were_told: AtomicBool,
+}
+
+impl Strangers {
+    pub(super) fn of(config: &Config) -> Self {
+        Self {
+            names: config.tools.keys().cloned().collect(),
+            were_told: AtomicBool::new(config.tools.is_empty()),
+        }
+    }
+
+    /// Logs those that are not there, once; to be called when the servers' tools are known.
+    pub(super) fn tell(&self, registry: &ToolRegistry) {
+        if self.were_told.load(Ordering::Relaxed) || self.were_told.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        for name in self.missing(registry) {
+            tracing::warn!(
+                tool.name = name,
+                "[tools.{name}] is in the configuration, and no tool has that name at present"
+            );
+        }
+    }
+
+    fn missing<'a>(&'a self, registry: &'a ToolRegistry) -> impl Iterator<Item = &'a str> {
+        let names = self.names.iter().map(String::as_str);
+        names.filter(|name| registry.get(name).is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g2_settings_of_a_tool_that_is_not_there_are_told_of_once() {
+        let text =
+            "[tools.calculator]\ntimeout_ms = 5\n[tools.far_ecko]\nrequire_approval = 'always'";
+        let config = Config::parse(text, "pillion.toml").unwrap();
+        let registry = crate::tools::registry().unwrap();
+        let strangers = Strangers::of(&config);
+        let missing: Vec<_> = strangers.missing(&registry).collect();
+        assert_eq!(missing, ["far_ecko"]);
+        strangers.tell(&registry);
+        assert!(strangers.were_told.load(Ordering::Relaxed));
+    }
+}

@@ -1,0 +1,153 @@
+use std::fmt;
+
+use pillion_core::provider::Provider;
+
+use super::{Config, Key, KeyPath, builtins};
+
+/// How many letters may differ in a name that is taken for another's.
+const SLIPS: usize = 2;
+
+/// Something of a configuration that can be used, and is probably not meant so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Doubt {
+    key: KeyPath,
+    message: String,
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.message)
+    }
+}
+
+impl Config {
+    /// What is probably not meant so; `variable` is the environment.
+    pub(crate) fn doubts(&self, variable: impl Fn(&str) -> Option<String>) -> Vec<Doubt> {
+        let mut doubts = Vec::new();
+        let mut doubt = |key, message| doubts.push(Doubt { key, message });
+        for (place, provider) in self.providers.iter().enumerate() {
+            let named = provider.key_env.as_deref();
+            if let Some(name) = named.filter(|name| variable(name).is_none_or(|key| key.is_empty()))
+            {
+                let key = entry("providers", place).join_name("key_env");
+                doubt(key, format!("the environment variable {name} is not set"));
+            }
+        }
+        for (place, model) in self.models.iter().enumerate() {
+            let Some(name) = &model.config.provider else {
+                continue;
+            };
+            let is_there = self.providers.iter().any(|known| known.name == *name);
+            // Whoever has the list for its flags alone may leave the providers out.
+            let is_format = self.providers.is_empty() && name.parse::<Provider>().is_ok();
+            if !is_there && !is_format {
+                let message = format!("no [[providers]] has the name '{name}': nobody can ask it");
+                doubt(entry("models", place).join_name("provider"), message);
+            }
+        }
+        self.doubt_tabletop(&mut doubt);
+        self.doubt_tools(&mut doubt);
+        doubts
+    }
+
+    fn doubt_tabletop(&self, doubt: &mut impl FnMut(KeyPath, String)) {
+        let key = KeyPath::from_names(["tabletop", "model"]);
+        match &self.tabletop.model {
+            _ if !self.tabletop.enabled => {}
+            None if self.features.llm => {
+                doubt(key, "orchestrate_action has no model to ask".to_owned());
+            }
+            None => {}
+            Some(id) if !self.models.iter().any(|model| model.config.id == *id) => {
+                doubt(key, format!("no [[models]] has the name '{id}'"));
+            }
+            Some(_) if !self.features.llm => {
+                doubt(
+                    key,
+                    "it is not asked unless features.llm is true".to_owned(),
+                );
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Of a tool that is called almost as another it may be the other that is meant: its limits and
+    /// its approval would go without a word.
+    fn doubt_tools(&self, doubt: &mut impl FnMut(KeyPath, String)) {
+        let built_in = pillion_builtins::all();
+        let built_in = built_in.iter().map(|tool| tool.definition());
+        let composed = self.declared.composed.iter();
+        let composed = composed.map(|composition| composition.definition());
+        let http = self.declared.http.iter();
+        let http = http.map(|tool| pillion_core::tool::Tool::definition(&**tool));
+        let known = built_in.chain(composed).chain(http);
+        let mut known: Vec<_> = known.map(|tool| tool.name().to_string()).collect();
+        known.extend(builtins::NAMES.map(str::to_owned));
+        for name in self.tools.keys().filter(|name| !known.contains(name)) {
+            let distance = |other: &String| strsim::osa_distance(name, other);
+            let nearest = known.iter().min_by_key(|other| distance(other));
+            if let Some(other) = nearest.filter(|other| distance(other) <= SLIPS) {
+                let message =
+                    format!("no tool of Pillion's own has that name: is '{other}' meant?");
+                doubt(KeyPath::from_names(["tools", name]), message);
+            }
+        }
+    }
+}
+
+fn entry(list: &str, place: usize) -> KeyPath {
+    KeyPath::from_names([list]).join(Key::Index(place))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    fn doubts(text: &str) -> Vec<String> {
+        let config = Config::parse(text, "pillion.toml").unwrap();
+        let set = |name: &str| (name == "SET").then(|| "key".to_owned());
+        let doubts = config.doubts(set);
+        doubts.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_fails_later_is_said() {
+        for (text, expected) in [
+            (
+                "[[providers]]\nname = 'openai'\nkey_env = 'UNSET'",
+                "providers[0].key_env: the environment variable UNSET is not set",
+            ),
+            (
+                "[[models]]\nid = 'a'\n[[models]]\nid = 'b'\nprovider = 'olama'",
+                "models[1].provider: no [[providers]] has the name 'olama': nobody can ask it",
+            ),
+            (
+                "[features]\nllm = true\n[tabletop]\nenabled = true\nmodel = 'nope'",
+                "tabletop.model: no [[models]] has the name 'nope'",
+            ),
+            (
+                "[tabletop]\nenabled = true\nmodel = 'a'\n[[models]]\nid = 'a'",
+                "tabletop.model: it is not asked unless features.llm is true",
+            ),
+            (
+                "[tools.calculater]\nrequire_approval = 'always'",
+                "tools.calculater: no tool of Pillion's own has that name: is 'calculator' meant?",
+            ),
+        ] {
+            assert_eq!(doubts(text), [expected]);
+        }
+    }
+
+    #[test]
+    fn what_may_be_meant_so_is_not() {
+        for text in [
+            "",
+            "[[providers]]\nname = 'openai'\nkey_env = 'SET'\n[[models]]\nid = 'a'\nprovider = 'openai'",
+            "[[models]]\nid = 'a'\nprovider = 'openai'",
+            "[tabletop]\nenabled = true\n[tools.save_character]\ntimeout_ms = 5",
+            "[tools.far_echo]\ntimeout_ms = 5\n[tools.web_search]\ntimeout_ms = 5\n[tools.get_time]\ntimeout_ms = 5",
+        ] {
+            assert_eq!(doubts(text), Vec::<String>::new(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What the readers of values say, in the words of whoever writes a configuration.
+
+use super::{DeclaredTools, Key, KeyPath, OwnKeys, builtins};
+
+/// How much alike two names are of which one may be meant with the other, from 0 to 1.
+const ALIKE: f64 = 0.85;
+
+/// What a reader calls a type, and what it is in a configuration.
+const TYPES: [(&str, &str); 12] = [
+    ("a nonzero usize", "a whole number from 1"),
+    ("a nonzero u64", "a whole number from 1"),
+    ("a nonzero u32", "a whole number from 1 to 4294967295"),
+    ("usize", "a whole number from 0"),
+    ("u64", "a whole number from 0"),
+    ("u32", "a whole number from 0 to 4294967295"),
+    ("u16", "a whole number from 0 to 65535"),
+    ("u8", "a whole number from 0 to 255"),
+    ("a borrowed string", "a string"),
+    ("a sequence", "an array"),
+    ("a map", "a table"),
+    ("f64", "a number"),
+];
+
+/// The message on what stands at `key`: on one line, with all names that may stand there, and with
+/// TOML's names of types.
+pub(super) fn plain(key: &KeyPath, message: &str) -> String {
+    let lines: Vec<_> = message.lines().map(str::trim).collect();
+    let message = lines.join("; ");
+    for kind in ["unknown field `", "unknown variant `"] {
+        let said = message.strip_prefix(kind);
+        if let Some((unknown, expected)) = said.and_then(|said| said.split_once("`, expected ")) {
+            let mut names: Vec<_> = expected.split('`').skip(1).step_by(2).collect();
+            if kind.contains("field") {
+                let apart = names_read_apart(key);
+                names.retain(|name| !apart.contains(name));
+                names.extend(apart);
+            }
+            return with_names(kind, unknown, &names);
+        }
+    }
+    if message.contains("as i128, expected ") {
+        return format!("a whole number is at most {}", i64::MAX);
+    }
+    match message.rsplit_once(", expected ") {
+        Some((found, expected)) => format!("{found}, expected {}", of_toml(expected)),
+        None => message,
+    }
+}
+
+/// Of these names the one that was most likely meant.
+pub(crate) fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let alike = names
+        .into_iter()
+        .map(|other| (strsim::jaro_winkler(name, other), other));
+    let alike = alike.filter(|(alike, _)| *alike > ALIKE);
+    let nearest = alike.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    nearest.map(|(_, name)| name)
+}
+
+fn with_names(kind: &str, unknown: &str, names: &[&str]) -> String {
+    let listed: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    let listed = match listed.as_slice() {
+        [] => "there are none".to_owned(),
+        [only] => format!("expected {only}"),
+        all => format!("expected one of {}", all.join(", ")),
+    };
+    let meant = nearest(unknown, names.iter().copied());
+    let meant = meant.map(|name| format!(" (did you mean `{name}`?)"));
+    format!("{kind}{unknown}`{}, {listed}", meant.unwrap_or_default())
+}
+
+fn of_toml(expected: &str) -> &str {
+    if expected.starts_with("struct ") || expected.starts_with("internally tagged enum ") {
+        return "a table";
+    }
+    let known = TYPES.iter().find(|(name, _)| *name == expected);
+    known.map_or(expected, |(_, name)| name)
+}
+
+/// The names that may stand beside this one and that are not read together with it.
+fn names_read_apart(key: &KeyPath) -> Vec<&'static str> {
+    match key.keys() {
+        [_] => [&["mcp_servers", "models_file"][..], &DeclaredTools::KEYS].concat(),
+        [Key::Name(tools), Key::Name(tool), _] if tools == "tools" => {
+            builtins::own_keys(tool).to_vec()
+        }
+        [Key::Name(servers), Key::Index(_), _] if servers == "mcp_servers" => {
+            [&OwnKeys::NAMES[..], &["headers_env", "env_from"]].concat()
+        }
+        [Key::Name(list), Key::Index(_), _]
+            if ["http_tools", "openapi"].contains(&list.as_str()) =>
+        {
+            vec!["headers_env"]
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    fn message(text: &str) -> String {
+        Config::parse(text, "c.toml").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn all_names_that_may_stand_there_are_listed_and_the_nearest_is_asked_about() {
+        for (text, meant, among) in [
+            (
+                "[executr]\ntimeout_ms = 5",
+                "executor",
+                &[
+                    "mcp_servers",
+                    "models_file",
+                    "composed_tools",
+                    "http_tools",
+                    "openapi",
+                    "socket",
+                ][..],
+            ),
+            (
+                "[[mcp_servers]]\nlabel = 'a'\nurl = 'https://a.example/'\ntool_prefx = ''",
+                "tool_prefix",
+                &["enabled", "require_approval", "pin", "url", "env_from"],
+            ),
+            (
+                "[tools.get_weather]\napi_key = 'x'",
+                "api_key_env",
+                &["provider", "timeout_ms"],
+            ),
+            (
+                "[tools.get_time]\ntime_zone = 'x'",
+                "timezone",
+                &["timeout_ms"],
+            ),
+            (
+                "[[models]]\nid = 'a'\ntools = { enabled_tool = [] }",
+                "enabled_tools",
+                &["function_calling", "mcp"],
+            ),
+            ("[log]\nformat = 'jsn'", "json", &["auto", "text"]),
+        ] {
+            let message = message(text);
+            let asked = format!(" (did you mean `{meant}`?), expected one of ");
+            let (_, listed) = message.split_once(&asked).expect(&message);
+            for name in [&[meant], among].concat() {
+                assert_eq!(listed.matches(&format!("`{name}`")).count(), 1, "{message}");
+            }
+        }
+        assert!(message("[executor]\nxyzzy = 5").contains("`xyzzy`, expected one of `timeout_ms`"));
+    }
+
+    #[test]
+    fn types_have_the_names_of_toml() {
+        for (text, expected) in [
+            (
+                "socket = 5",
+                "c.toml:1: socket: invalid type: integer `5`, expected a table",
+            ),
+            (
+                "[executor]\nmax_concurrent = 0",
+                "c.toml:2: executor.max_concurrent: invalid value: integer `0`, expected a whole number from 1",
+            ),
+            (
+                "[executor]\nmax_queued = -1",
+                "c.toml:2: executor.max_queued: invalid value: integer `-1`, expected a whole number from 0",
+            ),
+            (
+                "[executor.rate_limit]\nper_hour = 'x'",
+                "c.toml:2: executor.rate_limit.per_hour: invalid type: string \"x\", expected a whole number from 1 to 4294967295",
+            ),
+            (
+                "[socket]\nallow_uids = 5",
+                "c.toml:2: socket.allow_uids: invalid type: integer `5`, expected an array",
+            ),
+            (
+                "models = {}",
+                "c.toml:1: models: invalid type: map, expected an array",
+            ),
+            (
+                "[executor]\nmax_concurrent = 99999999999999999999",
+                "c.toml:2: a whole number is at most 9223372036854775807",
+            ),
+        ] {
+            assert_eq!(message(text), expected);
+        }
+    }
+}
