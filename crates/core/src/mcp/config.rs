@@ -136,9 +136,14 @@ pub struct UnknownTransport {
 impl TryFrom<String> for TransportKind {
     type Error = UnknownTransport;
 
+    /// By its name, with `-` or `_`; `sse`, which others call it, is `legacy_sse`.
     fn try_from(name: String) -> Result<Self, UnknownTransport> {
+        if name == "sse" {
+            return Ok(Self::LegacySse);
+        }
+        let plain = name.replace('-', "_");
         let mut all = Self::ALL.into_iter();
-        let found = all.find(|transport| transport.name() == name);
+        let found = all.find(|transport| transport.name() == plain);
         found.ok_or(UnknownTransport { name })
     }
 }

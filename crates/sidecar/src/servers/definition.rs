@@ -230,12 +230,6 @@ impl Credentials {
 impl Definition {
     /// Reads the keys of F1 that are no credentials.
     pub(super) fn parse(mut keys: Map<String, Value>) -> Result<Self, ServerError> {
-        if let Some(Value::String(transport)) = keys.get_mut("transport") {
-            *transport = match transport.as_str() {
-                "sse" => "legacy_sse".to_owned(),
-                other => other.replace('-', "_"),
-            };
-        }
         // As for every key, null is as good as nothing.
         keys.retain(|_, value| !value.is_null());
         let definition: Self = serde_path_to_error::deserialize(Value::Object(keys)).map_err(

@@ -87,6 +87,9 @@ fn e7_an_unknown_transport_is_named() {
         assert_eq!(json!(transport), json!(transport.name()));
         assert_eq!(with(transport.name()).unwrap().transport, transport);
     }
+    for name in ["sse", "legacy-sse"] {
+        assert_eq!(with(name).unwrap().transport, TransportKind::LegacySse);
+    }
     let error = with("pigeon").unwrap_err().to_string();
     let expected = "Unknown transport: pigeon, expected one of auto, streamable_http, legacy_sse, \
                     post_sse, get_sse, http, websocket, stdio";

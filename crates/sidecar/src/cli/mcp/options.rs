@@ -3,7 +3,6 @@ use std::time::Duration;
 
 use clap::Args;
 use pillion_core::mcp::{ProtocolVersion, TransportKind};
-use serde_json::Value;
 
 /// What every command of `pillion mcp` takes.
 #[derive(Debug, Default, Args)]
@@ -75,11 +74,7 @@ pub(super) struct Options {
 }
 
 fn transport(text: &str) -> Result<TransportKind, String> {
-    let name = match text {
-        "sse" => "legacy_sse".to_owned(),
-        text => text.replace('-', "_"),
-    };
-    serde_json::from_value(Value::String(name)).map_err(|error| error.to_string())
+    TransportKind::try_from(text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// Reads `30`, `1.5`, `500ms`, `2m`.
