@@ -84,6 +84,13 @@ pub(super) enum RequestError {
     UnknownProvider,
     #[error("There is no such built-in tool whose service wants a key")]
     NoToolKey,
+    #[error(
+        "{tool} has no provider that wants a key: set tools.{tool}.provider in the configuration ({providers})"
+    )]
+    NoServiceWithKey {
+        tool: &'static str,
+        providers: &'static str,
+    },
     #[error(transparent)]
     Chat(#[from] ChatRefusal),
     #[error("There is no pin of such a tool")]
@@ -104,7 +111,7 @@ pub(super) enum RequestError {
     Server(#[from] ServerError),
     #[error("{}", .0.message)]
     Upstream(ToolFailure),
-    #[error("There is no route {}", shortened(path))]
+    #[error("There is no route {}{}", shortened(path), base_url_of_a_client(path))]
     UnknownRoute { path: String },
     #[error("The method {method} is not allowed here")]
     WrongMethod { method: Method },
@@ -172,6 +179,7 @@ impl RequestError {
             | Self::UnknownPin
             | Self::UnknownProvider
             | Self::NoToolKey
+            | Self::NoServiceWithKey { .. }
             | Self::UnknownStream
             | Self::UnknownKind
             | Self::NotKept
@@ -183,6 +191,20 @@ impl RequestError {
 }
 
 /// What has become of a request that an MCP server was asked for.
+/// What is wrong with the base URL of whoever asks for what the clients of language models ask for.
+fn base_url_of_a_client(path: &str) -> &'static str {
+    match path.trim_end_matches('/') {
+        "/chat/completions" | "/models" | "/responses" | "/embeddings" => {
+            "; the base URL of a client of OpenAI ends in /v1 here"
+        }
+        "/v1/v1/messages" | "/v1/v1/messages/count_tokens" | "/v1/v1/models" => {
+            "; the base URL of a client of Anthropic has no /v1 here"
+        }
+        "/v1/v1/chat/completions" => "; the base URL of a client of OpenAI has one /v1 here",
+        _ => "",
+    }
+}
+
 fn status_of_upstream(code: ErrorCode) -> StatusCode {
     match code {
         ErrorCode::NotFound => StatusCode::NOT_FOUND,

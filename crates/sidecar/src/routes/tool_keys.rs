@@ -14,6 +14,13 @@ use crate::config::ServiceKey;
 use crate::servers::ServerError;
 use crate::tool_keys::{is_of, vault_id};
 
+/// The built-in tools that have providers which want a key, and those of which the vault may have
+/// it.
+const TAKE_KEYS: [(&str, &str); 2] = [
+    ("get_weather", "openweathermap"),
+    ("web_search", "google, brave"),
+];
+
 /// Lists the built-in tools whose service wants a key.
 #[utoipa::path(
     get,
@@ -127,7 +134,10 @@ fn wanted(
 ) -> Result<&ServiceKey, RequestError> {
     let name = path.map(|Path(name)| name).unwrap_or_default();
     match app.tool_keys().get(&name) {
-        None => Err(RequestError::NoToolKey),
+        None => Err(match TAKE_KEYS.iter().find(|(tool, _)| *tool == name) {
+            Some(&(tool, providers)) => RequestError::NoServiceWithKey { tool, providers },
+            None => RequestError::NoToolKey,
+        }),
         Some(key) if key.is_in_vault => Ok(key),
         Some(_) => Err(RequestError::NotOpen {
             why: "The tool's key is in a variable of the environment".to_owned(),
