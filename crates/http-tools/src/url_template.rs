@@ -241,7 +241,7 @@ mod tests {
             ("https://x.example/{}", "in braces"),
             ("https://x.example/a}", "in braces"),
             ("https://x.example/a/../b", "write the URL as it is sent"),
-            ("nothing", "no URL"),
+            ("nothing", "not a valid URL"),
         ] {
             let error = UrlTemplate::parse(bad).unwrap_err().to_string();
             assert!(error.contains(what), "{bad}: {error}");
