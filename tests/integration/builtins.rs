@@ -9,7 +9,7 @@ use pillion_testkit::{Fault, FaultServer};
 use serde_json::{Value, json};
 
 use crate::http::{self, get, post};
-use crate::program::{Daemon, pillion, run, stdout};
+use crate::program::{Daemon, pillion, run, stderr, stdout};
 use crate::reload::reload;
 
 const KEY: &str = "k3y-0f-th3-t3st";
@@ -238,6 +238,14 @@ async fn l1_a_key_in_the_vault_counts_at_once_and_for_its_service_alone() {
     assert_eq!(server.requests.all()[0].header("x-subscription-token"), KEY);
     assert!(keys().contains("web_search  brave    vault"), "{}", keys());
 
+    // One that wants no key is told apart from a tool that is not there.
+    let set_key = |tool: &str| stderr(&run(&["tools", "set-key", tool, "--socket", socket], &[]));
+    assert!(set_key("nope").contains("no such built-in tool"));
+    let said = set_key("get_weather");
+    assert!(
+        said.contains("set tools.get_weather.provider in the configuration (openweathermap)"),
+        "{said}"
+    );
     // Another service does not get it.
     reload(&daemon, &config("google"));
     without(&daemon);

@@ -1,3 +1,4 @@
+mod chat;
 mod man;
 mod mcp;
 mod mcp_stdio;

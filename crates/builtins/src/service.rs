@@ -87,7 +87,7 @@ impl Service {
         let answer = self.fetch(request).await;
         let (status, headers, body) = answer.map_err(|error| self.unreached(&error))?;
         let answer = Answer::read(status, headers, &body);
-        answer.map_err(|_| self.unreadable("something that is no JSON"))
+        answer.map_err(|_| self.unreadable("something that is not JSON"))
     }
 
     async fn fetch(

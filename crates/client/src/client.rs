@@ -1,6 +1,7 @@
 mod builder;
 mod stream;
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
@@ -217,6 +218,12 @@ impl ClientBuilder {
             ureq::Error::Io(source) if is_interrupt(&source) => ClientError::Interrupted,
             ureq::Error::Io(source) => ClientError::Disconnected { source },
             ureq::Error::Other(source) => match source.downcast::<ConnectError>() {
+                Ok(error) if is_absence(&error.0) && is_another_file(&self.path) => {
+                    ClientError::Connect {
+                        path: path(),
+                        source: std::io::Error::other("it is not a socket"),
+                    }
+                }
                 Ok(error) if is_absence(&error.0) => ClientError::NotRunning {
                     path: path(),
                     source: error.0,
@@ -243,6 +250,11 @@ fn is_interrupt(error: &std::io::Error) -> bool {
 fn is_absence(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionRefused, NotFound};
     matches!(error.kind(), NotFound | ConnectionRefused)
+}
+
+/// Whether what is there cannot be connected to, whoever listens.
+fn is_another_file(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| !found.file_type().is_socket())
 }
 
 fn encode<A: Serialize + ?Sized>(value: &A) -> Result<Vec<u8>, ClientError> {

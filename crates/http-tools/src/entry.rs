@@ -75,7 +75,7 @@ pub(crate) fn tool_of(entry: HttpToolEntry) -> Result<HttpTool, HttpToolError> {
     if let Some(place) = entry.result_at.as_deref().filter(|place| !place.is_empty())
         && !place.starts_with('/')
     {
-        let what = format!("'{place}' is no JSON pointer: it begins with /");
+        let what = format!("'{place}' is not a JSON pointer: it begins with /");
         return Err(HttpToolError::new("result_at", what));
     }
     let query = entry.query.into_iter().map(|(name, value)| {
@@ -159,7 +159,7 @@ pub(crate) fn headers(
         let fault = |what: String| HttpToolError::new("headers", what);
         let header: HeaderName = name
             .parse()
-            .map_err(|_| fault(format!("'{name}' is no header's name")))?;
+            .map_err(|_| fault(format!("'{name}' is not a valid header name")))?;
         if CONNECTION_HEADERS.contains(&header.as_str()) {
             return Err(fault(format!("'{name}' is the connection's own")));
         }

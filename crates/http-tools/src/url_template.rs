@@ -51,7 +51,7 @@ impl UrlTemplate {
             return Err(fault("arguments have their places after the host alone"));
         }
         let written = join(&pieces, |_| Ok::<_, HttpToolError>("x".to_owned()))?;
-        let sample = Url::parse(&written).map_err(|_| fault("this is no URL"))?;
+        let sample = Url::parse(&written).map_err(|_| fault("this is not a valid URL"))?;
         if !sample.username().is_empty() || sample.password().is_some() {
             return Err(fault(
                 "the URL holds a user or password: put them into 'authentication'",
@@ -241,7 +241,7 @@ mod tests {
             ("https://x.example/{}", "in braces"),
             ("https://x.example/a}", "in braces"),
             ("https://x.example/a/../b", "write the URL as it is sent"),
-            ("nothing", "no URL"),
+            ("nothing", "not a valid URL"),
         ] {
             let error = UrlTemplate::parse(bad).unwrap_err().to_string();
             assert!(error.contains(what), "{bad}: {error}");

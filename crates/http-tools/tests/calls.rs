@@ -297,7 +297,7 @@ async fn f304_what_cannot_be_requested_is_refused_when_it_is_declared() {
         ),
         (
             json!({"headers": {"a b": "y"}}),
-            "headers: 'a b' is no header's name",
+            "headers: 'a b' is not a valid header name",
         ),
         (
             json!({"query": {"q": {"$from": "/steps/a"}}}),
@@ -313,7 +313,7 @@ async fn f304_what_cannot_be_requested_is_refused_when_it_is_declared() {
         ),
         (
             json!({"result_at": "data"}),
-            "result_at: 'data' is no JSON pointer",
+            "result_at: 'data' is not a JSON pointer",
         ),
         (json!({"timeout_ms": 0}), "timeout_ms: "),
         (

@@ -14,6 +14,7 @@ mod error;
 mod event_stream;
 mod events;
 mod examples;
+mod input;
 mod mcp;
 mod mcp_stdio;
 mod models;
@@ -50,7 +51,11 @@ use serde::de::DeserializeOwned;
 #[command(
     name = "pillion",
     version,
-    about = "Tools for applications that talk to language models"
+    about = "Tools for applications that talk to language models",
+    long_about = "Tools for applications that talk to language models.\n\n\
+        `pillion serve` is the sidecar: a daemon that runs beside the applications of a host, keeps \
+        the connections to MCP servers and runs the calls of tools. Most other commands speak to it \
+        over its socket; `pillion mcp` speaks to any MCP server and needs none."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -106,17 +111,24 @@ enum Command {
 /// The socket's path, which every command takes.
 #[derive(Debug, Args)]
 struct SocketOption {
-    /// The sidecar's socket [default: /run/pillion/pillion.sock for root, else
-    /// $XDG_RUNTIME_DIR/pillion/pillion.sock]
-    #[arg(long, global = true, env = pillion_client::SOCKET_VARIABLE, value_name = "PATH")]
+    /// The sidecar's socket [env: PILLION_SOCKET] [default: /run/pillion/pillion.sock for root,
+    /// else $XDG_RUNTIME_DIR/pillion/pillion.sock]
+    // The variable is not clap's affair: usages would show the option as one that is required.
+    #[arg(long, global = true, value_name = "PATH", display_order = 900)]
     socket: Option<PathBuf>,
 }
 
 impl SocketOption {
+    /// Where the sidecar is, if the option or the variable says it.
+    fn named(&self) -> Option<PathBuf> {
+        let option = self.socket.clone();
+        option.or_else(named_socket)
+    }
+
     /// Where the sidecar is.
     fn path(self) -> PathBuf {
-        self.socket
-            .unwrap_or_else(pillion_client::default_socket_path)
+        let named = self.named();
+        named.unwrap_or_else(pillion_client::default_socket_path)
     }
 
     /// A client of the sidecar there.
@@ -125,10 +137,27 @@ impl SocketOption {
     }
 }
 
+/// The socket that the environment names.
+fn named_socket() -> Option<PathBuf> {
+    let named = std::env::var_os(pillion_client::SOCKET_VARIABLE);
+    named.filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
 /// What the command line is made of, as the manual pages want to know it.
 #[must_use]
 pub fn command() -> clap::Command {
-    examples::add_to(Cli::command())
+    with_negative_numbers(examples::add_to(Cli::command()))
+}
+
+/// With options that take `-1` for the value that it is, and say what is wrong with it.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let allow = |argument: clap::Arg| match argument.get_action().takes_values() {
+        true if !argument.is_positional() => argument.allow_negative_numbers(true),
+        _ => argument,
+    };
+    command
+        .mut_args(allow)
+        .mut_subcommands(with_negative_numbers)
 }
 
 /// Runs the program on the arguments of this process.

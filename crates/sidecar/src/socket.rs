@@ -66,6 +66,8 @@ impl Socket {
         }
         let group = group.map(group::resolve).transpose()?;
         directory::prepare(path, group, mode)?;
+        // Where no socket can be, no lock is left behind either.
+        occupant::is_there(path)?;
         let lock = lock::Lock::take(path)?;
         occupant::clear(path).await?;
         let listener = UnixListener::bind(path).map_err(|source| SocketError::Bind {

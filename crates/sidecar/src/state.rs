@@ -1,6 +1,8 @@
 //! What must outlive the sidecar: its store, and what has to be done for it at the start and
 //! meanwhile.
 
+pub(crate) mod store_id;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +43,8 @@ pub struct State {
     clean_up: Arc<AbortOnDropHandle<()>>,
     /// Shows that this life goes on, where no socket does.
     life: Option<Arc<Life>>,
+    /// What tells the store from others.
+    store_id: Option<String>,
 }
 
 impl State {
@@ -62,7 +66,11 @@ impl State {
         };
         interrupt_calls(&store, &process, predecessors).await?;
         warn_of(interrupt_lives(&store, Lives::of(config)).await?);
-        Ok(Self::over(store, process, predecessors.clone(), config))
+        let store_id = store_id::of_or_new(&*store).await?;
+        Ok(Self {
+            store_id,
+            ..Self::over(store, process, predecessors.clone(), config)
+        })
     }
 
     /// Opens the store for a process that serves no socket: one of many, perhaps, beside a
@@ -118,7 +126,13 @@ impl State {
             process,
             clean_up: Arc::new(AbortOnDropHandle::new(clean_up)),
             life: None,
+            store_id: None,
         }
+    }
+
+    /// What tells the store from others, where that is known.
+    pub(crate) fn store_id(&self) -> Option<&str> {
+        self.store_id.as_deref()
     }
 
     /// This life of the sidecar, as the call log knows it.

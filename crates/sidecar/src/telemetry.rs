@@ -104,7 +104,7 @@ fn collector_url(section: &TelemetrySection) -> Option<Url> {
     let read = |name: &str, value: String| {
         let url = Url::parse(&value).ok().filter(Url::has_host);
         if url.is_none() {
-            tracing::warn!(variable = name, "It is no URL, so there are no traces");
+            tracing::warn!(variable = name, "Not a valid URL: no traces are sent");
         }
         url
     };

@@ -135,7 +135,7 @@ impl WasmTools {
                     code,
                     error,
                     is_older_offered,
-                    "A file of the folder of tools is none"
+                    "WebAssembly tool cannot be used"
                 );
             }
         }
@@ -144,7 +144,12 @@ impl WasmTools {
         if changes.is_empty() {
             return;
         }
-        tracing::info!(?changes, "The folder of tools has others");
+        tracing::info!(
+            added = changes.added.join(" "),
+            removed = changes.removed.join(" "),
+            changed = changes.changed.join(" "),
+            "WebAssembly tools changed"
+        );
         self.listener.tools_changed();
         changes.tell(None, &self.registry, &self.events);
     }

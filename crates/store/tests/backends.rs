@@ -120,6 +120,8 @@ async fn a_file_is_checked_and_copied_while_calls_go_on() {
     assert_eq!(mode, 0o600);
     let refused = store.backup(&copy).await.unwrap_err();
     assert!(refused.is_conflict(), "{refused:?}");
+    let refused = store.backup(directory.path()).await.unwrap_err();
+    assert!(refused.to_string().contains("is a directory"), "{refused}");
     let nowhere = directory.path().join("none/copy.db");
     let refused = store.backup(&nowhere).await.unwrap_err();
     assert!(refused.is_unavailable(), "{refused:?}");

@@ -88,7 +88,7 @@ fn read(request: wit::Request) -> Result<HttpRequest, wit::Error> {
     let url: Url = request
         .url
         .parse()
-        .map_err(|error| invalid(format!("that is no URL: {error}")))?;
+        .map_err(|error| invalid(format!("that is not a valid URL: {error}")))?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(invalid("a URL has no credentials in it".to_owned()));
     }
@@ -96,7 +96,7 @@ fn read(request: wit::Request) -> Result<HttpRequest, wit::Error> {
     for (name, value) in &request.headers {
         let header: HeaderName = name
             .parse()
-            .map_err(|_| invalid(format!("'{name}' is no header's name")))?;
+            .map_err(|_| invalid(format!("'{name}' is not a valid header name")))?;
         if CONNECTION_HEADERS.contains(&header.as_str()) {
             return Err(invalid(format!("'{name}' is the connection's own")));
         }

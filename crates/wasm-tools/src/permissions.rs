@@ -122,7 +122,7 @@ impl FromStr for Origin {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is no origin, such as https://api.example.com");
+        let wrong = || format!("'{text}' is not an origin, such as https://api.example.com");
         let url: Url = text.parse().map_err(|_| wrong())?;
         let is_bare = url.path() == "/"
             && url.query().is_none()

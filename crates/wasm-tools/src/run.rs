@@ -46,7 +46,7 @@ pub(crate) enum RunFault {
     Stack,
     #[error("handed over more than {0} bytes at once")]
     Output(usize),
-    #[error("returned a text that is no UTF-8")]
+    #[error("returned a text that is not UTF-8")]
     Text,
     #[error("cannot be given {0}")]
     Folder(String),

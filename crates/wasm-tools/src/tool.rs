@@ -90,7 +90,7 @@ impl Compiled {
             }
         }
         let input_schema = serde_json::from_str(&described.input_schema)
-            .map_err(|error| bad(format!("input-schema is no JSON: {error}")))?;
+            .map_err(|error| bad(format!("input-schema is not valid JSON: {error}")))?;
         CompiledSchema::compile(&input_schema)
             .map_err(|error| bad(format!("input-schema: {error}")))?;
         Ok(Self {
@@ -225,7 +225,9 @@ fn output_of(name: &str, output: wit::Output, usage: Usage) -> Result<ToolOutput
         wit::Output::Text(text) => ToolOutput::text(text),
         wit::Output::Json(json) => {
             let value = serde_json::from_str(&json).map_err(|error| {
-                ToolFailure::internal(format!("Tool '{name}' returned what is no JSON: {error}"))
+                ToolFailure::internal(format!(
+                    "Tool '{name}' returned what is not valid JSON: {error}"
+                ))
             })?;
             ToolOutput::value(value)
         }

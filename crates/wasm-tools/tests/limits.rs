@@ -178,7 +178,7 @@ async fn p_an_output_that_is_no_text_or_no_json_fails_its_call() {
     let failure = call(&folder.tool(""), json!({})).await.unwrap_err();
     assert_eq!(
         failure.message,
-        "Tool 'bytes' returned a text that is no UTF-8"
+        "Tool 'bytes' returned a text that is not UTF-8"
     );
 
     let folder = Folder::new();
@@ -195,7 +195,7 @@ async fn p_an_output_that_is_no_text_or_no_json_fails_its_call() {
     assert!(
         failure
             .message
-            .starts_with("Tool 'json' returned what is no JSON: "),
+            .starts_with("Tool 'json' returned what is not valid JSON: "),
         "{failure}"
     );
 }

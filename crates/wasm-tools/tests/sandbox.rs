@@ -287,7 +287,7 @@ async fn p_requests_go_to_granted_origins_under_the_egress_rules() {
             url.replace("http://", "http://user:secret@"),
             "invalid: a URL has no credentials",
         ),
-        ("no URL".to_owned(), "invalid: that is no URL"),
+        ("no URL".to_owned(), "invalid: that is not a valid URL"),
         (format!("{url}/long"), "too long"),
     ] {
         let failure = fails(&tool, json!({"do": "send", "url": target})).await;

@@ -165,8 +165,8 @@ pub struct ServerInput {
     /// What it is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// `auto` (the default), `streamable_http`, `legacy_sse` (also `sse`), `post_sse`,
-    /// `get_sse`, `http` or `websocket`.
+    /// `auto` (the default), `streamable_http`, `legacy_sse`, `post_sse`, `get_sse`, `http` or
+    /// `websocket`; `sse` is taken for `legacy_sse`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
     /// Where it is.

@@ -70,6 +70,9 @@ pub struct Status {
     /// How the last reload of the configuration went, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_reload: Option<ReloadReport>,
+    /// What tells the sidecar's store from others: an id that the store keeps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_id: Option<String>,
 }
 
 /// Calls of tools since the start.

@@ -52,7 +52,7 @@ impl Client {
         }
     }
 
-    /// One of the sidecar at `socket`, or of that process where none is there, with this store.
+    /// One of the sidecar at `socket`, or with `--standalone` of that process, with this store.
     fn of(socket: &Path, store: &Path, arguments: &[&str]) -> Self {
         let mut command = pillion(&[&["mcp-stdio"], arguments].concat());
         command.arg("--socket").arg(socket);

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::http;
@@ -48,6 +50,43 @@ fn status_without_a_sidecar_says_that_there_is_none() {
         "{}",
         stderr(&output)
     );
+}
+
+#[test]
+fn what_is_not_a_socket_is_not_taken_for_a_sidecar_that_does_not_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let expected = format!("the sidecar at {path}: it is not a socket");
+    for command in ["status", "mcp-stdio"] {
+        let output = run(&[command, "--socket", path], &[]);
+        assert_eq!(output.status.code(), Some(1), "{command}");
+        let said = stderr(&output);
+        assert!(said.contains(&expected), "{said}");
+    }
+    let output = run(&["serve", "--socket", path], &[]);
+    assert!(
+        stderr(&output).contains("is not a socket"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(!Path::new(&format!("{path}.lock")).exists());
+}
+
+#[test]
+fn what_is_not_there_is_named_with_the_list_that_has_what_is() {
+    let daemon = Daemon::start();
+    let socket = daemon.socket.to_str().unwrap();
+    for (what, said) in [
+        ("calls", "There is no recorded call with this id"),
+        ("approvals", "There is no approval with this id"),
+    ] {
+        let output = run(&[what, "show", "nope", "--socket", socket], &[]);
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(
+            stderr(&output),
+            format!("pillion: {said}: 'nope'; `pillion {what} list` shows those that there are\n")
+        );
+    }
 }
 
 #[test]

@@ -467,3 +467,19 @@ fn l1_the_vaults_key_is_changed_by_one_command_with_and_without_a_sidecar() {
         "{sent:?}"
     );
 }
+
+#[test]
+fn f2_a_program_is_not_added_to_another_store_than_the_sidecars() {
+    let daemon = Daemon::start();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let other = elsewhere.path().join("other.db");
+    let output = pillion(&["servers", "add", "notes", "--command", "cat"])
+        .env("PILLION_SOCKET", &daemon.socket)
+        .env("PILLION__STORE__LOCATION", &other)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("has another store"), "{said}");
+    assert!(!other.exists());
+}

@@ -43,12 +43,12 @@ fn a_store_is_made_checked_and_copied() {
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, mode);
     }
     assert!(stdout(&store(&["migrate"], &file)).contains("already"));
-    assert!(stdout(&store(&["check"], &file)).starts_with("The store is whole."));
+    assert!(stdout(&store(&["check"], &file)).starts_with("Store OK"));
 
     let to = copy.to_str().unwrap();
     assert!(store(&["backup", to], &file).status.success());
     assert_eq!(copy.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(stdout(&store(&["check"], &copy)).starts_with("The store is whole."));
+    assert!(stdout(&store(&["check"], &copy)).starts_with("Store OK"));
     let output = store(&["backup", to], &file);
     assert_eq!(output.status.code(), Some(1));
     assert!(

@@ -153,7 +153,7 @@ fn l3_a_token_may_have_a_list_of_tools() {
         );
         assert_eq!(output.status.code(), Some(2), "{bad}");
         let said = stderr(&output);
-        assert!(said.contains("divided by commas alone"), "{said}");
+        assert!(said.contains("separated by commas alone"), "{said}");
     }
 }
 
@@ -229,4 +229,35 @@ fn l3_names_are_unique_and_stored_tokens_need_the_operators_word() {
         assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
         assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn l3_nothing_is_written_where_the_sidecar_that_runs_has_another_store() {
+    let daemon = Daemon::start();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let create = |store: &std::path::Path| {
+        pillion(&["tokens", "create", "bot", "--scope", "execute"])
+            .env("PILLION_SOCKET", &daemon.socket)
+            .env("PILLION__STORE__LOCATION", store)
+            .output()
+            .unwrap()
+    };
+    let other = elsewhere.path().join("other.db");
+    // Neither one that is not there yet, nor one that is.
+    for _ in 0..2 {
+        let output = create(&other);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert_eq!(stdout(&output), "");
+        let said = stderr(&output);
+        assert!(said.contains("has another store"), "{said}");
+        if !other.exists() {
+            let made = pillion(&["store", "migrate"])
+                .env("PILLION__STORE__LOCATION", &other)
+                .output()
+                .unwrap();
+            assert!(made.status.success(), "{}", stderr(&made));
+        }
+    }
+    let output = create(&daemon.directory().join("pillion.db"));
+    assert!(output.status.success(), "{}", stderr(&output));
 }

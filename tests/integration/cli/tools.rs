@@ -66,7 +66,12 @@ fn list_prints_a_line_a_tool() {
     let output = tools(&daemon, &["list", "--json", "--category", "math"]);
     let list: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(list["total"], 1);
-    assert_eq!(stdout(&tools(&daemon, &["list", "--category", "none"])), "");
+    let output = tools(&daemon, &["list", "--category", "none"]);
+    assert_eq!(stdout(&output), "");
+    assert_eq!(
+        stderr(&output),
+        "pillion: there are no tools of the category 'none'\n"
+    );
 }
 
 #[test]
@@ -123,6 +128,55 @@ fn call_prints_the_result() {
 }
 
 #[test]
+fn arguments_without_an_end_are_not_read_to_it() {
+    let daemon = Daemon::start();
+    let output = pillion(&["tools", "call", "calculator", "-"])
+        .env("PILLION_SOCKET", &daemon.socket)
+        .stdin(std::fs::File::open("/dev/zero").unwrap())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        stderr(&output),
+        "pillion: standard input has more than 67108864 bytes\n"
+    );
+}
+
+#[test]
+fn g3_a_call_that_needs_approval_says_how_it_goes_on() {
+    let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n", &[]);
+    let output = tools(&daemon, &["call", "get_time"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(
+        said.contains("\npillion: `pillion approvals approve "),
+        "{said}"
+    );
+    assert!(said.contains("--wait SECONDS"), "{said}");
+}
+
+#[test]
+fn a_number_below_zero_is_a_value_of_its_option() {
+    let output = run(&["tools", "call", "get_time", "--wait", "-1"], &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(said.contains("-1 is not in 0..=86400"), "{said}");
+}
+
+#[test]
+fn the_socket_is_not_required_where_a_variable_names_it() {
+    let output = run(&["tools", "call"], &[("PILLION_SOCKET", "/nowhere/s")]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(
+        said.contains("pillion tools call <NAME> [JSON]\n"),
+        "{said}"
+    );
+    let output = run(&["status"], &[("PILLION_SOCKET", "/nowhere/s")]);
+    assert!(stderr(&output).contains("listens on /nowhere/s"));
+}
+
+#[test]
 fn call_reads_the_arguments_from_standard_input() {
     let daemon = Daemon::start();
     let mut child = pillion(&[
@@ -175,7 +229,7 @@ fn a_failed_call_ends_with_1_and_says_why() {
         assert_eq!(output.status.code(), Some(2), "{wrong}");
         let error = stderr(&output);
         assert!(
-            error.starts_with("pillion: the arguments are no JSON ("),
+            error.starts_with("pillion: the arguments are not valid JSON ("),
             "{error}"
         );
     }

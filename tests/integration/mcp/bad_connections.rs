@@ -162,7 +162,8 @@ async fn silence_ends_with_the_deadline_over_every_transport() {
 #[tokio::test]
 async fn a_refused_port_is_an_error_over_every_transport() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let origin = format!("http://{}", listener.local_addr().unwrap());
+    let url = format!("{origin}/mcp?key=hunter2");
     drop(listener);
     let transports = dialects().map(|(_, transport)| transport);
     for transport in transports.into_iter().chain([TransportKind::Auto]) {
@@ -175,7 +176,9 @@ async fn a_refused_port_is_an_error_over_every_transport() {
         assert_eq!(error.code(), ErrorCode::Unavailable);
         let text = error.to_string();
         assert!(
-            text.ends_with("request failed: Connection refused (os error 111)"),
+            text.ends_with(&format!(
+                "request failed: Connection refused (os error 111) ({origin})"
+            )),
             "{text}"
         );
         assert!(!client.is_available().await);

@@ -15,6 +15,23 @@ fn an_unknown_route_is_json() {
 }
 
 #[test]
+fn a_client_of_a_language_model_is_told_what_is_wrong_with_its_base_url() {
+    let sidecar = Sidecar::start();
+    for (target, kind, expected) in [
+        ("/chat/completions", "invalid_request_error", "ends in /v1"),
+        ("/v1/v1/messages", "not_found_error", "has no /v1"),
+    ] {
+        let reply = http::post(&sidecar.socket, target, "{}");
+        assert_eq!(reply.status, 404, "{target}");
+        let error = &reply.json()["error"];
+        assert_eq!(error["type"], kind, "{error}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.starts_with(&format!("There is no route {target}; ")));
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
 fn a_wrong_method_is_json_and_names_the_right_one() {
     let sidecar = Sidecar::start();
     for (method, target, allowed) in [

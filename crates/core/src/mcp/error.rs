@@ -75,7 +75,7 @@ impl McpError {
     pub fn retry_after(&self) -> Option<Duration> {
         match self.kind {
             McpErrorKind::HttpStatus { retry_after, .. } => retry_after,
-            McpErrorKind::KnownDown { retry_after } => Some(retry_after),
+            McpErrorKind::KnownDown { retry_after, .. } => Some(retry_after),
             _ => None,
         }
     }

@@ -254,7 +254,14 @@ pub(super) fn sending(error: reqwest::Error) -> McpErrorKind {
     } else if error.is_redirect() {
         McpErrorKind::Redirect
     } else if error.is_connect() {
-        McpErrorKind::Connect(error.without_url())
+        // Where it is, and nothing of what may be a secret.
+        let origin = error.url().map(|url| url.origin().ascii_serialization());
+        let origin = origin.and_then(|origin| origin.parse().ok());
+        let error = error.without_url();
+        McpErrorKind::Connect(match origin {
+            Some(origin) => error.with_url(origin),
+            None => error,
+        })
     } else {
         McpErrorKind::Broken(error.without_url().into())
     }

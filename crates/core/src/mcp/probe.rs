@@ -31,7 +31,10 @@ impl Steps {
     ) {
         let tried = tried.into();
         let outcome = outcome.map_err(ToString::to_string);
-        tracing::debug!(tried, ?outcome, "Connecting");
+        match &outcome {
+            Ok(agreed) => tracing::debug!(tried, agreed, "Connecting"),
+            Err(error) => tracing::debug!(tried, error, "Connecting"),
+        }
         self.0.lock().push(ProbeStep { tried, outcome });
     }
 

@@ -53,7 +53,7 @@ impl Document {
             .any(|known| version.starts_with(known))
         {
             return Err(fault(
-                "it is no OpenAPI document of version 3.0 or 3.1".to_owned(),
+                "it is not an OpenAPI document of version 3.0 or 3.1".to_owned(),
             ));
         }
         let room = Cell::new(MOST_COPIED);

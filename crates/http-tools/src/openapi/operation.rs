@@ -244,7 +244,7 @@ impl Parts<'_> {
             "header" => {
                 let header: HeaderName = name
                     .parse()
-                    .map_err(|_| format!("'{name}' is no header's name"))?;
+                    .map_err(|_| format!("'{name}' is not a valid header name"))?;
                 // As the specification says: these are told otherwise.
                 if ["accept", "content-type", "authorization"].contains(&header.as_str()) {
                     return Ok(());
@@ -287,7 +287,7 @@ impl Parts<'_> {
         let json = content.and_then(|content| content.iter().find(|(kind, _)| is_json(kind)));
         let Some((_, media)) = json else {
             return match is_required {
-                true => Err("its body is no JSON".to_owned()),
+                true => Err("its body is not JSON".to_owned()),
                 false => Ok(()),
             };
         };

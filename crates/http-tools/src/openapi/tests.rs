@@ -124,7 +124,7 @@ fn f304_a_schema_that_holds_itself_refers_to_itself() {
 #[test]
 fn f304_what_cannot_be_a_tool_is_refused_by_name_and_left_out_of_all() {
     for (id, what) in [
-        ("upload", "POST /upload: its body is no JSON"),
+        ("upload", "POST /upload: its body is not JSON"),
         ("far", "is in another document"),
         ("round", "in a circle"),
         ("objects", "whose style is not deepObject"),

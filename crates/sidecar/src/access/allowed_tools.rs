@@ -18,7 +18,7 @@ enum Pattern {
 /// What stands after `tools=` is no list of tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "tools are names of tools, or beginnings of names with a '*' after them, divided by commas alone"
+    "tools are names of tools, or beginnings of names with a '*' after them, separated by commas alone"
 )]
 pub struct BadToolPattern;
 

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::{AllowedTools, CheckFuture, Grant, Holder, Scope, TokenCheck, Users};
-use crate::config::TcpSection;
+use crate::config::{TcpSection, read_text};
 
 /// Shortest token that may stand in the environment, in bytes: nobody guesses it.
 const SHORTEST_BYTES: usize = 20;
@@ -88,7 +88,7 @@ impl TokenList {
             entries.extend(Self::from_variable(&value, name)?.entries);
         }
         if let Some(path) = &tcp.tokens_file {
-            let text = std::fs::read_to_string(path).map_err(|source| TokenListError::Read {
+            let text = read_text(path).map_err(|source| TokenListError::Read {
                 path: path.clone(),
                 source,
             })?;
@@ -198,7 +198,7 @@ fn entry(text: &str, plain: bool) -> Result<Entry, &'static str> {
             (None, Some(listed)) => {
                 let listed = listed.map_err(|_| {
                     "after tools= come names of tools, or beginnings of names with a '*' after \
-                     them, divided by commas alone"
+                     them, separated by commas alone"
                 })?;
                 tools.replace(listed).is_none()
             }

@@ -1,5 +1,6 @@
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
@@ -54,7 +55,7 @@ pub(crate) enum ConnectError {
     },
     #[error("the sidecar at {} did not answer within {:.0}s", socket.display(), LONGEST_OPENING.as_secs_f64())]
     TooSlow { socket: PathBuf },
-    #[error("what listens on {} is no sidecar of this version: it answers with status {status}", socket.display())]
+    #[error("what listens on {} is not a sidecar of this version: it answers with status {status}", socket.display())]
     NoSidecar { socket: PathBuf, status: StatusCode },
     #[error("the connection to the sidecar broke: {0}")]
     Http(#[from] hyper::Error),
@@ -92,10 +93,16 @@ impl Target {
         let socket = || self.socket.clone();
         let stream = UnixStream::connect(&self.socket).await;
         let stream = stream.map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+                if !is_another_file(&self.socket) =>
+            {
                 ConnectError::NotThere { socket: socket() }
             }
             io::ErrorKind::PermissionDenied => ConnectError::NoPermission { socket: socket() },
+            _ if is_another_file(&self.socket) => ConnectError::Socket {
+                socket: socket(),
+                source: io::Error::other("it is not a socket"),
+            },
             _ => ConnectError::Socket {
                 socket: socket(),
                 source,
@@ -146,4 +153,9 @@ impl Target {
         }
         Ok(request)
     }
+}
+
+/// Whether what is there cannot be connected to, whoever listens.
+fn is_another_file(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| !found.file_type().is_socket())
 }

@@ -47,10 +47,10 @@ struct Filter {
     /// Only calls of this status
     #[arg(long, value_parser = ["pending", "running", "success", "error", "cancelled", "interrupted", "denied"])]
     status: Option<String>,
-    /// Only calls since then, as 2026-11-21T18:00:00Z
+    /// Only calls since this time, such as 2026-11-21T18:00:00Z
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// Only calls before then
+    /// Only calls before this time
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
 }

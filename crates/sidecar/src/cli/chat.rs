@@ -10,7 +10,7 @@ use pillion_client::{Caller, Client};
 use pillion_wire::{CHANNEL_HEADER, ChatAnswer, ChatApproval, ChatRequest, USER_HEADER, route};
 
 use super::event_stream::EventStream;
-use super::{CliError, SocketOption, decode, print_json};
+use super::{CliError, SocketOption, decode, input, print_json};
 use screen::Screen;
 
 /// `pillion chat`
@@ -35,10 +35,10 @@ pub(super) struct Chat {
     /// Without tools
     #[arg(long, conflicts_with = "resume")]
     no_tools: bool,
-    /// Go on with this chat
+    /// Goes on with this chat
     #[arg(long, value_name = "CHAT")]
     resume: Option<String>,
-    /// Print each event as a line of JSON
+    /// Prints each event as a line of JSON
     #[arg(long)]
     json: bool,
 }
@@ -88,6 +88,9 @@ impl Chat {
                 && !self.json,
         };
         if let Some(message) = self.message {
+            if message.trim().is_empty() {
+                return Err(CliError::Usage("the message is empty".to_owned()));
+            }
             return session.say(Some(message));
         }
         if is_going_on && !std::io::stdin().is_terminal() {
@@ -108,7 +111,7 @@ impl Session {
             if self.may_ask {
                 self.screen.prompt("> ")?;
             }
-            let Some(line) = read_line()? else {
+            let Some(line) = input::line()? else {
                 return Ok(outcome);
             };
             if !line.trim().is_empty() {
@@ -146,7 +149,7 @@ impl Session {
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
         {
-            return Err(CliError::Usage(format!("'{id}' is no chat's id")));
+            return Err(CliError::Usage(format!("'{id}' is not the id of a chat")));
         }
         let target = format!("{}{id}", route::CHAT);
         let body = serde_json::to_vec(&request).map_err(CliError::Answer)?;
@@ -170,7 +173,7 @@ impl Session {
         };
         let question = format!("Run {} {}? [y/N] ", approval.tool, approval.arguments);
         self.screen.prompt(&question)?;
-        let answer = read_line()?.unwrap_or_default();
+        let answer = input::line()?.unwrap_or_default();
         let approve = matches!(answer.trim(), "y" | "Y" | "yes");
         let raw = self.client.raw();
         drop(raw.decide(id, approve, b"{}", &self.caller)?);
@@ -207,14 +210,6 @@ impl Session {
             }
         }
     }
-}
-
-/// A line of standard input; none at its end.
-fn read_line() -> Result<Option<String>, CliError> {
-    let mut line = String::new();
-    let read = std::io::stdin().read_line(&mut line);
-    let read = read.map_err(CliError::Input)?;
-    Ok((read > 0).then(|| line.trim_end_matches(['\r', '\n']).to_owned()))
 }
 
 /// Writes without ending the line.

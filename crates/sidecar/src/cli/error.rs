@@ -25,7 +25,7 @@ pub(super) enum CliError {
     Runtime(#[source] io::Error),
     #[error("{0} ({code}){hint}", code = .0.code(), hint = hint(.0))]
     Client(#[from] ClientError),
-    #[error("cannot read the arguments from standard input: {0}")]
+    #[error("cannot read standard input: {0}")]
     Input(#[source] io::Error),
     #[error("cannot write to standard output: {0}")]
     Output(#[source] io::Error),
@@ -35,6 +35,8 @@ pub(super) enum CliError {
     Model(String),
     #[error("{0}")]
     Bridge(Box<ConnectError>),
+    #[error("{0}; start it with `pillion serve`, or serve from this process with --standalone")]
+    NobodyToBridge(Box<ConnectError>),
     #[error("standard input or output broke: {0}")]
     Streams(#[source] io::Error),
     #[error(transparent)]
@@ -45,6 +47,12 @@ pub(super) enum CliError {
     Credential(#[from] CredentialError),
     #[error("Server not found: '{0}'; `pillion servers list` shows those that there are")]
     NoServer(String),
+    #[error("{said}: '{id}'; `{list}` shows those that there are")]
+    NotThere {
+        said: String,
+        id: String,
+        list: &'static str,
+    },
     #[error("the access tokens: {0}")]
     Tokens(#[source] StoreError),
     #[error("{0}")]
@@ -64,6 +72,21 @@ fn hint(error: &ClientError) -> &'static str {
 }
 
 impl CliError {
+    /// With what was asked for, and the command that lists what there is, where it is not there.
+    pub(super) fn with_id(error: ClientError, id: &str, list: &'static str) -> Self {
+        match error {
+            ClientError::Status {
+                status: 404,
+                failure,
+            } => Self::NotThere {
+                said: failure.error,
+                id: id.to_owned(),
+                list,
+            },
+            error => Self::Client(error),
+        }
+    }
+
     pub(super) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Config(_) | Self::Model(_) | Self::Usage(_) => ExitCode::from(2),
@@ -82,8 +105,10 @@ impl CliError {
             | Self::Servers(_)
             | Self::Credential(_)
             | Self::NoServer(_)
+            | Self::NotThere { .. }
             | Self::Tokens(_)
             | Self::Bridge(_)
+            | Self::NobodyToBridge(_)
             | Self::Streams(_) => ExitCode::FAILURE,
         }
     }

@@ -49,17 +49,27 @@ impl EventStream {
         head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
         let asked = stream.write_all(head.as_bytes());
         let asked = asked.and_then(|()| stream.write_all(body));
-        asked.map_err(CliError::Streams)?;
         let mut reader = BufReader::new(stream);
-        let status = status_of(&mut reader)?;
+        let status = match (asked, status_of(&mut reader)) {
+            // A sidecar that wants no more of the body has said why.
+            (_, Ok(status)) if status != 0 => status,
+            (Err(error), _) | (Ok(()), Err(CliError::Streams(error))) => {
+                return Err(CliError::Streams(error));
+            }
+            (Ok(()), status) => status?,
+        };
         if status == 200 {
             return Ok(Self {
                 lines: reader.lines(),
             });
         }
         let mut body = Vec::new();
-        reader.read_to_end(&mut body).map_err(CliError::Streams)?;
-        let failure: Failure = serde_json::from_slice(&body).map_err(CliError::Answer)?;
+        let read = reader.read_to_end(&mut body);
+        let failure: Failure = match (serde_json::from_slice(&body), read) {
+            (Ok(failure), _) => failure,
+            (Err(_), Err(error)) => return Err(CliError::Streams(error)),
+            (Err(error), Ok(_)) => return Err(CliError::Answer(error)),
+        };
         Err(CliError::Client(ClientError::Status {
             status,
             failure: Box::new(failure),

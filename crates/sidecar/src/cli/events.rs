@@ -13,10 +13,10 @@ use crate::pins::visible_line;
 pub(super) struct Events {
     #[command(flatten)]
     socket: SocketOption,
-    /// Only events of these types, divided by commas, such as call,approval.requested
-    #[arg(long, value_name = "TYPES", default_value = "")]
-    types: String,
-    /// Print each event as a line of JSON
+    /// Only events of these types, separated by commas, such as call,approval.requested
+    #[arg(long, value_name = "TYPES")]
+    types: Option<String>,
+    /// Prints each event as a line of JSON
     #[arg(long)]
     json: bool,
 }
@@ -28,10 +28,11 @@ impl Events {
             types,
             json,
         } = self;
+        let types = types.unwrap_or_default();
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ',' | '_');
         if !types.chars().all(legal) {
             return Err(CliError::Model(
-                "--types has names divided by commas".to_owned(),
+                "--types has names separated by commas".to_owned(),
             ));
         }
         let target = format!("{}?types={types}", route::EVENTS);

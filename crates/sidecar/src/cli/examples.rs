@@ -74,7 +74,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "chat",
         &[
             "pillion chat",
-            "pillion chat 'How late is it in Tokyo?' --model gpt-4-turbo",
+            "pillion chat 'What time is it in Tokyo?' --model gpt-4-turbo",
             "pillion chat --resume 01a202b1-8b10-74cc-982e-dcae537c06e0",
         ],
     ),
@@ -209,7 +209,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "servers add",
         &[
             "pillion servers add weather --url https://mcp.example.com/mcp --bearer-env WEATHER_TOKEN",
-            "pillion servers add notes --command npx -- -y notes-server",
+            "pillion servers add notes --config /etc/pillion/pillion.toml --command npx -- -y notes-server",
         ],
     ),
     (
@@ -271,12 +271,18 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "tokens create",
         &[
-            "pillion tokens create ci --scope execute --expires-days 90",
-            "pillion tokens create bot --scope execute --tools 'get_time,far_*'",
+            "pillion tokens create ci --scope execute --expires-days 90 --config /etc/pillion/pillion.toml",
+            "pillion tokens create bot --scope execute --tools 'get_time,far_*' --config /etc/pillion/pillion.toml",
         ],
     ),
-    ("tokens list", &["pillion tokens list"]),
-    ("tokens revoke", &["pillion tokens revoke ci"]),
+    (
+        "tokens list",
+        &["pillion tokens list --config /etc/pillion/pillion.toml"],
+    ),
+    (
+        "tokens revoke",
+        &["pillion tokens revoke ci --config /etc/pillion/pillion.toml"],
+    ),
     (
         "vault",
         &["pillion vault rotate --config /etc/pillion/pillion.toml"],

@@ -26,10 +26,11 @@ pub(super) struct McpStdio {
     config: Option<PathBuf>,
     #[command(flatten)]
     socket: SocketOption,
-    /// Serve the client from this process, even where a sidecar listens
+    /// Serves the client from this process, even where a sidecar listens; without it, that is done
+    /// where none listens, unless --socket or PILLION_SOCKET names one
     #[arg(long)]
     standalone: bool,
-    /// Offer only the tools that this model of the configuration may see
+    /// Offers only the tools that this model of the configuration may see
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
     /// The user on whose behalf calls run
@@ -45,7 +46,7 @@ impl McpStdio {
         umask(Mode::from_bits_truncate(0o077));
         let source = Source {
             file: self.config.clone(),
-            socket: self.socket.socket.clone(),
+            socket: self.socket.named(),
         };
         let config = source.load()?;
         // Standard error: on standard output there is nothing but messages.
@@ -69,8 +70,11 @@ impl McpStdio {
         };
         let connection = match target.connect().await {
             Ok(connection) => connection,
+            Err(error) if error.is_absence() && self.socket.named().is_some() => {
+                return Err(CliError::NobodyToBridge(Box::new(error)));
+            }
             Err(error) if error.is_absence() => {
-                tracing::info!("Serving from this process: {error}");
+                tracing::warn!("Serving from this process alone: {error}");
                 return self.serve_alone(config, stop).await;
             }
             Err(error) => return Err(CliError::Bridge(Box::new(error))),

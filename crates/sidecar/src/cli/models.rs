@@ -28,7 +28,7 @@ enum Command {
 /// `pillion models list`
 #[derive(Debug, Args)]
 struct List {
-    /// Print the sidecar's whole answer as JSON
+    /// Prints the sidecar's whole answer as JSON
     #[arg(long)]
     json: bool,
 }
@@ -41,7 +41,7 @@ struct Show {
     /// The user whose own tools count as well
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Print the sidecar's whole answer as JSON
+    /// Prints the sidecar's whole answer as JSON
     #[arg(long)]
     json: bool,
 }

@@ -7,17 +7,23 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::geteuid;
+use pillion_client::Client;
 use pillion_core::store::{Store, StoreError};
-use pillion_store::{SqlStore, StoreLocation};
+use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use tokio::runtime::Runtime;
 
 use super::CliError;
 use crate::config::Config;
 use crate::credentials::{UserCredentials, open_vault};
 use crate::servers::{Catalog, ServerError, Who, of_the_file};
+use crate::state::store_id;
+
+/// How long a sidecar may take to say which store it has.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why the store cannot be worked on.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +42,12 @@ pub(super) enum OperatorError {
     Memory,
     #[error("{} belongs to another user: run this as the sidecar's (number {owner})", path.display())]
     OfAnother { path: PathBuf, owner: u32 },
+    #[error(
+        "nothing was done: the sidecar that listens at {} has another store. Name its configuration \
+         with --config, or another socket, where another sidecar is meant, with --socket or \
+         PILLION_SOCKET", socket.display()
+    )]
+    OtherStore { socket: PathBuf },
     #[error("{}: {source}", path.display())]
     Directory { path: PathBuf, source: io::Error },
 }
@@ -50,6 +62,29 @@ pub(super) struct Operator {
 impl Operator {
     /// Opens the store that the configuration names.
     pub(super) fn open(file: Option<&Path>) -> Result<Self, CliError> {
+        Self::open_if(file, |_| None)
+    }
+
+    /// As [`open`](Self::open), unless a sidecar listens at the socket that has another store:
+    /// nothing is made or changed then.
+    pub(super) fn open_beside(file: Option<&Path>, socket: &Path) -> Result<Self, CliError> {
+        Self::open_if(file, |_| Some(socket.to_owned()))
+    }
+
+    /// As [`open_beside`](Self::open_beside), with the sidecar's socket as the configuration, the
+    /// environment or the defaults have it. A configuration that is named, but names no socket,
+    /// may be that of any sidecar.
+    pub(super) fn open_beside_any(file: Option<&Path>) -> Result<Self, CliError> {
+        Self::open_if(file, |config| {
+            let named = config.socket.path.clone().or_else(super::named_socket);
+            named.or_else(|| file.is_none().then(pillion_client::default_socket_path))
+        })
+    }
+
+    fn open_if(
+        file: Option<&Path>,
+        socket: impl FnOnce(&Config) -> Option<PathBuf>,
+    ) -> Result<Self, CliError> {
         // Before there is any other thread: what is made is this user's alone.
         umask(Mode::from_bits_truncate(0o077));
         let config = Config::load(file, std::env::vars_os())?;
@@ -59,11 +94,18 @@ impl Operator {
             StoreLocation::File(path) => check_owner(path)?,
             _ => {}
         }
+        // As long as there is no runtime: the client blocks.
+        let sidecar = socket(&config).and_then(Sidecar::at);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .map_err(OperatorError::Runtime)?;
+        if let Some(Sidecar { socket, store_id }) = sidecar
+            && !runtime.block_on(is_same(&options, &store_id))
+        {
+            return Err(OperatorError::OtherStore { socket }.into());
+        }
         let store = runtime.block_on(SqlStore::open(&options));
         let store = Arc::new(store.map_err(OperatorError::Store)?);
         Ok(Self {
@@ -110,6 +152,32 @@ impl Drop for Operator {
     fn drop(&mut self) {
         self.runtime.block_on(self.store.close());
     }
+}
+
+/// A sidecar that runs.
+struct Sidecar {
+    socket: PathBuf,
+    store_id: String,
+}
+
+impl Sidecar {
+    /// The one that listens there, if one does and says which store it has.
+    fn at(socket: PathBuf) -> Option<Self> {
+        let client = Client::builder(&socket).timeout(PATIENCE).build();
+        let store_id = client.status().ok()?.store_id?;
+        Some(Self { socket, store_id })
+    }
+}
+
+/// Whether the store has that id. One that cannot be read is not said to have another.
+async fn is_same(options: &StoreOptions, id: &str) -> bool {
+    let store = match SqlStore::open_existing(options).await {
+        Ok(store) => store,
+        Err(error) => return !error.is_not_found(),
+    };
+    let found = store_id::of(&store).await;
+    store.close().await;
+    found.map_or(true, |found| found.as_deref() == Some(id))
 }
 
 /// A file that another user makes, or files beside it, would be closed to the sidecar.

@@ -32,7 +32,7 @@ enum Command {
 /// `pillion packs list`
 #[derive(Debug, Args)]
 struct List {
-    /// Print the sidecar's whole answer as JSON
+    /// Prints the sidecar's whole answer as JSON
     #[arg(long)]
     json: bool,
 }
@@ -57,7 +57,7 @@ struct Show {
     /// Those behind this name
     #[arg(long, value_name = "NAME")]
     after: Option<String>,
-    /// Print the sidecar's whole answer as JSON
+    /// Prints the sidecar's whole answer as JSON
     #[arg(long)]
     json: bool,
 }
@@ -69,7 +69,7 @@ struct Remove {
     of: OfKind,
     /// Its name
     name: String,
-    /// Print the sidecar's whole answer as JSON
+    /// Prints the sidecar's whole answer as JSON
     #[arg(long)]
     json: bool,
 }

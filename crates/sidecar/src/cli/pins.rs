@@ -42,7 +42,7 @@ struct List {
     /// Only those of tools that have changed
     #[arg(long)]
     changed: bool,
-    /// Print the sidecar's whole answer as JSON
+    /// Prints the sidecar's whole answer as JSON
     #[arg(long)]
     json: bool,
 }
@@ -64,7 +64,7 @@ struct OfTool {
 struct Accept {
     #[command(flatten)]
     tool: OfTool,
-    /// Accept this definition and no other, by the hash that `diff` shows
+    /// Accepts this definition and no other, by the hash that `diff` shows
     #[arg(long, value_name = "SHA256")]
     hash: Option<String>,
 }

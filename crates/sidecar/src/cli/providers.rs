@@ -34,7 +34,7 @@ enum Command {
 /// `pillion providers list`
 #[derive(Debug, Args)]
 struct List {
-    /// Print the sidecar's whole answer as JSON
+    /// Prints the sidecar's whole answer as JSON
     #[arg(long)]
     json: bool,
 }

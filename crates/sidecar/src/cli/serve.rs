@@ -16,7 +16,7 @@ pub(super) struct Serve {
     /// It is read again when it changes, and at SIGHUP
     #[arg(long, env = "PILLION_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Take the sockets from the sidecar that serves them, which lets its calls end and stops;
+    /// Takes the sockets from the sidecar that serves them, which lets its calls end and stops;
     /// no connection is refused in between
     #[arg(long)]
     take_over: bool,
@@ -31,7 +31,7 @@ impl Serve {
         umask(Mode::from_bits_truncate(0o077));
         let source = Source {
             file: self.config,
-            socket: self.socket.socket,
+            socket: self.socket.named(),
         };
         let before = source.look();
         let config = source.load()?;

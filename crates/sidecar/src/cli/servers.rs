@@ -46,7 +46,7 @@ struct Common {
     /// programs
     #[arg(long, global = true, env = "PILLION_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print the sidecar's whole answer as JSON
+    /// Prints the sidecar's whole answer as JSON
     #[arg(long, global = true)]
     json: bool,
 }
@@ -71,7 +71,7 @@ enum Command {
     Test(test::Test),
     /// Lists the tools of a server
     Tools(tools::Tools),
-    /// Credentials of single users for a server with credential = per_user or user_or_shared
+    /// Keeps credentials of single users for a server with credential = per_user or user_or_shared
     Credentials(credentials::Credentials),
 }
 
@@ -130,7 +130,7 @@ impl Context {
 
     /// The operator of the sidecar's store.
     fn operator(&self) -> Result<Operator, CliError> {
-        Operator::open(self.config.as_deref())
+        Operator::open_beside(self.config.as_deref(), self.client.socket_path())
     }
 
     /// Tells a sidecar that runs what was changed on its store.

@@ -87,11 +87,9 @@ async fn check(options: &StoreOptions) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::FAILURE);
     }
     print(&if schema == newest {
-        format!("The store is whole. Its schema is {schema}, which is this program's.")
+        format!("Store OK, schema {schema} (current)")
     } else {
-        format!(
-            "The store is whole. Its schema is {schema}; `pillion store migrate` takes it to {newest}."
-        )
+        format!("Store OK, schema {schema}; `pillion store migrate` takes it to {newest}")
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -17,7 +17,8 @@ These work on the sidecar's store, whether or not it runs: run them as its user.
 tcp.tokens_store = true in the configuration, the sidecar lets in whoever brings such a token.
 
 Examples:
-  pillion tokens create ci --scope execute --expires-days 90
+  pillion tokens create ci --scope execute --expires-days 90 --config /etc/pillion/pillion.toml
+  export PILLION_CONFIG=/etc/pillion/pillion.toml
   pillion tokens create bot --scope execute --tools 'get_time,far_*'
   pillion tokens list
   pillion tokens revoke ci")]
@@ -25,7 +26,7 @@ pub(super) struct Tokens {
     /// The sidecar's configuration file
     #[arg(long, global = true, env = "PILLION_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print JSON
+    /// Prints JSON
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -44,9 +45,12 @@ enum Command {
 
 impl Tokens {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let operator = Operator::open(self.config.as_deref())?;
+        let operator = Operator::open_beside_any(self.config.as_deref())?;
         match self.command {
-            Command::Create(create) => create.apply(&operator, self.json),
+            Command::Create(create) => {
+                let is_named = self.config.is_some();
+                create.apply(&operator, is_named, self.json)
+            }
             Command::List => list::apply(&operator, self.json),
             Command::Revoke(revoke) => revoke.apply(&operator),
         }

@@ -17,7 +17,7 @@ pub(super) struct Tools {
     #[command(flatten)]
     socket: SocketOption,
     /// How long to wait for the sidecar's answer
-    #[arg(long, global = true, value_name = "MS", default_value_t = 65_000, value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
+    #[arg(long, global = true, display_order = 890, value_name = "MS", default_value_t = 65_000, value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
     timeout_ms: u64,
     #[command(subcommand)]
     command: Command,

@@ -25,10 +25,10 @@ pub(super) struct Top {
     /// How long to wait between two looks
     #[arg(long, value_name = "MS", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(100..=3_600_000))]
     interval_ms: u64,
-    /// End after so many looks; without it, go on until interrupted
+    /// Ends after so many looks; without it, goes on until interrupted
     #[arg(long, value_name = "N")]
     count: Option<u64>,
-    /// Print a line of JSON a look
+    /// Prints a line of JSON for each look
     #[arg(long)]
     json: bool,
 }

@@ -7,7 +7,9 @@ use super::builtins;
 use super::environment::{self, Origins};
 use super::models_file::ModelsFile;
 use super::servers::{self, Fault, Taken, Wanted};
-use super::{Config, ConfigError, DeclaredTools, KeyPath, McpServerSection, locate, wording};
+use super::{
+    Config, ConfigError, DeclaredTools, KeyPath, McpServerSection, locate, read_text, wording,
+};
 
 /// A file's name and text, for errors to point into.
 pub(super) struct Source<'a> {
@@ -60,7 +62,7 @@ impl Config {
         file: Option<&Path>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Vec<PathBuf> {
-        let text = file.and_then(|file| std::fs::read_to_string(file).ok());
+        let text = file.and_then(|file| read_text(file).ok());
         let table = text.and_then(|text| text.parse::<Table>().ok());
         let mut table = table.unwrap_or_default();
         // What it makes of the variables before the one that is at fault, if one is, is enough.
@@ -90,7 +92,7 @@ fn read_file(
     let Some(path) = file else {
         return read(&Source { name: "", text: "" }, variables, wanted);
     };
-    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+    let text = read_text(path).map_err(|source| ConfigError::Read {
         path: path.to_owned(),
         source,
     })?;

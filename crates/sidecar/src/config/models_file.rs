@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::load::{Blame, Source, parse};
-use super::{ConfigError, Key, KeyPath, locate};
+use super::{ConfigError, Key, KeyPath, locate, read_text};
 
 /// The key that names the file.
 const KEY: &str = "models_file";
@@ -42,7 +42,7 @@ impl ModelsFile {
             Some(Value::String(path)) if !path.is_empty() => beside(blame.source.name, &path),
             Some(_) => return Err(wrong(KEY, "expected the path of a file")),
         };
-        let text = std::fs::read_to_string(&path)
+        let text = read_text(&path)
             .map_err(|error| wrong(KEY, &format!("{}: {error}", path.display())))?;
         let mut file = Self {
             path,

@@ -13,7 +13,7 @@ const AT_ONCE: usize = 16 * 1024;
 pub(crate) struct Types(Option<Vec<&'static str>>);
 
 impl Types {
-    /// Kinds by name, divided by commas; a name's first part stands for all that begin so.
+    /// Kinds by name, separated by commas; a name's first part stands for all that begin so.
     /// None if one of them is no kind.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut wanted = Vec::new();

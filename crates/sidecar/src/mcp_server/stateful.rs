@@ -79,7 +79,7 @@ pub(super) async fn of_session(
 fn set_level(app: &App, session: &Session, request: &Request) -> Result<(), RpcError> {
     let level = request.params.get("level");
     let level = level.and_then(|level| serde_json::from_str::<LogLevel>(level.get()).ok());
-    let level = level.ok_or_else(|| invalid_params("'level' is no log level"))?;
+    let level = level.ok_or_else(|| invalid_params("'level' is not a log level"))?;
     session.log_level().set(level);
     app.upstreams().want_log(level);
     Ok(())

@@ -112,7 +112,7 @@ pub(super) enum RequestError {
     Credential(#[from] CredentialError),
     #[error("{}", .0.message)]
     Upstream(ToolFailure),
-    #[error("There is no route {}", shortened(path))]
+    #[error("There is no route {}{}", shortened(path), base_url_of_a_client(path))]
     UnknownRoute { path: String },
     #[error("The method {method} is not allowed here")]
     WrongMethod { method: Method },
@@ -193,6 +193,20 @@ impl RequestError {
 }
 
 /// What has become of a request that an MCP server was asked for.
+/// What is wrong with the base URL of whoever asks for what the clients of language models ask for.
+fn base_url_of_a_client(path: &str) -> &'static str {
+    match path.trim_end_matches('/') {
+        "/chat/completions" | "/models" | "/responses" | "/embeddings" => {
+            "; the base URL of a client of OpenAI ends in /v1 here"
+        }
+        "/v1/v1/messages" | "/v1/v1/messages/count_tokens" | "/v1/v1/models" => {
+            "; the base URL of a client of Anthropic has no /v1 here"
+        }
+        "/v1/v1/chat/completions" => "; the base URL of a client of OpenAI has one /v1 here",
+        _ => "",
+    }
+}
+
 fn status_of_upstream(code: ErrorCode) -> StatusCode {
     match code {
         ErrorCode::NotFound => StatusCode::NOT_FOUND,

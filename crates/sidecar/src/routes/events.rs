@@ -16,7 +16,7 @@ use crate::events::{Event, Hearing, Listener, Types};
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Wanted {
-    /// Only events of these types, divided by commas: `call.started`, `call.ended`,
+    /// Only events of these types, separated by commas: `call.started`, `call.ended`,
     /// `server.status`, `tools.changed`, `approval.requested`, `approval.decided`,
     /// `configuration.reloaded`; what stands before the dot means all of them.
     #[param(
@@ -69,6 +69,6 @@ impl event_stream::Events for Listener {
 
 fn unknown_type() -> RequestError {
     let known = Event::KINDS.join(", ");
-    let wanted = format!("some of {known}, or what stands before a dot, divided by commas");
+    let wanted = format!("some of {known}, or what stands before a dot, separated by commas");
     RequestError::parameter("types", wanted)
 }

@@ -49,6 +49,9 @@ pub(super) async fn status(State(app): State<App>) -> Json<Status> {
             processor_seconds: scrape.system.processor_time.map(|time| time.as_secs_f64()),
         },
         last_reload: readiness.last_reload,
+        store_id: app
+            .state()
+            .and_then(|state| Some(state.store_id()?.to_owned())),
     })
 }
 

@@ -33,7 +33,11 @@ pub enum SocketError {
     #[error("the socket path names no file: {}", .0.display())]
     NoFileName(PathBuf),
     /// The directory cannot be made, read or given its mode.
-    #[error("cannot prepare the socket's directory {}: {source}", directory.display())]
+    #[error(
+        "cannot prepare the socket's directory {}: {source}{}",
+        directory.display(),
+        elsewhere(source)
+    )]
     Directory {
         /// The directory.
         directory: PathBuf,
@@ -132,4 +136,12 @@ pub enum SocketError {
     /// The running sidecar's sockets cannot be taken over.
     #[error("cannot take over from the running sidecar: {0}")]
     TakeOver(#[source] io::Error),
+}
+
+/// What somebody can do who may not write there.
+fn elsewhere(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "; name another socket with --socket or socket.path",
+        _ => "",
+    }
 }

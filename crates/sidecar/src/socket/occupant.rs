@@ -10,19 +10,27 @@ use super::SocketError;
 /// Connecting to a Unix socket takes no time unless somebody holds it up.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Whether a socket is at `path`; refuses anything else that is.
+pub(super) fn is_there(path: &Path) -> Result<bool, SocketError> {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() => Ok(true),
+        Ok(_) => Err(SocketError::NotASocket(path.to_owned())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(SocketError::Probe {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
 /// Removes a stale socket from `path`; refuses a live one and anything else.
 pub(super) async fn clear(path: &Path) -> Result<(), SocketError> {
     let probe = |source| SocketError::Probe {
         path: path.to_owned(),
         source,
     };
-    let metadata = match std::fs::symlink_metadata(path) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(probe(error)),
-    };
-    if !metadata.file_type().is_socket() {
-        return Err(SocketError::NotASocket(path.to_owned()));
+    if !is_there(path)? {
+        return Ok(());
     }
     let connected = tokio::time::timeout(PATIENCE, UnixStream::connect(path)).await;
     match connected {

@@ -40,7 +40,9 @@ pub(crate) enum RegistrationError {
         #[source]
         source: serde_json::Error,
     },
-    #[error("The cooldown of the tool of index {index} is no number of seconds from 0 to a day's")]
+    #[error(
+        "The cooldown of the tool of index {index} is not a number of seconds from 0 to a day's"
+    )]
     Cooldown { index: usize },
     #[error("The tool of index {index}: {source}")]
     Definition {

@@ -42,14 +42,17 @@ impl Database {
             return Err(StoreError::invalid("only a store that is a file is copied"));
         };
         let Some(path) = to.to_str() else {
-            return Err(StoreError::invalid("the copy's path is no UTF-8"));
+            return Err(StoreError::invalid("the copy's path is not UTF-8"));
         };
         let failed = |source| {
             let message = format!("the copy '{path}' cannot be made: {source}");
             StoreError::unavailable(message).with_source(source)
         };
         if to.try_exists().map_err(failed)? {
-            let message = format!("there is a file '{path}' already");
+            let message = match to.is_dir() {
+                true => format!("'{path}' is a directory: name a file for the copy"),
+                false => format!("there is a file '{path}' already"),
+            };
             return Err(StoreError::conflict(message));
         }
         // For its mode; SQLite fills an empty file.

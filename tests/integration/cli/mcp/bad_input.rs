@@ -13,7 +13,7 @@ fn a_wrong_command_line_is_one_clear_line_and_exit_code_2() {
         ),
         (
             &["probe", "localhost:8000"],
-            "'localhost:8000' is no URL of a server",
+            "'localhost:8000' is not the URL of a server",
         ),
         (&["probe", "ftp://x.example/"], "Invalid server URL"),
         (&["probe", "http://"], "Invalid server URL"),
@@ -37,7 +37,7 @@ fn a_wrong_command_line_is_one_clear_line_and_exit_code_2() {
         ),
         (
             &["call", url, "roll", "{"],
-            "the arguments are no JSON object: EOF",
+            "the arguments are not a JSON object: EOF",
         ),
         (&["read", url], "the URI of a resource is missing"),
         (

@@ -62,11 +62,11 @@ fn a_server_that_is_down_fails_with_what_was_tried() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         stdout(&output),
-        "Tried\n  POST server/discover (2026-07-28): failed: Connection refused (os error 111)\n"
+        "Tried\n  POST server/discover (2026-07-28): failed: Connection refused (os error 111) (http://127.0.0.1:9)\n"
     );
     assert_eq!(
         stderr(&output),
-        "pillion: http://127.0.0.1:9/mcp: MCP request failed: Connection refused (os error 111) (unavailable)\n"
+        "pillion: http://127.0.0.1:9/mcp: MCP request failed: Connection refused (os error 111) (http://127.0.0.1:9) (unavailable)\n"
     );
     let output = mcp(&["probe", url, "--json"]);
     let error: Value = serde_json::from_str(&stdout(&output)).unwrap();
@@ -76,6 +76,6 @@ fn a_server_that_is_down_fails_with_what_was_tried() {
     );
     assert_eq!(
         error["details"]["steps"][0]["error"],
-        "Connection refused (os error 111)"
+        "Connection refused (os error 111) (http://127.0.0.1:9)"
     );
 }

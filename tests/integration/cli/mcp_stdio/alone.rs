@@ -1,4 +1,4 @@
-//! Where none listens, the process serves the client from the configuration and the store.
+//! With `--standalone`, and where none listens, the process serves the client from the configuration and the store.
 
 use tempfile::TempDir;
 
@@ -23,7 +23,7 @@ impl Place {
 
     fn client(&self) -> Client {
         let socket = self.directory.path().join("none.sock");
-        let mut client = Client::of(&socket, &self.store(), &[]);
+        let mut client = Client::of(&socket, &self.store(), &["--standalone"]);
         client.greet(&json!({}));
         client
     }
@@ -44,6 +44,28 @@ impl Place {
         let variable = ("PILLION__STORE__LOCATION", store.to_str().unwrap());
         Daemon::with_config("", &[variable])
     }
+}
+
+#[test]
+fn a_sidecar_that_is_named_and_not_there_is_an_error() {
+    let place = Place::new();
+    let socket = place.directory.path().join("none.sock");
+    let attempt = |command: &mut Command| {
+        let command = command.env("PILLION__STORE__LOCATION", place.store());
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert_eq!(
+            stderr(&output),
+            format!(
+                "pillion: no sidecar listens on {}; start it with `pillion serve`, or serve from \
+                 this process with --standalone\n",
+                socket.display()
+            )
+        );
+        assert!(!place.store().exists());
+    };
+    attempt(pillion(&["mcp-stdio", "--socket"]).arg(&socket));
+    attempt(pillion(&["mcp-stdio"]).env("PILLION_SOCKET", &socket));
 }
 
 fn statuses(sidecar: &Daemon) -> Vec<Value> {

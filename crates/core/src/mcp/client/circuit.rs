@@ -26,6 +26,8 @@ pub(super) struct Circuit {
 struct State {
     failures: u32,
     not_before: Option<Instant>,
+    /// Why the last attempt failed.
+    cause: Option<String>,
 }
 
 impl Circuit {
@@ -34,10 +36,14 @@ impl Circuit {
         if !self.troubled.load(Ordering::Acquire) {
             return Ok(());
         }
-        let until = self.state.lock().not_before;
+        let state = self.state.lock();
+        let until = state.not_before;
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         match left.filter(|left| !left.is_zero()) {
-            Some(retry_after) => Err(McpErrorKind::KnownDown { retry_after }),
+            Some(retry_after) => Err(McpErrorKind::KnownDown {
+                retry_after,
+                cause: state.cause.clone(),
+            }),
             None => Ok(()),
         }
     }
@@ -51,7 +57,7 @@ impl Circuit {
         self.troubled.store(false, Ordering::Release);
     }
 
-    pub(super) fn failed(&self) {
+    pub(super) fn failed(&self, error: &McpErrorKind) {
         let mut state = self.state.lock();
         self.troubled.store(true, Ordering::Release);
         // Calls that fail together say no more than one.
@@ -59,6 +65,7 @@ impl Circuit {
             return;
         }
         state.failures = state.failures.saturating_add(1);
+        state.cause = Some(error.to_string());
         if let Some(more) = state.failures.checked_sub(TRIP) {
             let pause = FIRST_PAUSE * 2_u32.saturating_pow(more.min(10));
             // Between half and all of it, so that workers do not come back all at once.
@@ -78,15 +85,16 @@ mod tests {
         let circuit = Circuit::default();
         for _ in 0..TRIP {
             circuit.check().unwrap();
-            circuit.failed();
+            circuit.failed(&McpErrorKind::StreamClosed);
         }
-        let Err(McpErrorKind::KnownDown { retry_after }) = circuit.check() else {
+        let Err(McpErrorKind::KnownDown { retry_after, cause }) = circuit.check() else {
             panic!()
         };
+        assert_eq!(cause, Some(McpErrorKind::StreamClosed.to_string()));
         assert!(retry_after <= FIRST_PAUSE);
         std::thread::sleep(FIRST_PAUSE);
         circuit.check().unwrap();
-        circuit.failed();
+        circuit.failed(&McpErrorKind::StreamClosed);
         circuit.check().unwrap_err();
         circuit.succeeded();
         circuit.check().unwrap();

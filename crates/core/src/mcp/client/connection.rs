@@ -188,7 +188,7 @@ impl Connections {
         // The attempt was aborted, or it panicked: either way there is no connection.
         let outcome = outcome.unwrap_or(Err(McpErrorKind::StreamClosed));
         match &outcome {
-            Err(error) if says_down(error) => self.circuit.failed(),
+            Err(error) if says_down(error) => self.circuit.failed(error),
             _ => self.circuit.succeeded(),
         }
         outcome
@@ -240,7 +240,7 @@ impl Connections {
     /// Learns from how a request ended.
     pub(super) fn learn<T>(&self, outcome: &Result<T, McpErrorKind>) {
         match outcome {
-            Err(McpErrorKind::Connect(_)) => self.circuit.failed(),
+            Err(error @ McpErrorKind::Connect(_)) => self.circuit.failed(error),
             Err(_) => {}
             Ok(_) => self.circuit.succeeded(),
         }

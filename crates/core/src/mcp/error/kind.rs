@@ -23,7 +23,7 @@ pub enum McpErrorKind {
     #[error("the parameters cannot be written as JSON: {0}")]
     Encode(#[source] serde_json::Error),
     /// No connection: refused, unknown host, TLS.
-    #[error("{}", root_cause(.0))]
+    #[error("{}{}", root_cause(.0), place(.0))]
     Connect(#[source] reqwest::Error),
     /// The connection broke, or the answer is no proper HTTP.
     #[error("the connection broke: {}", root_cause(&**.0))]
@@ -137,10 +137,16 @@ pub enum McpErrorKind {
         supported: String,
     },
     /// The last attempts to connect failed, so this one was not made.
-    #[error("the server is down; the next attempt is made in {:.1} s", .retry_after.as_secs_f64())]
+    #[error(
+        "the server is down{}; the next attempt is made in {:.1} s",
+        reason(.cause),
+        .retry_after.as_secs_f64()
+    )]
     KnownDown {
         /// When the next attempt may be made.
         retry_after: Duration,
+        /// Why the last one failed, if that is known.
+        cause: Option<String>,
     },
     /// The server asks for something before it answers, and there is nobody to give it.
     #[error("the server asks for '{method}', which this client does not offer: {reason}")]
@@ -180,6 +186,13 @@ pub enum McpErrorKind {
     /// The client was disconnected on purpose.
     #[error("Not connected to server")]
     Disconnected,
+}
+
+/// ` (http://127.0.0.1:9)`: to where there was no connection.
+fn place(error: &reqwest::Error) -> String {
+    error.url().map_or_else(String::new, |url| {
+        format!(" ({})", url.origin().ascii_serialization())
+    })
 }
 
 fn reason(message: &Option<String>) -> String {

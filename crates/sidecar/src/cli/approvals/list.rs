@@ -28,7 +28,7 @@ pub(super) struct List {
     /// Those after this one in the list: what `--json` shows as `next`
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
-    /// Print the sidecar's whole answer as JSON
+    /// Prints the sidecar's whole answer as JSON
     #[arg(long)]
     json: bool,
 }

@@ -15,7 +15,9 @@ pub(super) struct Show {
 
 impl Show {
     pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let body = client.raw().approval(&self.id)?;
+        let body = client.raw().approval(&self.id);
+        let body =
+            body.map_err(|error| CliError::with_id(error, &self.id, "pillion approvals list"))?;
         let answer: ApprovalAnswer = super::decode(&body)?;
         let text = serde_json::to_string_pretty(&answer.approval).map_err(CliError::Answer)?;
         super::print_json(&text)?;

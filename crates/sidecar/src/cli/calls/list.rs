@@ -18,10 +18,10 @@ pub(super) struct List {
     /// Calls after this one in the list: what `--json` shows as `next`
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
-    /// Put calls below the call that made them
+    /// Puts calls below the call that made them
     #[arg(long, conflicts_with = "json")]
     tree: bool,
-    /// Print the sidecar's whole answer as JSON
+    /// Prints the sidecar's whole answer as JSON
     #[arg(long)]
     json: bool,
 }

@@ -29,7 +29,7 @@ pub(in crate::cli) enum ArgumentsError {
     Word { word: String },
     #[error("a JSON object stands alone: '{word}' is one word too many")]
     NotAlone { word: String },
-    #[error("the arguments are no JSON object: {0}")]
+    #[error("the arguments are not a JSON object: {0}")]
     Json(#[source] serde_json::Error),
     #[error("the arguments are JSON, but no object")]
     NoObject,
@@ -211,7 +211,7 @@ mod tests {
         assert!(
             typed(&["{"], &Value::Null)
                 .unwrap_err()
-                .starts_with("the arguments are no JSON object: ")
+                .starts_with("the arguments are not a JSON object: ")
         );
         assert_eq!(
             typed(&["[1]"], &Value::Null).unwrap_err(),

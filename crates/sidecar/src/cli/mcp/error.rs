@@ -21,7 +21,7 @@ pub(in crate::cli) enum McpCommandError {
     NoServer,
     #[error("two servers: give a URL, or --server NAME, or -- COMMAND")]
     TwoServers,
-    #[error("'{word}' is no URL of a server, such as http://127.0.0.1:8000/mcp")]
+    #[error("'{word}' is not the URL of a server, such as http://127.0.0.1:8000/mcp")]
     NotAUrl { word: String },
     #[error("the configuration has no MCP server '{name}'; it has {}", list(known))]
     UnknownServer { name: String, known: Vec<String> },

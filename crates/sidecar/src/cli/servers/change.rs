@@ -17,7 +17,7 @@ pub(super) struct Add {
     name: String,
     #[command(flatten)]
     given: Given,
-    /// Keep it, but do not use it yet
+    /// Keeps it, but does not use it yet
     #[arg(long)]
     disabled: bool,
 }
@@ -28,7 +28,7 @@ pub(super) struct Update {
     /// The server's name or id
     #[arg(value_name = "SERVER")]
     server: String,
-    /// Calls it so from now on
+    /// New name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]

@@ -36,8 +36,7 @@ pub(super) struct Given {
     /// What the server is for
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// How to speak to it: auto, streamable_http, legacy_sse, post_sse, get_sse,
-    /// http, websocket
+    /// How to speak to it: auto, streamable_http, legacy_sse, post_sse, get_sse, http, websocket
     #[arg(long, value_name = "TRANSPORT")]
     transport: Option<String>,
     /// Sends the bearer token in this environment variable; kept encrypted
@@ -46,10 +45,10 @@ pub(super) struct Given {
     /// Sends the bearer token in this file; kept encrypted
     #[arg(long, value_name = "FILE")]
     bearer_file: Option<PathBuf>,
-    /// Sends no credential any more
+    /// Stops sending a credential
     #[arg(long, conflicts_with_all = ["bearer_env", "bearer_file"])]
     no_authentication: bool,
-    /// Sends a header with every request; kept encrypted. For a secret, take --header-env
+    /// Sends a header with every request; kept encrypted. For a secret, use --header-env
     #[arg(long = "header", value_name = "NAME:VALUE")]
     headers: Vec<String>,
     /// Sends a header with the value of an environment variable; kept encrypted
@@ -170,7 +169,7 @@ fn policy(name: String) -> Value {
 /// away.
 fn rate_limit(text: &str) -> Result<Value, &'static str> {
     const EXPECTED: &str = "expected per_minute=N, per_hour=N and per_day=N, of which any may be left \
-                            out, divided by commas, with numbers of 1 or more; or none";
+                            out, separated by commas, with numbers of 1 or more; or none";
     if text == "none" {
         return Ok(Value::Null);
     }

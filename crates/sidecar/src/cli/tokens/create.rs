@@ -28,7 +28,7 @@ pub(super) struct Create {
     /// users
     #[arg(long)]
     any_user: bool,
-    /// The only tools that are there for it, divided by commas: names, or beginnings of names with
+    /// The only tools that are there for it, separated by commas: names, or beginnings of names with
     /// a '*' after them, as in 'get_time,far_*' [default: every tool]
     #[arg(long, value_name = "TOOLS", value_parser = tools)]
     tools: Option<AllowedTools>,
@@ -57,7 +57,13 @@ fn user(text: &str) -> Result<String, String> {
 }
 
 impl Create {
-    pub(super) fn apply(self, operator: &Operator, as_json: bool) -> Result<ExitCode, CliError> {
+    /// `is_named`: whether the configuration is that of a file.
+    pub(super) fn apply(
+        self,
+        operator: &Operator,
+        is_named: bool,
+        as_json: bool,
+    ) -> Result<ExitCode, CliError> {
         let scope = Scope::parse(&self.scope).unwrap_or(Scope::Read);
         // As far as this shell sees the sidecar's variables.
         let listed = TokenList::read(&operator.config.tcp, |name| std::env::var(name).ok());
@@ -103,9 +109,14 @@ impl Create {
             print(new.expose())?;
         }
         if !operator.config.tcp.tokens_store {
-            super::super::complain(
-                "the sidecar takes no stored tokens: set tcp.tokens_store = true",
-            );
+            super::super::complain(match is_named {
+                true => {
+                    "with this configuration the sidecar takes no stored tokens: set tcp.tokens_store = true"
+                }
+                false => {
+                    "the sidecar takes stored tokens only where its configuration has tcp.tokens_store = true; name it with --config"
+                }
+            });
         }
         Ok(ExitCode::SUCCESS)
     }

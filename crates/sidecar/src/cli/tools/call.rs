@@ -1,4 +1,4 @@
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use pillion_client::{Caller, Client};
 use pillion_wire::{Answer, Failure, UnavailableServer};
 use serde::de::IgnoredAny;
 
-use super::super::{CliError, complain};
+use super::super::{CliError, complain, input};
 use crate::pins::visible;
 
 /// `pillion tools call`
@@ -24,14 +24,14 @@ pub(super) struct Call {
     /// The channel or conversation that the call comes from
     #[arg(long)]
     channel: Option<String>,
-    /// Name the call: sent again under the same name, it is not run again and has the same answer
+    /// Names the call: sent again under the same name, it is not run again and has the same answer
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
     /// How long to wait for somebody's approval, where the call needs it: 0 to 86400 s, and no
     /// longer than the sidecar's approvals.max_wait_ms (300 s unless it is set)
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=86_400))]
     wait: Option<u32>,
-    /// Print the sidecar's whole answer as JSON
+    /// Prints the sidecar's whole answer as JSON
     #[arg(long)]
     json: bool,
 }
@@ -79,6 +79,15 @@ impl Call {
                 let error = outcome.error.as_deref().unwrap_or("unknown error");
                 let code = outcome.error_code.as_deref().unwrap_or("internal_error");
                 complain(&format!("{error} ({code})"));
+                if let Some(id) = outcome
+                    .metadata
+                    .get("approval_id")
+                    .and_then(|id| id.as_str())
+                {
+                    complain(&format!(
+                        "`pillion approvals approve {id}`, and the same call again; or --wait SECONDS here"
+                    ));
+                }
             }
             Answer::Refused(failure) => {
                 complain(&refusal(&failure));
@@ -90,19 +99,15 @@ impl Call {
 }
 
 fn arguments(given: String) -> Result<Vec<u8>, CliError> {
-    let mut arguments = Vec::new();
-    if given == "-" {
-        let mut input = std::io::stdin().lock();
-        let read = input.read_to_end(&mut arguments);
-        read.map_err(CliError::Input)?;
-    } else {
-        arguments = given.into_bytes();
-    }
+    let arguments = match given.as_str() {
+        "-" => input::all()?,
+        _ => given.into_bytes(),
+    };
     if !arguments.trim_ascii().is_empty()
         && let Err(error) = serde_json::from_slice::<IgnoredAny>(&arguments)
     {
         let message = format!(
-            "the arguments are no JSON ({error}); write them as '{{\"expression\": \"6 * 7\"}}'"
+            "the arguments are not valid JSON ({error}); write them as '{{\"expression\": \"6 * 7\"}}'"
         );
         return Err(CliError::Usage(message));
     }

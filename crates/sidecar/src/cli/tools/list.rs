@@ -1,10 +1,11 @@
+use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{ToolList, ToolSummary};
 
-use super::super::CliError;
+use super::super::{CliError, complain};
 use crate::pins::visible_line;
 
 /// `pillion tools list`
@@ -13,7 +14,7 @@ pub(super) struct List {
     /// Only the tools of this category
     #[arg(long)]
     category: Option<String>,
-    /// Print the sidecar's whole answer as JSON
+    /// Prints the sidecar's whole answer as JSON
     #[arg(long)]
     json: bool,
 }
@@ -25,7 +26,13 @@ impl List {
         if self.json {
             super::print_json(&String::from_utf8_lossy(&body))?;
         } else if !list.tools.is_empty() {
-            super::print(&table(&list))?;
+            super::print(&table(&list, stdout().is_terminal()))?;
+        }
+        if list.tools.is_empty() {
+            complain(&match &self.category {
+                Some(category) => format!("there are no tools of the category '{category}'"),
+                None => "there are no tools".to_owned(),
+            });
         }
         super::warn_of(&list.unavailable_servers);
         super::warn_of_faulty(&list.faulty_tools);
@@ -33,13 +40,38 @@ impl List {
     }
 }
 
-/// A line a tool: its name and the first line of its description.
-fn table(list: &ToolList) -> String {
+/// The longest description on a terminal, in characters.
+const LONGEST: usize = 100;
+
+/// A line a tool: its name and the first line of its description, cut short where somebody sees it.
+fn table(list: &ToolList, is_seen: bool) -> String {
     let width = list.tools.iter().map(|tool| tool.name.len()).max();
     let width = width.unwrap_or_default();
     let line = |tool: &ToolSummary| {
         let description = tool.description.lines().next().unwrap_or_default();
+        let description = match is_seen {
+            true => shortened(description),
+            false => description.to_owned(),
+        };
         visible_line(&format!("{:width$}  {description}", tool.name))
     };
     list.tools.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn shortened(description: &str) -> String {
+    match description.chars().count() > LONGEST {
+        true => description.chars().take(LONGEST - 1).chain(['…']).collect(),
+        false => description.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_description_is_cut_short() {
+        assert_eq!(shortened(&"ü".repeat(100)), "ü".repeat(100));
+        assert_eq!(shortened(&"ü".repeat(101)), format!("{}…", "ü".repeat(99)));
+    }
 }

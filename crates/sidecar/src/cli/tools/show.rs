@@ -16,7 +16,7 @@ pub(super) struct Show {
     /// The user whose own tools count as well
     #[arg(long)]
     user: Option<String>,
-    /// Print the sidecar's whole answer as JSON
+    /// Prints the sidecar's whole answer as JSON
     #[arg(long)]
     json: bool,
 }

@@ -188,6 +188,19 @@ fn a_bad_variable_is_named() {
 }
 
 #[test]
+fn a_file_without_an_end_is_not_read_to_it() {
+    let error = Config::load(Some(Path::new("/dev/zero")), []).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "/dev/zero: the file is longer than 16777216 bytes"
+    );
+    assert_eq!(
+        message("models_file = \"/dev/zero\"", &[]),
+        "/dev/zero: the file is longer than 16777216 bytes"
+    );
+}
+
+#[test]
 fn broken_toml_names_file_and_line() {
     let error = message("[executor]\n\ntimeout_ms = = 5", &[]);
     assert!(error.starts_with("pillion.toml:3: "), "{error}");

@@ -20,8 +20,13 @@ impl Words {
     /// Those of the clients that ask for this path; none where it is our own API's.
     fn of(path: &str) -> Option<Self> {
         match path {
-            path if path.starts_with("/v1/messages") => Some(Self::Anthropic),
+            // The second is that of a client with a base URL that ends in /v1 as well.
+            path if path.starts_with("/v1/messages") || path.starts_with("/v1/v1/messages") => {
+                Some(Self::Anthropic)
+            }
             path if path.starts_with("/v1/") => Some(Self::OpenAi),
+            // Those of a client whose base URL lacks it.
+            "/chat/completions" | "/models" | "/responses" | "/embeddings" => Some(Self::OpenAi),
             _ => None,
         }
     }

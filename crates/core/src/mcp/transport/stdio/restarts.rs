@@ -44,7 +44,10 @@ impl Restarts {
         };
         let retry_after = next_start.saturating_duration_since(Instant::now());
         if in_a_row > PATIENT_CRASHES && !retry_after.is_zero() {
-            return Err(McpErrorKind::KnownDown { retry_after });
+            return Err(McpErrorKind::KnownDown {
+                retry_after,
+                cause: None,
+            });
         }
         tokio::time::sleep_until(next_start).await;
         Ok(())
@@ -95,7 +98,7 @@ mod tests {
             );
         }
         restarts.crashed(Duration::ZERO);
-        let Err(McpErrorKind::KnownDown { retry_after }) = restarts.wait().await else {
+        let Err(McpErrorKind::KnownDown { retry_after, .. }) = restarts.wait().await else {
             panic!()
         };
         assert!(retry_after <= Duration::from_millis(800));
@@ -105,7 +108,7 @@ mod tests {
         for _ in 0..100 {
             restarts.crashed(Duration::ZERO);
         }
-        let Err(McpErrorKind::KnownDown { retry_after }) = restarts.wait().await else {
+        let Err(McpErrorKind::KnownDown { retry_after, .. }) = restarts.wait().await else {
             panic!()
         };
         assert!(retry_after <= LONGEST_PAUSE);

@@ -1,0 +1,86 @@
+//! What comes over standard input, of which there may be no end.
+
+use std::io::{BufRead, ErrorKind, Read, Result, stdin};
+
+use super::CliError;
+
+/// The most that is read, in bytes: more than a sidecar takes.
+const LONGEST: u64 = 64 * 1024 * 1024;
+
+/// All of standard input.
+///
+/// # Errors
+/// [`CliError::Input`]; [`CliError::Usage`] for more than 64 MiB.
+pub(super) fn all() -> std::result::Result<Vec<u8>, CliError> {
+    told(all_of(stdin().lock()))
+}
+
+/// A line of standard input, without its end; none where there is no further one.
+///
+/// # Errors
+/// As for [`all`]; not UTF-8.
+pub(super) fn line() -> std::result::Result<Option<String>, CliError> {
+    told(line_of(stdin().lock()))
+}
+
+fn told<T>(read: Result<T>) -> std::result::Result<T, CliError> {
+    read.map_err(|error| match error.kind() {
+        ErrorKind::FileTooLarge => {
+            CliError::Usage(format!("standard input has more than {LONGEST} bytes"))
+        }
+        _ => CliError::Input(error),
+    })
+}
+
+fn all_of(source: impl Read) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    within(bytes)
+}
+
+fn line_of(source: impl BufRead) -> Result<Option<String>> {
+    let mut bytes = Vec::new();
+    if source.take(LONGEST + 1).read_until(b'\n', &mut bytes)? == 0 {
+        return Ok(None);
+    }
+    let line = String::from_utf8(within(bytes)?);
+    let line =
+        line.map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error.utf8_error()))?;
+    Ok(Some(line.trim_end_matches(['\r', '\n']).to_owned()))
+}
+
+fn within(bytes: Vec<u8>) -> Result<Vec<u8>> {
+    match bytes.len() as u64 > LONGEST {
+        true => Err(ErrorKind::FileTooLarge.into()),
+        false => Ok(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufReader, repeat};
+
+    use super::*;
+
+    #[test]
+    fn what_has_no_end_is_not_read_to_it() {
+        let error = all_of(repeat(7)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FileTooLarge);
+        let error = line_of(BufReader::new(repeat(0))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn lines_come_without_their_ends() {
+        let mut source = &b"one\r\n\ntwo"[..];
+        let mut next = || line_of(&mut source).unwrap();
+        let lines = [next(), next(), next(), next()];
+        let expected = [Some("one"), Some(""), Some("two"), None];
+        assert_eq!(lines.each_ref().map(|line| line.as_deref()), expected);
+        assert_eq!(all_of(&b"{}"[..]).unwrap(), b"{}");
+        assert_eq!(
+            line_of(&b"\xff\n"[..]).unwrap_err().kind(),
+            ErrorKind::InvalidData
+        );
+    }
+}

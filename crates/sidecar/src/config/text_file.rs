@@ -1,0 +1,20 @@
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read, Result};
+use std::path::Path;
+
+/// The longest file of a configuration, in bytes.
+const LONGEST: u64 = 16 * 1024 * 1024;
+
+/// The text of a file of the configuration. What has no end, such as a device, is not read to it.
+///
+/// # Errors
+/// As reading says; `InvalidData` for what is longer than 16 MiB, or not UTF-8.
+pub(crate) fn read_text(path: &Path) -> Result<String> {
+    let mut text = Vec::new();
+    File::open(path)?.take(LONGEST + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > LONGEST {
+        let message = format!("the file is longer than {LONGEST} bytes");
+        return Err(Error::new(ErrorKind::InvalidData, message));
+    }
+    String::from_utf8(text).map_err(|error| Error::new(ErrorKind::InvalidData, error.utf8_error()))
+}

@@ -1,0 +1,46 @@
+//! `pillion chat`, as far as no model is needed.
+
+use std::io::Write;
+use std::process::{Output, Stdio};
+
+use crate::program::{Daemon, pillion, stderr};
+
+fn chat(daemon: &Daemon, arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = pillion(&[&["chat"], arguments].concat())
+        .env("PILLION_SOCKET", &daemon.socket)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It may end before it has read all.
+    drop(child.stdin.take().unwrap().write_all(input));
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn h7_a_message_that_is_too_long_is_refused_with_the_limit() {
+    let daemon = Daemon::start();
+    let mut line = vec![b'a'; 2 * 1024 * 1024];
+    line.push(b'\n');
+    let output = chat(&daemon, &[], &line);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(said.contains("longer than 1048576 bytes"), "{said}");
+}
+
+#[test]
+fn h7_a_line_without_an_end_is_not_read_to_it() {
+    let daemon = Daemon::start();
+    let output = chat(&daemon, &[], &vec![0; 65 * 1024 * 1024]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(said.contains("more than 67108864 bytes"), "{said}");
+}
+
+#[test]
+fn h7_an_empty_message_is_not_sent() {
+    let daemon = Daemon::start();
+    let output = chat(&daemon, &["  "], b"");
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(stderr(&output), "pillion: the message is empty\n");
+}
