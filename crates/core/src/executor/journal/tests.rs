@@ -274,6 +274,23 @@ impl Approver for Known {
     }
 }
 
+/// An executor whose every call needs approval.
+fn asking(log: &Arc<Written>, approver: Known) -> Executor {
+    let plain = executor(log);
+    let config = ExecutorConfig {
+        approvals: ApprovalRules {
+            default: ApprovalPolicy::AlwaysAsk,
+            ..ApprovalRules::default()
+        },
+        ..ExecutorConfig::default()
+    };
+    let hooks = ExecutorHooks {
+        approver: Some(Arc::new(approver)),
+        ..plain.shared.hooks.clone()
+    };
+    plain.reconfigured(config, hooks)
+}
+
 #[tokio::test]
 async fn g3_a_call_that_is_sent_again_goes_on_as_the_one_that_asked() {
     for (decision, statuses) in [
@@ -286,19 +303,7 @@ async fn g3_a_call_that_is_sent_again_goes_on_as_the_one_that_asked() {
     ] {
         let log = Arc::<Written>::default();
         let waiting = CallId::new();
-        let plain = executor(&log);
-        let config = ExecutorConfig {
-            approvals: ApprovalRules {
-                default: ApprovalPolicy::AlwaysAsk,
-                ..ApprovalRules::default()
-            },
-            ..ExecutorConfig::default()
-        };
-        let hooks = ExecutorHooks {
-            approver: Some(Arc::new(Known(waiting, decision))),
-            ..plain.shared.hooks.clone()
-        };
-        let executor = plain.reconfigured(config, hooks);
+        let executor = asking(&log, Known(waiting, decision));
         let call = ToolCall::new("c", "echo", json!({}));
         let result = executor.execute_one(call, &CallContext::default()).await;
         assert_eq!(result.metadata["record_id"], json!(waiting.to_string()));
@@ -309,24 +314,12 @@ async fn g3_a_call_that_is_sent_again_goes_on_as_the_one_that_asked() {
 #[tokio::test]
 async fn g3_a_call_with_a_record_of_its_own_does_not_wait_where_another_does() {
     let log = Arc::<Written>::default();
-    let plain = executor(&log);
-    let config = ExecutorConfig {
-        approvals: ApprovalRules {
-            default: ApprovalPolicy::AlwaysAsk,
-            ..ApprovalRules::default()
-        },
-        ..ExecutorConfig::default()
-    };
     let own = CallId::new();
     for (waiting, end) in [
         (own, CallStatus::Pending),
         (CallId::new(), CallStatus::Error),
     ] {
-        let hooks = ExecutorHooks {
-            approver: Some(Arc::new(Known(waiting, Decision::Undecided))),
-            ..plain.shared.hooks.clone()
-        };
-        let executor = plain.reconfigured(config.clone(), hooks);
+        let executor = asking(&log, Known(waiting, Decision::Undecided));
         let context = CallContext {
             record: Some(own),
             ..CallContext::default()

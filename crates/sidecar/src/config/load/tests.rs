@@ -196,7 +196,7 @@ fn a_file_without_an_end_is_not_read_to_it() {
     );
     assert_eq!(
         message("models_file = \"/dev/zero\"", &[]),
-        "/dev/zero: the file is longer than 16777216 bytes"
+        "pillion.toml:1: models_file: /dev/zero: the file is longer than 16777216 bytes"
     );
 }
 
