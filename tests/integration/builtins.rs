@@ -243,7 +243,7 @@ async fn l1_a_key_in_the_vault_counts_at_once_and_for_its_service_alone() {
     assert!(set_key("nope").contains("no such built-in tool"));
     let said = set_key("get_weather");
     assert!(
-        said.contains("set tools.get_weather.provider in the configuration (openweathermap)"),
+        said.contains("set tools.get_weather.provider (openweathermap)"),
         "{said}"
     );
     // Another service does not get it.

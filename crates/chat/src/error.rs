@@ -43,6 +43,8 @@ pub struct ModelError {
     /// have it call them again. A [`LanguageModel`](crate::LanguageModel) that lets its provider do that
     /// says so.
     pub may_have_acted: bool,
+    /// Whether the provider may want to be paid for it: it had the request, and did not refuse it.
+    pub may_have_cost: bool,
 }
 
 impl ModelError {
@@ -55,6 +57,7 @@ impl ModelError {
             status: None,
             retry_after: None,
             may_have_acted: false,
+            may_have_cost: false,
         }
     }
 

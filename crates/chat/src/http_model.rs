@@ -209,10 +209,14 @@ impl HttpModel {
     /// Why there was no head of an answer.
     fn failed(&self, error: &HttpError) -> FailedAttempt {
         use HttpError::{Client, Connect, Refused};
+        let may_have_begun = !matches!(error, Connect(_) | Refused(_) | Client(_));
         FailedAttempt {
-            error: reading::broken(self.config.provider, error),
+            error: ModelError {
+                may_have_cost: may_have_begun,
+                ..reading::broken(self.config.provider, error)
+            },
             may_repeat: matches!(error, Connect(_)),
-            may_have_begun: !matches!(error, Connect(_) | Refused(_) | Client(_)),
+            may_have_begun,
         }
     }
 }

@@ -68,10 +68,11 @@ pub(crate) async fn serve(
 ) -> io::Result<()> {
     let (out, messages) = mpsc::channel(MOST_WAITING);
     let (events, heard) = mpsc::channel(MOST_EVENTS);
+    let (said, of_client) = mpsc::channel(MOST_EVENTS);
     let bridge = Bridge {
         target: Arc::new(target),
         out,
-        events: events.clone(),
+        events,
         legs: Vec::new(),
         last_leg: 0,
         greeting: Greeting::default(),
@@ -79,11 +80,11 @@ pub(crate) async fn serve(
         away: None,
     };
     let passing = async {
-        bridge.pass(first, heard, grace).await;
+        bridge.pass(first, heard, of_client, grace).await;
         Ok(())
     };
     tokio::select! {
-        outcome = async { tokio::try_join!(input::read(input, events), passing, write(output, messages)) } => {
+        outcome = async { tokio::try_join!(input::read(input, said), passing, write(output, messages)) } => {
             outcome.map(drop)
         }
         () = shutdown => Ok(()),
@@ -120,7 +121,15 @@ struct Bridge {
 }
 
 impl Bridge {
-    async fn pass(mut self, first: Connection, mut heard: mpsc::Receiver<Event>, grace: Duration) {
+    /// The client is heard where there is room for what it says: a sidecar that takes nothing while
+    /// it waits for its own lines to be read is read all the same.
+    async fn pass(
+        mut self,
+        first: Connection,
+        mut heard: mpsc::Receiver<Event>,
+        mut of_client: mpsc::Receiver<Event>,
+        grace: Duration,
+    ) {
         self.begin(first).await;
         let mut end = None;
         while !(end.is_some() && self.is_idle()) {
@@ -128,14 +137,26 @@ impl Bridge {
                 Some(away) if !self.waiting.is_empty() => Some(away.since + PATIENCE),
                 _ => None,
             };
-            tokio::select! {
-                event = heard.recv() => match event {
-                    Some(Event::ClientClosed) => end = Some(Instant::now() + grace),
-                    Some(event) => self.take(event).await,
-                    None => return,
-                },
-                () = at(given_up) => self.give_up().await,
+            let rooms: Vec<_> = self.legs.iter().map(Leg::room).collect();
+            let of_client = async {
+                for room in rooms {
+                    room.await;
+                }
+                of_client.recv().await
+            };
+            let event = tokio::select! {
+                event = heard.recv() => event,
+                event = of_client, if end.is_none() => event,
+                () = at(given_up) => {
+                    self.give_up().await;
+                    continue;
+                }
                 () = at(end) => return,
+            };
+            match event {
+                Some(Event::ClientClosed) => end = Some(Instant::now() + grace),
+                Some(event) => self.take(event).await,
+                None => return,
             }
         }
     }

@@ -39,7 +39,7 @@ pub enum DaemonError {
     #[error(transparent)]
     Socket(#[from] SocketError),
     /// The store cannot be opened.
-    #[error("the store: {0}")]
+    #[error(transparent)]
     Store(#[from] StoreError),
     /// The servers of the store cannot be read, or their vault not opened.
     #[error(transparent)]

@@ -20,6 +20,14 @@ impl SettingsStore for SqlStore {
         Ok(())
     }
 
+    async fn add_setting(&self, key: &str, json: &str) -> Result<(), StoreError> {
+        let sql = "INSERT INTO settings (name, json) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
+        self.database
+            .write(sql, vec![key.into(), json.into()])
+            .await?;
+        Ok(())
+    }
+
     async fn remove_setting(&self, key: &str) -> Result<(), StoreError> {
         let sql = "DELETE FROM settings WHERE name = $1";
         self.database.write(sql, vec![key.into()]).await?;

@@ -217,9 +217,12 @@ async fn p_names_sizes_and_manifests_are_checked() {
         ("permisions = 1", "line 1: unknown field"),
         (
             "\n[permissions]\nhttp = [\"https://a.example/path\"]",
-            "no origin",
+            "is not an origin",
         ),
-        ("[permissions]\nhttp = [\"ftp://a.example\"]", "no origin"),
+        (
+            "[permissions]\nhttp = [\"ftp://a.example\"]",
+            "is not an origin",
+        ),
         (
             "[permissions.files]\ntexts = \"read\"",
             "does not begin with /",

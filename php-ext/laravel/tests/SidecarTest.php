@@ -90,6 +90,8 @@ final class SidecarTest extends TestCase
                 'sidecar.socket' => $process->socket,
                 'sidecar.register' => true,
                 'approvals.tools' => ['dice_roll' => 'always-ask'],
+                // Each call of ours counts once, however often the sidecar is asked.
+                'limits.rate_limits' => ['tools' => ['dice_roll' => ['per_minute' => 2]]],
             ]);
             $codes = $decided = [];
             do {
@@ -100,7 +102,9 @@ final class SidecarTest extends TestCase
                 }
             } while (!$result->success && count($codes) < 10);
             self::assertSame(15, $result->result['total'] ?? $result->error);
-            self::assertCount(2, array_unique($decided), 'one of each');
+            self::assertCount(2, $decided, 'one of each');
+            self::assertCount(2, array_unique($decided));
+            self::assertSame(['approval_required', 'approval_required', null], $codes);
         } finally {
             $process->stop();
         }

@@ -62,10 +62,13 @@ impl Unanswered {
     /// read to its end, or cannot be.
     fn cost(&self, request: RequestSize) -> u64 {
         let may_cost = match &self.error {
-            ChatError::Model(error) => matches!(
-                error.kind,
-                ModelErrorKind::Malformed | ModelErrorKind::Timeout
-            ),
+            ChatError::Model(error) => {
+                let is_unread = matches!(
+                    error.kind,
+                    ModelErrorKind::Malformed | ModelErrorKind::Timeout
+                );
+                is_unread || error.may_have_cost
+            }
             _ => false,
         };
         match self.heard {

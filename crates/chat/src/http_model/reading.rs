@@ -201,7 +201,10 @@ impl Body {
 
     async fn chunk(&mut self) -> Result<Option<Bytes>, ModelError> {
         let chunk = self.answer.chunk().await;
-        let chunk = chunk.map_err(|error| broken(self.provider, &error))?;
+        let chunk = chunk.map_err(|error| ModelError {
+            may_have_cost: true,
+            ..broken(self.provider, &error)
+        })?;
         let length = chunk.as_ref().map_or(0, Bytes::len);
         match self.left.checked_sub(length) {
             Some(left) => self.left = left,

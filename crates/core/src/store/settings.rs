@@ -17,6 +17,12 @@ pub trait SettingsStore: Send + Sync {
     /// Only those of the store itself.
     async fn set_setting(&self, key: &str, json: &str) -> Result<(), StoreError>;
 
+    /// Puts a value where there is none, however many do so at once: the first one stays.
+    ///
+    /// # Errors
+    /// Only those of the store itself.
+    async fn add_setting(&self, key: &str, json: &str) -> Result<(), StoreError>;
+
     /// Removes a value; having none is no error.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ const HASHED: &str = "sha256:";
 /// Tokens from the configuration: an entry each, `NAME SCOPE sha256:HEX`, perhaps with
 /// `user=NAME` or `any-user` (see [`Users`]) and `tools=NAME,PREFIX*` (see [`AllowedTools`])
 /// after it, with `#` for comments. In a file entries stand on lines and tokens are always
-/// hashed; in a variable they may be divided by `;`, and a token may stand there as it is.
+/// hashed; in a variable they may be separated by `;`, and a token may stand there as it is.
 ///
 /// ```
 /// use pillion::access::{Scope, TokenList, TokenCheck};

@@ -85,6 +85,12 @@ impl Leg {
         }
     }
 
+    /// Waits until a line can be passed on at once, or never can.
+    pub(super) fn room(&self) -> impl Future<Output = ()> + use<> {
+        let lines = self.lines.clone();
+        async move { drop(lines.reserve().await) }
+    }
+
     /// Passes a line on. Where that fails the connection is gone, which its reader finds out.
     pub(super) async fn send(&self, line: Bytes) {
         drop(self.lines.send(line).await);

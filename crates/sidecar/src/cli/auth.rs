@@ -46,8 +46,8 @@ enum Command {
 
 impl Auth {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let operator = Operator::open(self.config.as_deref())?;
         let client = self.socket.client(std::time::Duration::from_secs(30));
+        let operator = Operator::open_beside(self.config.as_deref(), client.socket_path())?;
         match self.command {
             Command::Login(login) => login.apply(&operator, &client),
             Command::Logout(logout) => logout.apply(&operator, &client),

@@ -47,7 +47,7 @@ pub(super) enum CliError {
     Credential(#[from] CredentialError),
     #[error("Server not found: '{0}'; `pillion servers list` shows those that there are")]
     NoServer(String),
-    #[error("{said}: '{id}'; `{list}` shows those that there are")]
+    #[error("{said}: '{id}' (not_found); `{list}` shows those that there are")]
     NotThere {
         said: String,
         id: String,

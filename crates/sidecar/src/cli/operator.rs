@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) enum OperatorError {
     #[error("{0}")]
     Runtime(#[source] io::Error),
-    #[error("the store: {0}")]
+    #[error("{0}")]
     Store(#[source] StoreError),
     #[error(
         "this user has no directory for a store: name the sidecar's configuration with --config"
@@ -44,8 +44,7 @@ pub(super) enum OperatorError {
     OfAnother { path: PathBuf, owner: u32 },
     #[error(
         "nothing was done: the sidecar that listens at {} has another store. Name its configuration \
-         with --config, or another socket, where another sidecar is meant, with --socket or \
-         PILLION_SOCKET", socket.display()
+         with --config, or another sidecar's socket with PILLION_SOCKET", socket.display()
     )]
     OtherStore { socket: PathBuf },
     #[error("{}: {source}", path.display())]
@@ -76,7 +75,7 @@ impl Operator {
     /// may be that of any sidecar.
     pub(super) fn open_beside_any(file: Option<&Path>) -> Result<Self, CliError> {
         Self::open_if(file, |config| {
-            let named = config.socket.path.clone().or_else(super::named_socket);
+            let named = super::named_socket().or_else(|| config.socket.path.clone());
             named.or_else(|| file.is_none().then(pillion_client::default_socket_path))
         })
     }

@@ -147,8 +147,8 @@ impl Context {
         let found = list.servers.into_iter().find(|server| server.id == id);
         if found.is_none() {
             complain(
-                "the change is stored, but the sidecar that runs here has another store: name its \
-                 configuration with --config",
+                "the change is stored, but the sidecar that runs here does not show it: it may have \
+                 another store, which --config names",
             );
         }
         Ok(found)

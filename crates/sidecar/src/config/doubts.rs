@@ -5,7 +5,7 @@ use pillion_core::provider::Provider;
 use super::{Config, Key, KeyPath, builtins};
 
 /// How many letters may differ in a name that is taken for another's.
-const SLIPS: usize = 2;
+const SLIPS: usize = 1;
 
 /// Something of a configuration that can be used, and is probably not meant so.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -85,8 +85,13 @@ impl TryFrom<String> for LogFilter {
         // A comma may stand between the fields of a span as well.
         let parts = match text.contains('[') {
             true => vec![text.as_str()],
-            false => text.split(',').map(directive).collect::<Result<_, _>>()?,
+            false => text.split(',').map(directive).collect(),
         };
+        if let [word] = parts.as_slice()
+            && is_no_level(word)
+        {
+            return Err(LogFilterError::Level(word.trim().to_owned()));
+        }
         let directives = match parts.as_slice() {
             [level @ ("error" | "off")] => (*level).to_owned(),
             // Every crate of ours starts with this name.
@@ -99,23 +104,25 @@ impl TryFrom<String> for LogFilter {
 }
 
 /// One directive as `tracing` has it: a level by the name that it has there.
-fn directive(part: &str) -> Result<&str, LogFilterError> {
-    let bare = part.trim();
-    if bare.is_empty() || bare.contains(['=', ':']) {
-        return Ok(part);
-    }
+fn directive(part: &str) -> &str {
     // Those of syslog, and so of PHP's frameworks.
-    let level = match bare.to_ascii_lowercase().as_str() {
+    match part.trim().to_ascii_lowercase().as_str() {
         "off" => "off",
         "error" | "critical" | "alert" | "emergency" => "error",
         "warn" | "warning" => "warn",
         "info" | "notice" => "info",
         "debug" => "debug",
         "trace" => "trace",
-        _ if bare.parse::<LevelFilter>().is_ok() => bare,
-        _ => return Err(LogFilterError::Level(bare.to_owned())),
-    };
-    Ok(level)
+        _ => part,
+    }
+}
+
+/// Whether a filter of one word says nothing of how much is logged, but names a target that nobody
+/// has.
+fn is_no_level(word: &str) -> bool {
+    let word = word.trim();
+    let is_directive = word.is_empty() || word.contains(['=', ':']) || word.starts_with("pillion");
+    !is_directive && word.parse::<LevelFilter>().is_err()
 }
 
 #[cfg(test)]
@@ -139,6 +146,7 @@ mod tests {
             ("OFF", "off"),
             ("warning,pillion=debug", "warn,pillion=debug"),
             ("pillion_core::mcp", "pillion_core::mcp"),
+            ("warn,sqlx", "warn,sqlx"),
             ("info,[chat{id=a}]=debug", "info,[chat{id=a}]=debug"),
         ] {
             assert_eq!(read(text).unwrap(), expected, "{text}");
@@ -147,7 +155,7 @@ mod tests {
 
     #[test]
     fn m2_another_word_is_no_level() {
-        for text in ["loud", "verbose", "info,loud"] {
+        for text in ["loud", "verbose"] {
             let error = read(text).unwrap_err().to_string();
             assert!(
                 error.contains("is not a level: expected off, error, warn, info"),

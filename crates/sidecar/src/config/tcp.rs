@@ -14,7 +14,7 @@ pub struct TcpSection {
     /// Whether `listen` may be an address that other machines reach; there is no TLS, so
     /// something in front has to bring it. `PILLION__TCP__ALLOW_REMOTE`. Default false.
     pub allow_remote: bool,
-    /// A variable of the environment with tokens: `NAME SCOPE TOKEN`, divided by `;`; see
+    /// A variable of the environment with tokens: `NAME SCOPE TOKEN`, separated by `;`; see
     /// [`TokenList`](crate::access::TokenList).
     /// `PILLION__TCP__TOKENS_ENV`. Default none.
     pub tokens_env: Option<String>,

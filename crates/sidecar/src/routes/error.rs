@@ -192,7 +192,6 @@ impl RequestError {
     }
 }
 
-/// What has become of a request that an MCP server was asked for.
 /// What is wrong with the base URL of whoever asks for what the clients of language models ask for.
 fn base_url_of_a_client(path: &str) -> &'static str {
     match path.trim_end_matches('/') {
@@ -207,6 +206,7 @@ fn base_url_of_a_client(path: &str) -> &'static str {
     }
 }
 
+/// What has become of a request that an MCP server was asked for.
 fn status_of_upstream(code: ErrorCode) -> StatusCode {
     match code {
         ErrorCode::NotFound => StatusCode::NOT_FOUND,

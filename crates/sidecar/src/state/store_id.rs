@@ -24,7 +24,7 @@ pub(super) async fn of_or_new(store: &impl SettingsStore) -> Result<Option<Strin
         return Ok(Some(id));
     }
     let json = serde_json::Value::from(Uuid::new_v4().to_string()).to_string();
-    store.set_setting(SETTING, &json).await?;
+    store.add_setting(SETTING, &json).await?;
     // Another process may have given it one at the same moment.
     of(store).await
 }

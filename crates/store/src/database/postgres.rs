@@ -58,14 +58,17 @@ async fn cannot_open(connect: &PgConnectOptions, error: sqlx::Error) -> StoreErr
         }
         error => error,
     };
-    let (host, port) = (connect.get_host(), connect.get_port());
+    let place = match connect.get_socket() {
+        Some(directory) => directory.display().to_string(),
+        None => format!("{}:{}", connect.get_host(), connect.get_port()),
+    };
     let io = match &error {
         sqlx::Error::Io(io) => Some(io.to_string()),
         _ => None,
     };
     let error = translate(error);
     let why = io.unwrap_or_else(|| error.to_string());
-    let message = format!("the store in Postgres at {host}:{port} cannot be opened: {why}");
+    let message = format!("the store in Postgres at {place} cannot be opened: {why}");
     StoreError::new(error.kind(), message)
 }
 

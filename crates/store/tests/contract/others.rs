@@ -351,6 +351,7 @@ pub async fn settings_are_replaced(store: Arc<dyn Store>) {
     store.set_setting("a", "1").await.unwrap();
     store.set_setting("b", "true").await.unwrap();
     store.set_setting("a", "[2]").await.unwrap();
+    store.add_setting("a", "3").await.unwrap();
     assert_eq!(store.setting("a").await.unwrap().as_deref(), Some("[2]"));
     let pair = |key: &str, json: &str| (key.to_owned(), json.to_owned());
     let all = store.settings().await.unwrap();

@@ -108,6 +108,24 @@ final class Approvals
         return $decision ?? ApprovalStatus::Pending;
     }
 
+    /** Makes an approval good again that {@see claim()} has used up for a call that did not run. */
+    public function giveBack(Approval $used): void
+    {
+        $asked = new Approval(
+            $used->id,
+            $used->tool,
+            $used->arguments,
+            $used->user,
+            ApprovalStatus::Pending,
+            $used->createdAt,
+            $used->expiresAt,
+            tenant: $this->tenant,
+        );
+        if ($this->store()->add($asked)) {
+            $this->store()->decide($this->tenant, $used->id, ApprovalStatus::Approved, $used->decidedBy);
+        }
+    }
+
     public function __serialize(): array
     {
         throw new \LogicException('A store of approvals is not serialised: a job has its own, Pillion::approvals()');

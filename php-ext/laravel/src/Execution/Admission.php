@@ -22,6 +22,9 @@ final class Admission
     /** @var array<string, ToolResult> what ended as `approval_required` and has been approved since, by approval id */
     private array $approved = [];
 
+    /** @var array<string, true> calls that were let through already, and did not run; by their ids */
+    private array $admitted = [];
+
     /** @var ?Closure(ToolCall, ToolDefinition, array<string, mixed>): mixed */
     private readonly ?Closure $before;
 
@@ -41,18 +44,20 @@ final class Admission
      * @template T
      *
      * @param array<string, ToolResult> $approved how those ended for want of it, by approval id
+     * @param array<string, true>       $admitted calls that come again in this request and had passed, by
+     *                                            their ids: they count once
      * @param Closure(): T              $run
      *
      * @return T
      */
-    public function with(array $approved, Closure $run): mixed
+    public function with(array $approved, array $admitted, Closure $run): mixed
     {
-        $outer = $this->approved;
-        $this->approved = $approved;
+        $outer = [$this->approved, $this->admitted];
+        [$this->approved, $this->admitted] = [$approved, $admitted];
         try {
             return $run();
         } finally {
-            $this->approved = $outer;
+            [$this->approved, $this->admitted] = $outer;
         }
     }
 
@@ -63,6 +68,9 @@ final class Admission
      */
     public function before(ToolCall $call, ToolDefinition $definition, array $context): mixed
     {
+        if (isset($this->admitted[$call->id])) {
+            return null;
+        }
         $answer = $this->before === null ? null : ($this->before)($call, $definition, $context);
         if ($answer !== null) {
             return $answer;

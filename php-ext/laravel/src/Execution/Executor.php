@@ -109,7 +109,7 @@ final class Executor extends ToolExecutor
     private function runDecided(array $calls, array $results, array $context, Closure $execute): array
     {
         [$tools, $approvals, $admission] = $this->parts->getValue();
-        $failed = $decided = $approved = [];
+        $failed = $decided = $approved = $admitted = $used = [];
         foreach ($calls as $place => $call) {
             $result = $results[$place];
             $id = $result->metadata['approval_id'] ?? null;
@@ -126,6 +126,7 @@ final class Executor extends ToolExecutor
                 }
                 if ($approvals->claim($result, $context['user'] ?? null) !== ApprovalStatus::Pending) {
                     $decided[$place] = $call;
+                    $admitted[$call->id] = true;
                 }
                 continue;
             }
@@ -133,6 +134,7 @@ final class Executor extends ToolExecutor
             $status = $approval?->status;
             if ($status === ApprovalStatus::Approved) {
                 $approved[$id] = $result;
+                $used[$place] = $approval;
             } else {
                 $status = $approvals->claim($result, $context['user'] ?? null);
             }
@@ -144,12 +146,20 @@ final class Executor extends ToolExecutor
         if ($decided === []) {
             return $failed;
         }
-        $again = $admission->with($approved, fn () => $execute(array_values($decided), $context));
+        $run = fn () => $execute(array_values($decided), $context);
+        $again = $admission->with($approved, $admitted, $run);
         $again = array_combine(array_keys($decided), $again);
         // What was approved of here the sidecar may ask about as well.
         $asked = array_filter($again, SidecarApprovals::asked(...));
         $further = $this->runDecided(array_intersect_key($decided, $asked), $asked, $context, $execute);
-        return $failed + array_replace($again, $further);
+        $again = array_replace($again, $further);
+        // The sidecar asks first: the application need not be asked anew.
+        foreach (array_filter($again, SidecarApprovals::asked(...)) as $place => $result) {
+            if (isset($used[$place])) {
+                $approvals->giveBack($used[$place]);
+            }
+        }
+        return $failed + $again;
     }
 
     /** A decision that the sidecar was not told: it counts when the call comes again. */

@@ -49,6 +49,8 @@ struct Written {
     contents: Vec<(&'static str, Vec<Value>)>,
     /// The places of the calls since the last results, by their ids.
     places: HashMap<String, usize>,
+    /// How many calls there were so far.
+    calls: usize,
     /// Results that are not among the contents yet, with the places of their calls: without ids it is
     /// the order that says what belongs together, and they may come in any.
     results: Vec<(usize, Value)>,
@@ -62,10 +64,11 @@ impl Written {
 
     /// Results of these calls come next.
     fn expect(&mut self, calls: &[ToolCall]) {
-        let before = self.places.len();
-        for (place, call) in calls.iter().enumerate() {
-            let place = before + place;
-            self.places.entry(call.id.clone()).or_insert(place);
+        let before = self.calls;
+        self.calls += calls.len();
+        // Of calls of one id the first of this message counts.
+        for (place, call) in calls.iter().enumerate().rev() {
+            self.places.insert(call.id.clone(), before + place);
         }
     }
 

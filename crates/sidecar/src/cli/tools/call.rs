@@ -70,7 +70,10 @@ impl Call {
                     let text = execution.result.text;
                     // A program is given it as it is.
                     let is_seen = std::io::stdout().is_terminal();
-                    super::print(&if is_seen { visible(&text) } else { text })?;
+                    super::print(&match is_seen {
+                        true => visible(&text.replace("\r\n", "\n")),
+                        false => text,
+                    })?;
                 }
                 return Ok(ExitCode::SUCCESS);
             }

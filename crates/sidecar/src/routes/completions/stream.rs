@@ -17,6 +17,7 @@ pub(super) struct Chunks {
     wants_usage: bool,
     /// Whether there were words, and a call after them.
     has_text: bool,
+    has_thought: bool,
     is_next_paragraph: bool,
     /// Those of the client's own tools, where it has some.
     calls: Option<Calls>,
@@ -30,6 +31,7 @@ impl Chunks {
             created: answer::now(),
             wants_usage,
             has_text: false,
+            has_thought: false,
             is_next_paragraph: false,
             calls: has_own_tools.then(Calls::default),
         }
@@ -75,6 +77,7 @@ impl Writer for Chunks {
                 Some(self.delta(&json!({"content": text})))
             }
             ChatEvent::Delta(Delta::Thought(text)) => {
+                self.has_thought = true;
                 Some(self.delta(&json!({"reasoning_content": text})))
             }
             ChatEvent::Delta(Delta::ToolCall {
@@ -104,9 +107,9 @@ impl Writer for Chunks {
         if !self.has_text && !text.is_empty() {
             bytes.extend_from_slice(&self.delta(&json!({"content": text})));
         }
-        // Of what was thought the words have gone out.
+        // What was thought has gone out in these words, if it was heard.
         let details = ended.wanted_back.message.iter();
-        let details = details.filter(|(_, value)| !value.is_string());
+        let details = details.filter(|(name, _)| !self.has_thought || *name != "reasoning_content");
         for (name, value) in details {
             bytes.extend_from_slice(&self.delta(&json!({ name: value })));
         }
