@@ -19,7 +19,7 @@ use pillion_core::store::{
 };
 
 use crate::sql_store::SqlStore;
-pub(crate) use spool::{CallSpool, RecordsOnTheWay, recover};
+pub(crate) use spool::{CallSpool, RecordsOnTheWay, StuckCalls, recover};
 pub(crate) use writer::CallWriter;
 
 /// Marks what an owner, $1, has left unfinished.
@@ -34,7 +34,16 @@ const INTERRUPT: &str = "UPDATE tool_calls SET status = 'interrupted', completed
 #[async_trait]
 impl CallLog for SqlStore {
     async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
-        self.noted(self.call_writer.write(call).await)
+        // The call has run: where the database does not take its end, the file beside it does.
+        let end = self.call_spool.as_ref().filter(|_| spool::has_run(&call));
+        let end = end.map(|spool| (spool, call.clone()));
+        let mut written = self.call_writer.write(call).await;
+        if let Some((spool, call)) = end
+            && written.as_ref().is_err_and(StoreError::is_unavailable)
+        {
+            written = spool.append(call).await;
+        }
+        self.noted(written)
     }
 
     async fn record_own_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
@@ -46,6 +55,9 @@ impl CallLog for SqlStore {
 
     async fn call(&self, id: CallId) -> Result<Option<ToolCallRecord>, StoreError> {
         self.catch_up_if_possible().await;
+        if let Some(call) = self.stuck_call(id) {
+            return Ok(Some(call));
+        }
         let sql = "SELECT * FROM tool_calls WHERE id = $1";
         let mut row = self.database.read_one(sql, vec![id.into()]).await?;
         if row.is_none() {
@@ -62,7 +74,9 @@ impl CallLog for SqlStore {
         page: &PageRequest,
     ) -> Result<Page<ToolCallRecord>, StoreError> {
         self.catch_up_if_possible().await;
-        query::calls(&self.database, filter, page).await
+        let stuck = self.call_spool.as_ref();
+        let stuck = stuck.and_then(|spool| spool.stuck_calls(filter));
+        query::calls(&self.database, filter, page, stuck).await
     }
 
     async fn calls_that_ran(
@@ -132,6 +146,15 @@ impl CallLog for SqlStore {
     ) -> Result<Pruned, StoreError> {
         self.catch_up_if_possible().await;
         retention::prune(&self.database, retention, now).await
+    }
+}
+
+impl SqlStore {
+    /// Returns the call if the database cannot be written and does not have its current state.
+    fn stuck_call(&self, id: CallId) -> Option<ToolCallRecord> {
+        let spool = self.call_spool.as_ref()?;
+        let stuck = spool.stuck_calls(&CallFilter::default())?;
+        stuck.matching.into_iter().find(|call| call.id == id)
     }
 }
 

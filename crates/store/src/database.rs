@@ -3,6 +3,7 @@
 mod error;
 mod lease;
 mod maintenance;
+mod placement;
 mod postgres;
 mod row;
 mod sqlite;
@@ -15,6 +16,7 @@ use sqlx::SqlitePool;
 use crate::options::{StoreLocation, StoreOptions};
 pub(crate) use error::translate;
 use lease::Lease;
+pub(crate) use placement::{FileId, Placement};
 pub(crate) use postgres::Postgres;
 pub(crate) use row::{Row, unreadable};
 pub(crate) use transaction::Transaction;
@@ -27,7 +29,8 @@ pub(crate) enum Database {
     Sqlite {
         writer: SqlitePool,
         readers: SqlitePool,
-        in_memory: bool,
+        /// Where the files are; `None` for a database in memory.
+        placement: Option<Placement>,
     },
     Postgres(Postgres),
 }
@@ -41,9 +44,24 @@ impl Database {
         }
     }
 
+    /// Checks that the file of the database is still at its path.
+    ///
+    /// # Errors
+    /// `unavailable`, if writes would be lost.
+    pub(crate) fn check_placement(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite {
+                placement: Some(placement),
+                ..
+            } => placement.check(),
+            Self::Sqlite { .. } | Self::Postgres(_) => Ok(()),
+        }
+    }
+
     /// Runs a statement by itself: when this returns, it is committed. How many rows it
     /// changed.
     pub(crate) async fn write(&self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+        self.check_placement()?;
         let changed = match self {
             Self::Sqlite { writer, .. } => value::sqlite(sql, values)
                 .execute(writer)
@@ -60,6 +78,9 @@ impl Database {
 
     /// Runs a query.
     pub(crate) async fn read(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        // A connection that is opened after a replacement would use another file than the existing
+        // connections.
+        self.check_placement()?;
         match self {
             Self::Sqlite { readers, .. } => value::sqlite(sql, values)
                 .fetch_all(readers)
@@ -86,11 +107,14 @@ impl Database {
 
     /// Begins a transaction that will write.
     pub(crate) async fn begin(&self) -> Result<Transaction, StoreError> {
+        self.check_placement()?;
         match self {
-            Self::Sqlite { writer, .. } => writer
-                .begin_with("BEGIN IMMEDIATE")
-                .await
-                .map(Transaction::Sqlite),
+            Self::Sqlite {
+                writer, placement, ..
+            } => {
+                let begun = writer.begin_with("BEGIN IMMEDIATE").await;
+                begun.map(|inner| Transaction::Sqlite(inner, placement.clone()))
+            }
             Self::Postgres(postgres) => {
                 let begun = postgres.at_home(Lease::begin).await;
                 begun.map(Transaction::Postgres)

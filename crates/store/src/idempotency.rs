@@ -76,6 +76,17 @@ impl IdempotencyStore for SqlStore {
         Ok(())
     }
 
+    async fn key_bytes(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        // Both databases know the length of a text without reading the text.
+        let sql = "SELECT scope, CAST(SUM(octet_length(result)) AS BIGINT) AS bytes \
+                   FROM idempotency_keys WHERE result IS NOT NULL GROUP BY scope";
+        let rows = self.database.read(sql, Vec::new()).await?;
+        let sizes = rows.iter();
+        sizes
+            .map(|row| Ok((row.text("scope")?, row.count("bytes")?)))
+            .collect()
+    }
+
     async fn remove_expired_keys(&self, now: Timestamp) -> Result<u64, StoreError> {
         let sql = "DELETE FROM idempotency_keys WHERE expires_at <= $1 \
                    AND (result IS NOT NULL OR expires_at <= $2)";

@@ -13,7 +13,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 8] = [
+const MIGRATIONS: [Migration; 9] = [
     Migration {
         number: 1,
         name: "initial",
@@ -53,6 +53,11 @@ const MIGRATIONS: [Migration; 8] = [
         number: 8,
         name: "claims of chats",
         sql: include_str!("migrations/0008_claims_of_chats.sql"),
+    },
+    Migration {
+        number: 9,
+        name: "principals of calls",
+        sql: include_str!("migrations/0009_principals_of_calls.sql"),
     },
 ];
 

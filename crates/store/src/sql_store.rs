@@ -108,7 +108,8 @@ impl SqlStore {
             }
             // A record that cannot be says nothing of the store.
             Err(_) => {}
-            Ok(()) if self.has_failed.load(Ordering::Relaxed) => {
+            // The ends of calls are recorded while new calls cannot begin.
+            Ok(()) if self.has_failed.load(Ordering::Relaxed) && !self.is_stuck() => {
                 self.has_failed.store(false, Ordering::Relaxed);
                 *self.failure.lock() = None;
             }
@@ -117,10 +118,23 @@ impl SqlStore {
         outcome
     }
 
+    /// Returns whether the last write to the database failed and records wait for it.
+    fn is_stuck(&self) -> bool {
+        self.call_spool.as_ref().is_some_and(CallSpool::is_stuck)
+    }
+
     /// Why the last record of a call could not be written, if it could not.
     #[must_use]
     pub fn recording_failure(&self) -> Option<String> {
         self.failure.lock().clone()
+    }
+
+    /// Returns why an open store cannot be used, if its file was deleted or replaced. Asks the file
+    /// system, not the database.
+    #[must_use]
+    pub fn file_failure(&self) -> Option<String> {
+        let checked = self.database.check_placement();
+        checked.err().map(|error| error.to_string())
     }
 
     /// Waits until every call that this process recorded can be read.
@@ -137,7 +151,7 @@ impl SqlStore {
     /// As [`catch_up`](Self::catch_up), for whoever is content with what there is while the
     /// database cannot be written.
     pub(crate) async fn catch_up_if_possible(&self) {
-        if self.call_spool.as_ref().is_some_and(CallSpool::is_stuck) {
+        if self.is_stuck() {
             return;
         }
         if let Err(error) = self.catch_up().await {

@@ -9,12 +9,12 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::store::{CallFilter, CallId, CallLog, PageRequest, SettingsStore};
+use pillion_core::store::{CallFilter, CallId, CallLog, CallStatus, PageRequest, SettingsStore};
 use pillion_store::{SqlStore, StoreOptions};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, Executor, SqliteConnection};
 
-use crate::contract::running;
+use crate::contract::{ended, running};
 use crate::other_process;
 
 #[tokio::test]
@@ -118,10 +118,20 @@ async fn a_file_that_another_process_locks_is_unavailable_until_it_lets_go() {
     // A file of its own takes the calls that nobody else records, until that is known.
     let (third, fourth) = (running("roll"), running("roll"));
     store.record_own_call(third.clone()).await.unwrap();
-    let unread = store.call(third.id).await.unwrap_err();
-    assert!(unread.is_unavailable(), "{unread:?}");
+    // Acknowledged records are read from memory, and running calls may end.
+    assert_eq!(store.call(third.id).await.unwrap(), Some(third.clone()));
     let refused = store.record_own_call(fourth.clone()).await.unwrap_err();
     assert!(refused.is_unavailable(), "{refused:?}");
+    let third = ended(&third, CallStatus::Success);
+    store.record_own_call(third.clone()).await.unwrap();
+    assert!(store.recording_failure().is_some());
+    // A refused call has not run, and uses no reserved space.
+    let failed = ended(&fourth, CallStatus::Error);
+    let refused = store.record_own_call(failed).await.unwrap_err();
+    assert!(refused.is_unavailable(), "{refused:?}");
+    let all = PageRequest::first(10);
+    let listed = store.calls(&CallFilter::default(), &all).await.unwrap();
+    assert_eq!(listed.items, std::slice::from_ref(&third));
 
     drop(other.stdin.take());
     assert!(other.wait().unwrap().success());

@@ -10,5 +10,7 @@ mod backends;
 mod contract;
 mod crash;
 mod faults;
+mod full_disk;
+mod lost_file;
 mod other_process;
 mod vault;

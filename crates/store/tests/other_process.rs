@@ -10,6 +10,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, Executor, SqliteConnection};
 
 use crate::contract::{ended, running};
+use crate::full_disk;
 
 const TASK: &str = "PILLION_STORE_TASK";
 const FILE: &str = "PILLION_STORE_FILE";
@@ -38,7 +39,7 @@ pub fn says(output: impl BufRead) -> impl Iterator<Item = String> {
     lines.filter_map(|line| Some(line.split_once('>')?.1.to_owned()))
 }
 
-fn say(what: &str) {
+pub fn say(what: &str) {
     let mut output = std::io::stdout().lock();
     // Nobody listens any more: this process is about to be ended.
     let _ = writeln!(output, ">{what}");
@@ -64,6 +65,7 @@ fn task() {
             },
             "lock" => lock(&file).await,
             "write" => write(&file).await,
+            "end on a full disk" => full_disk::end_on_a_full_disk(file.as_ref()).await,
             "fill" => fill(&file, false).await,
             "fill with own" => fill(&file, true).await,
             other => panic!("{other}"),

@@ -64,9 +64,9 @@ pub use packs::{KeptEntry, KeptKind, KeptList, KeptRemoved, PackEntry, PackList}
 pub use pins::{AcceptPin, PinAnswer, PinChange, PinEntry, PinList};
 pub use resources::{ResourceAnswer, ResourceList};
 pub use servers::{
-    ServerAnswer, ServerCalls, ServerEntry, ServerInput, ServerList, ServerRateLimit,
-    ServerRemoved, ServerTrial, UserCredentialAnswer, UserCredentialEntry, UserCredentialInput,
-    UserCredentialList,
+    ServerAnswer, ServerAuthentication, ServerCalls, ServerEntry, ServerInput, ServerList,
+    ServerRateLimit, ServerRemoved, ServerTrial, UserCredentialAnswer, UserCredentialEntry,
+    UserCredentialInput, UserCredentialList,
 };
 pub use status::{
     CallCounts, ProcessStatus, Readiness, ReloadReport, ServerStatus, Status, ToolStatus,

@@ -17,14 +17,20 @@ pub struct ServerEntry {
     pub origin: String,
     /// How it is spoken to; `auto` finds out.
     pub transport: String,
+    /// Whether a connection starts with `initialize`: `auto` or `never`.
+    #[serde(default)]
+    pub handshake: String,
+    /// The revision of MCP that the handshake offers; absent for the newest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol_version: Option<String>,
     /// Where it is, without its query; absent for a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// The program that it is, without its arguments; absent for one behind a URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// The kind of its credential: `none`, `bearer`, `api-key`, `basic`, `oauth`.
-    pub authentication: String,
+    /// The credential of the server, without its secrets.
+    pub authentication: ServerAuthentication,
     /// The names of the headers that every request has besides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<String>,
@@ -48,6 +54,10 @@ pub struct ServerEntry {
     /// absent for any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<ServerRateLimit>,
+    /// Maximum number of concurrent calls of the server's tools; absent if
+    /// `executor.max_concurrent` applies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_concurrent: Option<usize>,
     /// Whose credential its calls go out with: `shared`, `per_user` or `user_or_shared`.
     #[serde(default)]
     pub credential: String,
@@ -69,6 +79,15 @@ pub struct ServerEntry {
     /// When it was changed last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<String>,
+}
+
+/// The credential of a server as in the request that adds a server, without its secrets.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ServerAuthentication {
+    /// The type: `none`, `bearer`, `api-key`, `basic`, `oauth`.
+    #[serde(rename = "type")]
+    pub kind: String,
 }
 
 /// At most so many calls in any minute, hour and day (C7). An absent number is no limit.
@@ -169,6 +188,13 @@ pub struct ServerInput {
     /// `websocket`; `sse` is taken for `legacy_sse`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
+    /// Whether a connection starts with `initialize`: `auto` (the default: if the server knows it) or
+    /// `never`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handshake: Option<String>,
+    /// The revision of MCP that the handshake offers, such as `2025-06-18`; the newest unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol_version: Option<String>,
     /// Where it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
@@ -208,6 +234,11 @@ pub struct ServerInput {
     /// number unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<ServerRateLimit>,
+    /// Maximum number of concurrent calls of the server's tools; `executor.max_concurrent` if
+    /// absent.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_concurrent: Option<usize>,
     /// Whose credential its calls go out with: `shared` (its own, the default), `per_user` (that
     /// of the user on whose behalf the call is made), or `user_or_shared` (the user's where there
     /// is one).

@@ -6,8 +6,8 @@ use crate::{FaultyTool, UnavailableServer};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Readiness {
-    /// `ready`; `starting` until every MCP server was asked for its tools; `draining` while
-    /// the sidecar stops.
+    /// `ready`; `starting` until every MCP server was asked for its tools; `draining` while the
+    /// sidecar stops; `store_gone` while the file of the store is deleted or replaced.
     pub status: String,
     /// The MCP servers that failed when they were last asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -81,7 +81,7 @@ pub struct Status {
 pub struct CallCounts {
     /// That have not ended.
     pub in_flight: u64,
-    /// Of those, that have one of the places of `executor.max_concurrent`.
+    /// Number of calls in flight that hold one of the `executor.max_concurrent_total` slots.
     #[serde(default)]
     pub running: u64,
     /// Of those, that wait for one.

@@ -9,9 +9,12 @@ use serde_json::Value;
 pub struct ToolCallEntry {
     /// Its id: a UUID of version 7.
     pub id: String,
-    /// The label of the tool's MCP server; absent for a tool that needs none.
+    /// The id of the tool's MCP server; absent for a local tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_id: Option<String>,
+    /// The name of the tool's MCP server, which is its label in the configuration file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_name: Option<String>,
     /// The tool's name.
     pub tool_name: String,
     /// On whose behalf.
@@ -87,9 +90,12 @@ pub struct ToolCallStatistics {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolUse {
-    /// The label of the tool's MCP server; absent for a tool that needs none.
+    /// The id of the tool's MCP server; absent for a local tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_id: Option<String>,
+    /// The name of the tool's MCP server, which is its label in the configuration file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_name: Option<String>,
     /// The tool's name.
     pub tool_name: String,
     /// All calls, of whatever status.

@@ -7,27 +7,62 @@ use pillion_core::store::{
     ToolCallRecord,
 };
 
-use super::{page_of, record};
+use super::{StuckCalls, page_of, record};
 use crate::database::{Database, Row, Value};
 
+/// Returns a page of calls, newest first. The calls of `stuck` replace their outdated rows.
 pub(super) async fn calls(
     database: &Database,
     filter: &CallFilter,
     page: &PageRequest,
+    stuck: Option<StuckCalls>,
 ) -> Result<Page<ToolCallRecord>, StoreError> {
+    let StuckCalls { matching, ids } = stuck.unwrap_or_default();
     let (mut conditions, mut values) = conditions(filter);
-    if let Some(after) = &page.after {
-        values.push(place(after)?.into());
+    let after = page.after.as_ref().map(place).transpose()?;
+    if let Some(after) = after {
+        values.push(after.into());
         conditions += &format!(" AND id < ${}", values.len());
     }
-    values.push((i64::from(page.size()) + 1).into());
+    // Reads as many more rows as may be outdated.
+    let outdated = i64::try_from(ids.len()).unwrap_or(i64::MAX / 2);
+    values.push((i64::from(page.size()) + 1 + outdated).into());
     let sql = format!(
         "SELECT * FROM tool_calls WHERE {conditions} ORDER BY id DESC LIMIT ${}",
         values.len()
     );
     let rows = database.read(&sql, values).await?;
-    let items = rows.iter().map(record::read).collect::<Result<_, _>>()?;
+    let items = rows.iter().map(record::read);
+    let mut items = items.collect::<Result<Vec<ToolCallRecord>, _>>()?;
+    if !ids.is_empty() {
+        items.retain(|call| !ids.contains(&call.id));
+        let is_here = |call: &ToolCallRecord| after.is_none_or(|after| call.id < after);
+        items.extend(matching.into_iter().filter(is_here));
+        items.sort_unstable_by_key(|call| std::cmp::Reverse(call.id));
+    }
     Ok(page_of(items, page.size(), |call| cursor(call.id)))
+}
+
+/// Returns whether a call matches the filter, by the rules of [`conditions`].
+pub(super) fn admits(filter: &CallFilter, call: &ToolCallRecord) -> bool {
+    let CallFilter {
+        server,
+        tool,
+        user,
+        parent,
+        status,
+        from,
+        until,
+    } = filter;
+    let is_of =
+        |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
+    is_of(server, &call.server)
+        && tool.as_ref().is_none_or(|tool| *tool == call.tool)
+        && is_of(user, &call.user)
+        && parent.is_none_or(|parent| call.parent == Some(parent))
+        && status.is_none_or(|status| call.status == status)
+        && from.is_none_or(|from| call.id >= CallId::first_at(from))
+        && until.is_none_or(|until| call.id < CallId::first_at(until))
 }
 
 /// What did not run has no duration and no status of these.
@@ -37,7 +72,8 @@ pub(super) async fn calls_that_ran(
     from: Timestamp,
     page: &PageRequest,
 ) -> Result<Page<CallThatRan>, StoreError> {
-    let mut sql = "SELECT id, life, server, tool, user_name, completed_at, duration_us \
+    let mut sql = "SELECT id, life, server, tool, user_name, principal, completed_at, \
+                   duration_us \
                    FROM tool_calls WHERE id >= $1 AND owner = $2 AND (duration_us IS NOT NULL \
                    OR status IN ('running', 'interrupted', 'success'))"
         .to_owned();
@@ -69,6 +105,7 @@ fn read_run(row: &Row) -> Result<CallThatRan, StoreError> {
         server: row.optional_text("server")?,
         tool: row.text("tool")?,
         user: row.optional_text("user_name")?,
+        principal: row.optional_text("principal")?,
         began_at,
     })
 }

@@ -6,13 +6,14 @@ use pillion_core::tool::ErrorCode;
 use crate::database::{Row, Value, unreadable};
 
 /// The columns of a call, in the order of [`values`].
-pub(super) const COLUMNS: [&str; 16] = [
+pub(super) const COLUMNS: [&str; 17] = [
     "id",
     "owner",
     "life",
     "server",
     "tool",
     "user_name",
+    "principal",
     "caller",
     "arguments",
     "status",
@@ -25,7 +26,7 @@ pub(super) const COLUMNS: [&str; 16] = [
     "bytes",
 ];
 
-pub(super) fn values(call: &ToolCallRecord) -> [Value; 16] {
+pub(super) fn values(call: &ToolCallRecord) -> [Value; 17] {
     let duration = call.duration.map(|duration| {
         let microseconds = duration.as_micros();
         i64::try_from(microseconds).unwrap_or(i64::MAX)
@@ -37,6 +38,7 @@ pub(super) fn values(call: &ToolCallRecord) -> [Value; 16] {
         (&call.server).into(),
         (&call.tool).into(),
         (&call.user).into(),
+        (&call.principal).into(),
         (&call.caller).into(),
         (&call.arguments).into(),
         call.status.as_str().into(),
@@ -74,6 +76,7 @@ pub(super) fn read(row: &Row) -> Result<ToolCallRecord, StoreError> {
         server: row.optional_text("server")?,
         tool: row.text("tool")?,
         user: row.optional_text("user_name")?,
+        principal: row.optional_text("principal")?,
         caller: row.optional_text("caller")?,
         arguments: row.text("arguments")?,
         status: status(row)?,

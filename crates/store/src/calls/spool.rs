@@ -7,7 +7,9 @@
 //! files is read by whoever opens the store next.
 
 mod file;
+mod gathered;
 mod line;
+mod reserve;
 
 use std::io;
 use std::path::Path;
@@ -16,13 +18,13 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use parking_lot::Mutex;
-use pillion_core::store::{CallId, CallStatus, StoreError, ToolCallRecord};
+use pillion_core::store::{CallFilter, CallId, CallStatus, StoreError, ToolCallRecord};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::batch::{Statements, fitting};
-use super::{closed, repeat};
+use super::{closed, query, repeat};
 use crate::database::Database;
-use file::SpoolFile;
+use gathered::Gathered;
 
 /// How long records gather before they are written into the database.
 const DELAY: Duration = Duration::from_millis(25);
@@ -33,6 +35,15 @@ const MOST_CALLS: usize = 4_096;
 const MOST_BYTES: usize = 16 * 1024 * 1024;
 
 type Calls = IndexMap<CallId, ToolCallRecord>;
+
+/// The current state of calls that wait to be written to the database.
+#[derive(Debug, Default)]
+pub(crate) struct StuckCalls {
+    /// The waiting calls that match a filter.
+    pub(crate) matching: Vec<ToolCallRecord>,
+    /// The ids of all waiting calls, whose rows in the database are outdated.
+    pub(crate) ids: Vec<CallId>,
+}
 
 /// Takes records at once, and sees to it that they come into the database. What others write of
 /// these calls stands in its files.
@@ -49,23 +60,7 @@ type Asker = oneshot::Sender<Result<(), StoreError>>;
 struct Shared {
     gathered: Mutex<Gathered>,
     news: Notify,
-}
-
-/// What is in the files and not known to be in the database.
-#[derive(Debug)]
-struct Gathered {
-    /// One takes what comes; the other has what is being written, and is emptied then.
-    files: [SpoolFile; 2],
-    /// The index of the first.
-    taking: usize,
-    /// What that file has, each call as it was last.
-    calls: Calls,
-    bytes: usize,
-    is_writing: bool,
-    /// The last attempt to write into the database failed.
-    is_stuck: bool,
-    /// Nothing more is taken.
-    is_closed: bool,
+    database: Database,
 }
 
 impl CallSpool {
@@ -74,8 +69,7 @@ impl CallSpool {
     /// # Errors
     /// `unavailable` when there is no room for them.
     pub(crate) fn start(path: &Path, database: Database) -> Result<Self, StoreError> {
-        let files = SpoolFile::create(path).and_then(|one| Ok([one, SpoolFile::create(path)?]));
-        let files = files.map_err(|error| {
+        let gathered = Gathered::beside(path).map_err(|error| {
             let message = format!(
                 "no calls can be recorded beside '{}': {error}",
                 path.display()
@@ -83,40 +77,45 @@ impl CallSpool {
             StoreError::unavailable(message).with_source(error)
         })?;
         let shared = Arc::new(Shared {
-            gathered: Mutex::new(Gathered {
-                files,
-                taking: 0,
-                calls: Calls::new(),
-                bytes: 0,
-                is_writing: false,
-                is_stuck: false,
-                is_closed: false,
-            }),
+            gathered: Mutex::new(gathered),
             news: Notify::new(),
+            database: database.clone(),
         });
         let (askers, asked) = mpsc::channel(64);
         let spooler = Spooler {
             shared: Arc::clone(&shared),
             statements: Statements::new(&database),
             database,
-            batch: Vec::new(),
+            batch: Arc::default(),
         };
         tokio::spawn(spooler.run(asked));
         Ok(Self { shared, askers })
     }
 
-    /// Stores the record: when this returns, it survives the process. Where more has gathered
-    /// than may, or the database cannot be written, this waits for the database.
+    /// Stores the record; when this returns, the record survives the process. If too many records
+    /// wait, or the database cannot be written, the record of a call that begins waits for the
+    /// database. The record of a call that has run is stored as long as its file accepts it.
     ///
     /// The `write` is not handed to another thread: that takes longer than most writes.
     pub(crate) async fn append(&self, call: ToolCallRecord) -> Result<(), StoreError> {
+        self.shared.database.check_placement()?;
         let line = line::encode(&call)?;
         if self.shared.gathered.lock().is_full() {
-            self.settle().await?;
+            let settled = self.settle().await;
+            if !has_run(&call) {
+                settled?;
+            }
         }
-        self.shared.gathered.lock().add(call, &line)?;
+        let added = self.shared.gathered.lock().add(call, &line);
         self.shared.news.notify_one();
-        Ok(())
+        added
+    }
+
+    /// Returns the calls whose current state the database does not have while it cannot be written,
+    /// or `None` if the database can be written.
+    pub(crate) fn stuck_calls(&self, filter: &CallFilter) -> Option<StuckCalls> {
+        let gathered = self.shared.gathered.lock();
+        gathered.is_stuck().then(|| gathered.waiting(filter))
     }
 
     /// Waits until what was appended is in the database, so that it can be read there.
@@ -126,19 +125,19 @@ impl CallSpool {
     pub(crate) async fn catch_up(&self) -> Result<(), StoreError> {
         let is_due = {
             let gathered = self.shared.gathered.lock();
-            gathered.is_stuck || gathered.is_writing || !gathered.calls.is_empty()
+            gathered.is_due()
         };
         if is_due { self.settle().await } else { Ok(()) }
     }
 
     /// Whether the database could not be written the last time.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.shared.gathered.lock().is_stuck
+        self.shared.gathered.lock().is_stuck()
     }
 
     /// Writes everything into the database, and removes the files; later records are refused.
     pub(crate) async fn finish(&self) {
-        self.shared.gathered.lock().is_closed = true;
+        self.shared.gathered.lock().close();
         match self.settle().await {
             Ok(()) => self.shared.gathered.lock().remove_files(),
             Err(error) => tracing::warn!(
@@ -155,60 +154,13 @@ impl CallSpool {
     }
 }
 
-impl Gathered {
-    fn is_full(&self) -> bool {
-        self.is_stuck || self.calls.len() >= MOST_CALLS || self.bytes >= MOST_BYTES
-    }
-
-    fn add(&mut self, call: ToolCallRecord, line: &[u8]) -> Result<(), StoreError> {
-        if self.is_closed {
-            return Err(closed());
-        }
-        self.files[self.taking].append(line).map_err(|error| {
-            StoreError::unavailable(format!("a call cannot be recorded: {error}"))
-                .with_source(error)
-        })?;
-        self.bytes += line.len();
-        self.calls.insert(call.id, call);
-        Ok(())
-    }
-
-    /// What has gathered, which the other file has from now on.
-    fn take(&mut self) -> Vec<ToolCallRecord> {
-        if self.calls.is_empty() {
-            return Vec::new();
-        }
-        self.taking = 1 - self.taking;
-        self.bytes = 0;
-        self.is_writing = true;
-        std::mem::take(&mut self.calls).into_values().collect()
-    }
-
-    /// What was taken is in the database.
-    fn written(&mut self) {
-        self.is_writing = false;
-        self.is_stuck = false;
-        let other = 1 - self.taking;
-        if let Err(error) = self.files[other].clear() {
-            // They would only be written once more.
-            tracing::debug!(%error, "Records of calls stay in their file");
-        }
-    }
-
-    fn remove_files(&mut self) {
-        for file in &mut self.files {
-            file.remove();
-        }
-    }
-}
-
 /// The task that writes into the database.
 struct Spooler {
     shared: Arc<Shared>,
     database: Database,
     statements: Statements,
     /// What is to be written before anything else is taken.
-    batch: Vec<ToolCallRecord>,
+    batch: Arc<Vec<ToolCallRecord>>,
 }
 
 impl Spooler {
@@ -262,11 +214,11 @@ impl Spooler {
         match write(&self.database, &self.statements, &self.batch).await {
             Ok(late) => tell_of_late(late),
             Err(error) => {
-                self.shared.gathered.lock().is_stuck = true;
+                self.shared.gathered.lock().failed();
                 return Err(error);
             }
         }
-        self.batch.clear();
+        self.batch = Arc::default();
         self.shared.gathered.lock().written();
         Ok(())
     }
@@ -339,13 +291,23 @@ fn read(bytes: &[u8], calls: &mut Calls) -> bool {
     is_known
 }
 
+/// Returns whether the record is the end of a call that was allowed to run, so that its beginning
+/// was acknowledged. A refused call has no duration.
+pub(super) fn has_run(call: &ToolCallRecord) -> bool {
+    let took_time = call.duration.is_some() || call.status == CallStatus::Success;
+    call.status.is_final() && took_time
+}
+
 /// A call that has ended stays so: its end may stand in the file that is read first.
-fn add_or_end(call: ToolCallRecord, calls: &mut Calls) {
-    let known = calls.get(&call.id);
-    let is_open =
-        |call: &ToolCallRecord| matches!(call.status, CallStatus::Pending | CallStatus::Running);
-    if known.is_none_or(is_open) {
-        calls.insert(call.id, call);
+fn add_or_end(mut call: ToolCallRecord, calls: &mut Calls) {
+    match calls.get_mut(&call.id) {
+        Some(known) if known.status.is_final() => {}
+        Some(known) => {
+            // On a full disk, the record of the end has no arguments.
+            call.arguments = std::mem::take(&mut known.arguments);
+            *known = call;
+        }
+        None => drop(calls.insert(call.id, call)),
     }
 }
 

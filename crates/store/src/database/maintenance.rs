@@ -35,7 +35,7 @@ impl Database {
     pub(crate) async fn backup(&self, to: &Path) -> Result<(), StoreError> {
         let Self::Sqlite {
             readers,
-            in_memory: false,
+            placement: Some(placement),
             ..
         } = self
         else {
@@ -55,6 +55,7 @@ impl Database {
             };
             return Err(StoreError::conflict(message));
         }
+        placement.check()?;
         // For its mode; SQLite fills an empty file.
         sqlite::create_new(to).map_err(failed)?;
         let mut connection = readers.acquire().await.map_err(translate)?;

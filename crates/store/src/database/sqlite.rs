@@ -11,7 +11,7 @@ use sqlx::sqlite::{
 };
 use sqlx::{ConnectOptions, Error};
 
-use super::{Database, translate};
+use super::{Database, Placement, translate};
 use crate::options::{Durability, StoreOptions};
 
 const PAGE_BYTES: u32 = 4_096;
@@ -31,10 +31,14 @@ pub(super) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Dat
         .connect_with(connect.pragma("query_only", "ON"))
         .await
         .map_err(opened)?;
+    let placement = Placement::of(path).map_err(|source| {
+        let message = format!("the store '{}' cannot be found: {source}", path.display());
+        StoreError::unavailable(message).with_source(source)
+    })?;
     Ok(Database::Sqlite {
         writer,
         readers,
-        in_memory: false,
+        placement: Some(placement),
     })
 }
 
@@ -78,7 +82,7 @@ pub(super) async fn open_memory(options: &StoreOptions) -> Result<Database, Stor
     Ok(Database::Sqlite {
         writer,
         readers,
-        in_memory: true,
+        placement: None,
     })
 }
 

@@ -4,18 +4,18 @@ use pillion_core::store::StoreError;
 use sqlx::{Executor, SqliteTransaction};
 
 use super::lease::Lease;
-use super::{Row, Value, translate, value};
+use super::{Placement, Row, Value, translate, value};
 
 /// Statements that are committed together, or not at all: dropping it undoes them.
 pub(crate) enum Transaction {
-    Sqlite(SqliteTransaction<'static>),
+    Sqlite(SqliteTransaction<'static>, Option<Placement>),
     Postgres(Lease),
 }
 
 impl Transaction {
     pub(crate) async fn write(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
         let changed = match self {
-            Self::Sqlite(inner) => value::sqlite(sql, values)
+            Self::Sqlite(inner, _) => value::sqlite(sql, values)
                 .execute(&mut **inner)
                 .await
                 .map(|done| done.rows_affected()),
@@ -30,7 +30,7 @@ impl Transaction {
         values: Vec<Value>,
     ) -> Result<Vec<Row>, StoreError> {
         match self {
-            Self::Sqlite(inner) => value::sqlite(sql, values)
+            Self::Sqlite(inner, _) => value::sqlite(sql, values)
                 .fetch_all(&mut **inner)
                 .await
                 .map(|rows| rows.into_iter().map(Row::Sqlite).collect()),
@@ -45,7 +45,7 @@ impl Transaction {
     /// Runs several statements, without values.
     pub(crate) async fn script(&mut self, sql: &str) -> Result<(), StoreError> {
         match self {
-            Self::Sqlite(inner) => (&mut **inner).execute(sqlx::raw_sql(sql)).await.map(drop),
+            Self::Sqlite(inner, _) => (&mut **inner).execute(sqlx::raw_sql(sql)).await.map(drop),
             Self::Postgres(lease) => lease.script(sql).await,
         }
         .map_err(translate)
@@ -61,7 +61,7 @@ impl Transaction {
     /// Keeps everybody else from writing to a table until the end; SQLite has begun like that.
     pub(crate) async fn lock(&mut self, table: &str) -> Result<(), StoreError> {
         match self {
-            Self::Sqlite(_) => Ok(()),
+            Self::Sqlite(..) => Ok(()),
             Self::Postgres(_) => {
                 self.script(&format!("LOCK TABLE {table} IN EXCLUSIVE MODE"))
                     .await
@@ -73,7 +73,7 @@ impl Transaction {
     /// like that. What they have committed before is seen by the next statement.
     pub(crate) async fn lock_name(&mut self, name: &str) -> Result<(), StoreError> {
         match self {
-            Self::Sqlite(_) => Ok(()),
+            Self::Sqlite(..) => Ok(()),
             Self::Postgres(_) => {
                 let sql = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
                 self.write(sql, vec![name.into()]).await.map(drop)
@@ -83,7 +83,12 @@ impl Transaction {
 
     pub(crate) async fn commit(self) -> Result<(), StoreError> {
         match self {
-            Self::Sqlite(inner) => inner.commit().await,
+            Self::Sqlite(inner, placement) => {
+                if let Some(placement) = placement {
+                    placement.check()?;
+                }
+                inner.commit().await
+            }
             Self::Postgres(lease) => lease.commit().await,
         }
         .map_err(translate)

@@ -282,6 +282,7 @@ pub async fn c7_calls_that_ran_are_what_limits_count(store: Arc<dyn Store>) {
     let call = |offset: i64, status, duration: Option<u64>| {
         let mut call = call_at(at(start.as_millis() + offset), "roll");
         call.user = Some("alice".to_owned());
+        call.principal = (offset == 20).then(|| "ci".to_owned());
         call.status = status;
         call.completed_at = status
             .is_final()
@@ -325,6 +326,8 @@ pub async fn c7_calls_that_ran_are_what_limits_count(store: Arc<dyn Store>) {
     let first = found.last().unwrap();
     assert_eq!((first.tool.as_str(), first.life.as_str()), ("roll", "now"));
     assert_eq!(first.user.as_deref(), Some("alice"));
+    let principals = found.iter().filter_map(|call| call.principal.as_deref());
+    assert_eq!(principals.collect::<Vec<_>>(), ["ci"]);
     // It ended at 510, and its tool ran for 300.
     assert_eq!(first.began_at, at(start.as_millis() + 210));
     assert_eq!(found[3].began_at, at(start.as_millis() + 30));

@@ -27,7 +27,10 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
     assert!(of_alice.contains(&KeyClaim::Claimed) && of_alice.contains(&in_progress));
     assert_eq!(claims.2.unwrap(), KeyClaim::Claimed);
 
-    store.record_key(&alice, "42").await.unwrap();
+    assert_eq!(store.key_bytes().await.unwrap(), []);
+    store.record_key(&alice, "42 \u{20ac}").await.unwrap();
+    let sizes = store.key_bytes().await.unwrap();
+    assert_eq!(sizes, [("alice".to_owned(), 6)]);
     assert!(
         store
             .record_key(&alice, "43")
@@ -43,7 +46,7 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
     }
     let recorded = KeyClaim::Recorded {
         fingerprint: "f".to_owned(),
-        result: "42".to_owned(),
+        result: "42 \u{20ac}".to_owned(),
     };
     let claim = async |key, moment| {
         let claim = store.claim_key(key, "other", at(moment), at(200)).await;

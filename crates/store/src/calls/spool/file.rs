@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
+use crate::database::FileId;
+
 /// What stands between the name of the database's file and a number of chance.
 const INFIX: &str = ".calls-";
 
@@ -15,6 +17,7 @@ const INFIX: &str = ".calls-";
 pub(super) struct SpoolFile {
     file: File,
     path: PathBuf,
+    id: FileId,
     length: u64,
 }
 
@@ -33,11 +36,21 @@ impl SpoolFile {
                 .open(&path)?;
             // Between the two somebody may have found it without a lock, and removed it.
             flock(&file, FlockOperation::LockExclusive)?;
-            if file.metadata()?.nlink() > 0 {
-                let length = 0;
-                return Ok(Self { file, path, length });
+            let metadata = file.metadata()?;
+            if metadata.nlink() > 0 {
+                return Ok(Self {
+                    file,
+                    path,
+                    id: FileId::of(&metadata),
+                    length: 0,
+                });
             }
         }
+    }
+
+    /// Returns whether the file is still found at its path.
+    pub(super) fn is_in_place(&self) -> bool {
+        self.id.is_at(&self.path).unwrap_or(false)
     }
 
     /// Adds a record, all of it or nothing.
@@ -146,8 +159,13 @@ pub(super) fn left_behind(database: &Path) -> io::Result<Vec<SpoolFile>> {
             Err(rustix::io::Errno::WOULDBLOCK) => continue,
             Err(error) => return Err(error.into()),
         }
-        let length = file.metadata()?.len();
-        found.push(SpoolFile { file, path, length });
+        let metadata = file.metadata()?;
+        found.push(SpoolFile {
+            file,
+            path,
+            id: FileId::of(&metadata),
+            length: metadata.len(),
+        });
     }
     Ok(found)
 }

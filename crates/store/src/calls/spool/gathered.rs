@@ -1,0 +1,211 @@
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pillion_core::store::{CallFilter, CallId, StoreError, ToolCallRecord};
+
+use super::file::SpoolFile;
+use super::reserve::Reserve;
+use super::{Calls, MOST_BYTES, MOST_CALLS, StuckCalls, closed, has_run, line, query};
+
+/// Maximum size of the arguments in a record on a full disk, in bytes.
+const MAX_SHORT_ARGUMENTS: usize = 256;
+
+/// The records in the files that may not be in the database yet.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    /// One file takes new records. The other file has the records that are being written to the
+    /// database, and is emptied afterwards.
+    files: [SpoolFile; 2],
+    /// The index of the file that takes new records.
+    taking: usize,
+    /// The latest record of each call in that file.
+    calls: Calls,
+    /// The records that are being written to the database.
+    taken: Arc<Vec<ToolCallRecord>>,
+    bytes: usize,
+    is_writing: bool,
+    /// Whether the last write to the database failed.
+    is_stuck: bool,
+    /// Whether new records are refused.
+    is_closed: bool,
+    /// Disk space that the ends of running calls may use when the disk is full.
+    reserve: Reserve,
+    /// The path of the database, beside which the files are.
+    database: PathBuf,
+}
+
+impl Gathered {
+    /// Makes new files beside the database.
+    pub(super) fn beside(database: &Path) -> io::Result<Self> {
+        let files = [SpoolFile::create(database)?, SpoolFile::create(database)?];
+        Ok(Self {
+            files,
+            taking: 0,
+            calls: Calls::new(),
+            taken: Arc::default(),
+            bytes: 0,
+            is_writing: false,
+            is_stuck: false,
+            is_closed: false,
+            reserve: Reserve::beside(database)?,
+            database: std::path::absolute(database)?,
+        })
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.is_stuck || self.calls.len() >= MOST_CALLS || self.bytes >= MOST_BYTES
+    }
+
+    pub(super) fn is_stuck(&self) -> bool {
+        self.is_stuck
+    }
+
+    /// Returns whether any record is not in the database yet.
+    pub(super) fn is_due(&self) -> bool {
+        self.is_stuck || self.is_writing || !self.calls.is_empty()
+    }
+
+    /// Refuses further records.
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// Adds a record to the file and to the next write to the database. The end of a call is
+    /// written to the database even if the file cannot take it.
+    ///
+    /// # Errors
+    /// `unavailable`, if the record would not survive the process.
+    pub(super) fn add(&mut self, call: ToolCallRecord, line: &[u8]) -> Result<(), StoreError> {
+        if self.is_closed {
+            return Err(closed());
+        }
+        let appended = if has_run(&call) {
+            let appended = self.append_end(&call, line);
+            self.remember(call, line.len());
+            appended
+        } else {
+            let appended = self.reserve.restock().and_then(|()| self.append(line));
+            if appended.is_ok() {
+                self.remember(call, line.len());
+            }
+            appended
+        };
+        appended.map_err(|error| {
+            StoreError::unavailable(format!("a call cannot be recorded: {error}"))
+                .with_source(error)
+        })
+    }
+
+    fn remember(&mut self, call: ToolCallRecord, bytes: usize) {
+        self.bytes += bytes;
+        self.calls.insert(call.id, call);
+    }
+
+    fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        if !self.files[self.taking].is_in_place() {
+            self.replace_file()?;
+        }
+        self.files[self.taking].append(line)
+    }
+
+    /// Appends the end of a call, on a full disk into the reserved space: the call was allowed to
+    /// run, and its caller learns the result.
+    fn append_end(&mut self, call: &ToolCallRecord, line: &[u8]) -> io::Result<()> {
+        if self.reserve.is_whole() {
+            match self.append(line) {
+                Err(error) if is_full_disk(&error) => {}
+                outcome => return outcome,
+            }
+        }
+        let short = line::encode(&short_end(call)).map_err(io::Error::other)?;
+        loop {
+            match self.append(&short) {
+                Err(error) if is_full_disk(&error) && self.reserve.release()? => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Makes a new file with the known records after the current file was removed.
+    fn replace_file(&mut self) -> io::Result<()> {
+        let mut file = SpoolFile::create(&self.database)?;
+        for call in self.calls.values() {
+            file.append(&line::encode(call).map_err(io::Error::other)?)?;
+        }
+        self.files[self.taking] = file;
+        tracing::warn!("A file of recorded calls was removed: there is another");
+        Ok(())
+    }
+
+    /// Takes the records for a write to the database, and switches files.
+    pub(super) fn take(&mut self) -> Arc<Vec<ToolCallRecord>> {
+        if self.calls.is_empty() {
+            return Arc::default();
+        }
+        self.taking = 1 - self.taking;
+        self.bytes = 0;
+        self.is_writing = true;
+        let taken = std::mem::take(&mut self.calls).into_values().collect();
+        self.taken = Arc::new(taken);
+        Arc::clone(&self.taken)
+    }
+
+    /// Records that the taken records are in the database.
+    pub(super) fn written(&mut self) {
+        self.is_writing = false;
+        self.is_stuck = false;
+        self.taken = Arc::default();
+        let other = 1 - self.taking;
+        if let Err(error) = self.files[other].clear() {
+            // A later start would only write these records to the database again.
+            tracing::debug!(%error, "Records of calls stay in their file");
+        }
+    }
+
+    /// Records that the taken records could not be written.
+    pub(super) fn failed(&mut self) {
+        self.is_stuck = true;
+    }
+
+    /// Returns the calls whose current state is not in the database.
+    pub(super) fn waiting(&self, filter: &CallFilter) -> StuckCalls {
+        let is_newer = |call: &&ToolCallRecord| !self.calls.contains_key(&call.id);
+        let taken = self.taken.iter().filter(is_newer);
+        let all: Vec<_> = self.calls.values().chain(taken).collect();
+        let ids: Vec<CallId> = all.iter().map(|call| call.id).collect();
+        let matching = all.into_iter().filter(|call| query::admits(filter, call));
+        StuckCalls {
+            matching: matching.cloned().collect(),
+            ids,
+        }
+    }
+
+    pub(super) fn remove_files(&mut self) {
+        for file in &mut self.files {
+            file.remove();
+        }
+    }
+}
+
+/// Returns the end of a call without its long members, for which the disk has room.
+fn short_end(call: &ToolCallRecord) -> ToolCallRecord {
+    let is_short = call.arguments.len() <= MAX_SHORT_ARGUMENTS;
+    let error = call.error.as_ref();
+    ToolCallRecord {
+        arguments: match is_short {
+            true => call.arguments.clone(),
+            false => "{}".to_owned(),
+        },
+        result: None,
+        error: error.map(|_| "Not recorded: the disk was full".to_owned()),
+        ..call.clone()
+    }
+}
+
+fn is_full_disk(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}

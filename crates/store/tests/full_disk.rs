@@ -1,0 +1,124 @@
+//! A full disk: a small file system in memory, which only root can mount.
+
+use std::fs::{self, File};
+use std::io::{BufReader, ErrorKind, Write};
+use std::path::Path;
+use std::process::Command;
+
+use pillion_core::store::{CallFilter, CallId, CallLog, CallStatus, PageRequest, ToolCallRecord};
+use pillion_store::{SqlStore, StoreOptions};
+
+use crate::contract::{at, ended, running};
+use crate::other_process::{self, say};
+
+/// A shell command that mounts a private file system of 8 MiB at its first argument and runs the
+/// rest of its arguments.
+const WITH_DISK: &str = "mount -t tmpfs -o size=8m none \"$1\" && shift && exec \"$@\"";
+
+#[tokio::test]
+async fn a_call_that_ends_on_a_full_disk_is_listed_and_survives_as_it_ended() {
+    let directory = tempfile::tempdir().unwrap();
+    let (disk, copy) = (directory.path().join("disk"), directory.path().join("copy"));
+    fs::create_dir(&disk).unwrap();
+    fs::create_dir(&copy).unwrap();
+    let mut child = Command::new("unshare");
+    child
+        .args(["--mount", "sh", "-c", WITH_DISK, "sh"])
+        .arg(&disk);
+    child.arg(std::env::current_exe().unwrap());
+    other_process::prepare(&mut child, "end on a full disk", &disk.join("pillion.db"));
+    let Ok(mut child) = child.spawn() else {
+        return; // This system has no such program.
+    };
+    let said: Vec<_> = other_process::says(BufReader::new(child.stdout.take().unwrap())).collect();
+    let status = child.wait().unwrap();
+    if said.is_empty() && !nix_is_root() {
+        return; // Only root makes disks.
+    }
+    assert!(status.success(), "{said:?}");
+    // The files, as a process finds them after a crash at this point.
+    let options = StoreOptions::at_file(copy.join("pillion.db"));
+    let store = SqlStore::open(&options).await.unwrap();
+    store.interrupt_calls("here", &[], at(9_000)).await.unwrap();
+    assert!(said.len() > 3, "{said:?}");
+    for id in said {
+        let call = store.call(id.parse().unwrap()).await.unwrap().unwrap();
+        assert_eq!(call.status, CallStatus::Success, "{call:?}");
+        assert_eq!(call.arguments, "{\"sides\":6}");
+    }
+}
+
+fn nix_is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0)
+}
+
+/// Ends calls while the disk of the file is full. Prints the calls, and copies all files beside the
+/// disk.
+pub async fn end_on_a_full_disk(file: &Path) {
+    let store = SqlStore::open(&StoreOptions::at_file(file)).await.unwrap();
+    let begin = || ToolCallRecord {
+        arguments: "{\"sides\":6}".to_owned(),
+        ..running("roll")
+    };
+    let calls: Vec<_> = (0..20).map(|_| begin()).collect();
+    for call in &calls {
+        store.record_own_call(call.clone()).await.unwrap();
+    }
+    let disk = file.parent().unwrap();
+    let mut filler = File::create(disk.join("filler")).unwrap();
+    let full = loop {
+        match filler.write_all(&[7; 1024]) {
+            Ok(()) => {}
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full.kind(), ErrorKind::StorageFull);
+    drop(filler);
+    // The results of all calls do not fit into the reserved space together.
+    for call in &calls {
+        let mut end = ended(call, CallStatus::Success);
+        end.result = Some("x".repeat(50_000));
+        store.record_own_call(end).await.unwrap();
+    }
+    let refused = store.record_own_call(begin()).await.unwrap_err();
+    assert!(refused.is_unavailable(), "{refused:?}");
+    let all = PageRequest::first(15);
+    let filter = CallFilter {
+        status: Some(CallStatus::Success),
+        ..CallFilter::default()
+    };
+    let first = store.calls(&filter, &all).await.unwrap();
+    let next = PageRequest::after(first.next.unwrap(), 15);
+    let second = store.calls(&filter, &next).await.unwrap();
+    assert_eq!(second.next, None);
+    let listed: Vec<CallId> = first
+        .items
+        .iter()
+        .chain(&second.items)
+        .map(|call| call.id)
+        .collect();
+    let expected: Vec<CallId> = calls.iter().rev().map(|call| call.id).collect();
+    assert_eq!(listed, expected);
+    assert_eq!(
+        first.items[0].result.as_ref().map(String::len),
+        Some(50_000)
+    );
+
+    let copy = disk.with_file_name("copy");
+    for entry in fs::read_dir(disk).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap();
+        if name != "filler" {
+            fs::write(copy.join(name), fs::read(&path).unwrap()).unwrap();
+        }
+    }
+    for call in calls {
+        say(&call.id.to_string());
+    }
+    // When there is room again, calls can begin, and the waiting records are in the database.
+    fs::remove_file(disk.join("filler")).unwrap();
+    let last = begin();
+    store.record_own_call(last.clone()).await.unwrap();
+    assert_eq!(store.call(last.id).await.unwrap(), Some(last));
+    store.close().await;
+}

@@ -1,0 +1,95 @@
+//! The file is deleted or replaced while the store is open: no write is acknowledged that would be
+//! lost.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pillion_core::store::{CallFilter, CallLog, CallStatus, PageRequest, SettingsStore};
+use pillion_store::{SqlStore, StoreOptions};
+
+use crate::contract::{ended, running};
+
+fn files_of_calls(database: &Path) -> Vec<PathBuf> {
+    let directory = fs::read_dir(database.parent().unwrap()).unwrap();
+    let paths = directory.map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| path.to_string_lossy().contains(".calls-"))
+        .collect()
+}
+
+async fn assert_refuses(store: &SqlStore) {
+    let call = running("roll");
+    let refused = [
+        store.record_own_call(call.clone()).await.unwrap_err(),
+        store.record_call(call).await.unwrap_err(),
+        store.set_setting("a", "2").await.unwrap_err(),
+        store.setting("a").await.unwrap_err(),
+    ];
+    for error in refused {
+        assert!(error.is_unavailable(), "{error:?}");
+        assert!(error.to_string().contains("deleted or replaced"), "{error}");
+    }
+    let failure = store.file_failure().unwrap();
+    assert!(failure.contains("pillion.db"), "{failure}");
+}
+
+#[tokio::test]
+async fn a_store_whose_file_is_gone_acknowledges_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pillion.db");
+    let moved = directory.path().join("moved.db");
+    let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
+    store.set_setting("a", "1").await.unwrap();
+    assert_eq!(store.file_failure(), None);
+    let call = running("roll");
+    store.record_own_call(call.clone()).await.unwrap();
+
+    fs::rename(&file, &moved).unwrap();
+    assert_refuses(&store).await;
+    // Another file at the path is not this store.
+    fs::write(&file, "a backup").unwrap();
+    assert_refuses(&store).await;
+    fs::rename(&moved, &file).unwrap();
+    assert_eq!(store.file_failure(), None);
+    let end = ended(&call, CallStatus::Success);
+    store.record_own_call(end.clone()).await.unwrap();
+    assert_eq!(store.call(call.id).await.unwrap(), Some(end));
+    assert_eq!(store.setting("a").await.unwrap().as_deref(), Some("1"));
+
+    // The write-ahead log belongs to the store: it alone has the latest commits.
+    let log = directory.path().join("pillion.db-wal");
+    fs::rename(&log, &moved).unwrap();
+    assert_refuses(&store).await;
+    fs::rename(&moved, &log).unwrap();
+    assert_eq!(store.file_failure(), None);
+
+    fs::remove_file(&file).unwrap();
+    assert_refuses(&store).await;
+}
+
+#[tokio::test]
+async fn a_file_of_recorded_calls_that_was_removed_is_made_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pillion.db");
+    let options = StoreOptions::at_file(&file);
+    let store = SqlStore::open(&options).await.unwrap();
+    for _ in 0..4 {
+        let (before, after) = (running("roll"), running("roll"));
+        store.record_own_call(before.clone()).await.unwrap();
+        for path in files_of_calls(&file) {
+            fs::remove_file(path).unwrap();
+        }
+        store.record_own_call(after.clone()).await.unwrap();
+        // The files, as a process finds them after a crash.
+        let crashed = tempfile::tempdir().unwrap();
+        let copied = crashed.path().join("pillion.db");
+        store.backup(&copied).await.unwrap();
+        let beside = SqlStore::open(&StoreOptions::at_file(&copied))
+            .await
+            .unwrap();
+        let all = PageRequest::first(100);
+        let calls = beside.calls(&CallFilter::default(), &all).await.unwrap();
+        let ids: Vec<_> = calls.items.iter().map(|call| call.id).collect();
+        assert!(ids.contains(&before.id) && ids.contains(&after.id));
+    }
+}
