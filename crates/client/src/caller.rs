@@ -1,3 +1,4 @@
+use std::ops::Range;
 use std::time::Duration;
 
 use pillion_wire::{
@@ -64,6 +65,22 @@ impl Caller {
     pub fn wait_for_approval(mut self, wait: Duration) -> Self {
         self.approval_wait = Some(wait.as_millis().to_string());
         self
+    }
+
+    /// Returns the caller for one of several requests of a batch. Each request has its own
+    /// idempotency key, which is stable when the batch is sent again.
+    pub(crate) fn for_part(&self, calls: &Range<usize>) -> Self {
+        let key = self.idempotency_key.as_deref().map(|key| {
+            let (inner, quote) = match key.strip_suffix('"') {
+                Some(inner) => (inner, "\""),
+                None => (key, ""),
+            };
+            format!("{inner}.{}-{}{quote}", calls.start, calls.end)
+        });
+        Self {
+            idempotency_key: key,
+            ..self.clone()
+        }
     }
 
     /// The headers to send, as name and value.

@@ -1,7 +1,6 @@
 mod builder;
 mod stream;
 
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
@@ -14,6 +13,7 @@ use ureq::{Agent, Body};
 pub use builder::ClientBuilder;
 pub use stream::Stream;
 
+use crate::socket_path::is_another_file;
 use crate::transport::{ConnectError, InterruptHook, Interrupted, NoResolver, UnixConnector};
 use crate::{Caller, ClientError, Raw};
 
@@ -250,11 +250,6 @@ fn is_interrupt(error: &std::io::Error) -> bool {
 fn is_absence(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionRefused, NotFound};
     matches!(error.kind(), NotFound | ConnectionRefused)
-}
-
-/// Whether what is there cannot be connected to, whoever listens.
-fn is_another_file(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|found| !found.file_type().is_socket())
 }
 
 fn encode<A: Serialize + ?Sized>(value: &A) -> Result<Vec<u8>, ClientError> {

@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,6 +32,14 @@ pub enum ClientError {
     #[error("The sidecar did not answer within {:.1}s", after.as_secs_f64())]
     Timeout {
         /// The time the call was given.
+        after: Duration,
+    },
+    /// The deadline passed while one or more tools ran. The tools may still run.
+    #[error("{tools} gave no result within {:.1}s", after.as_secs_f64())]
+    ToolTimeout {
+        /// The tools that ran, as text: `Tool 'slow'`.
+        tools: String,
+        /// The deadline of the call.
         after: Duration,
     },
     /// The caller's interrupt hook ended the wait. The tool may have run.
@@ -91,6 +100,34 @@ pub enum ClientError {
 }
 
 impl ClientError {
+    /// Converts a timeout of a request that runs these tools: a slow tool does not mean that the
+    /// sidecar is unreachable.
+    pub(crate) fn while_running<'a>(self, tools: impl IntoIterator<Item = &'a str>) -> Self {
+        const MAX_SHOWN: usize = 3;
+        const MAX_NAME_CHARS: usize = 128;
+        let Self::Timeout { after } = self else {
+            return self;
+        };
+        let quote = |name: &str| {
+            let name: String = name.chars().take(MAX_NAME_CHARS).collect();
+            format!("'{name}'")
+        };
+        let mut seen = HashSet::new();
+        let tools = tools.into_iter().filter(|name| seen.insert(*name));
+        let tools: Vec<&str> = tools.collect();
+        let more = tools.len().saturating_sub(MAX_SHOWN);
+        let mut shown: Vec<String> = tools.into_iter().take(MAX_SHOWN).map(quote).collect();
+        if more > 0 {
+            shown.push(format!("{more} more"));
+        }
+        let tools = match (shown.len(), shown.pop()) {
+            (_, None) => return Self::Timeout { after },
+            (1, Some(only)) => format!("Tool {only}"),
+            (_, Some(last)) => format!("The tools {} and {last}", shown.join(", ")),
+        };
+        Self::ToolTimeout { tools, after }
+    }
+
     /// Whether there is no sidecar to talk to, so that nothing has been sent.
     #[must_use]
     pub fn is_not_running(&self) -> bool {
@@ -100,7 +137,7 @@ impl ClientError {
     /// Whether the deadline passed.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        matches!(self, Self::Timeout { .. })
+        matches!(self, Self::Timeout { .. } | Self::ToolTimeout { .. })
     }
 
     /// The error code of the fixed set (C5).
@@ -110,7 +147,7 @@ impl ClientError {
             Self::NotRunning { .. } | Self::Connect { .. } | Self::Disconnected { .. } => {
                 "unavailable"
             }
-            Self::Timeout { .. } => "timeout",
+            Self::Timeout { .. } | Self::ToolTimeout { .. } => "timeout",
             Self::Interrupted => "cancelled",
             Self::TooLarge { .. } | Self::Protocol { .. } | Self::Decode { .. } => "internal_error",
             Self::Encode { .. } | Self::InvalidHeader { .. } => "invalid_input",

@@ -31,8 +31,8 @@ mod transport;
 pub use caller::Caller;
 pub use client::{Client, ClientBuilder, Stream};
 pub use error::ClientError;
-pub use raw::Raw;
-pub use socket_path::{SOCKET_VARIABLE, default_socket_path};
+pub use raw::{BatchPart, Raw};
+pub use socket_path::{SOCKET_VARIABLE, default_socket_path, is_another_file};
 
 /// The bodies that the client sends and receives.
 pub use pillion_wire as wire;

@@ -1,3 +1,4 @@
+mod batch;
 mod packs;
 mod servers;
 
@@ -5,6 +6,7 @@ use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode
 use pillion_wire::{Failure, route};
 
 use crate::{Caller, Client, ClientError, Stream};
+pub use batch::BatchPart;
 
 /// The calls of a [`Client`] without the decoding: bodies are JSON as bytes, both ways.
 /// Made by [`Client::raw`].
@@ -119,8 +121,10 @@ impl<'a> Raw<'a> {
         arguments: &[u8],
         caller: &Caller,
     ) -> Result<Vec<u8>, ClientError> {
-        let tool = utf8_percent_encode(tool, SEGMENT);
-        self.post(&format!("{}{tool}", route::EXECUTE), arguments, caller)
+        let segment = utf8_percent_encode(tool, SEGMENT);
+        let path = format!("{}{segment}", route::EXECUTE);
+        self.post(&path, arguments, caller)
+            .map_err(|error| error.while_running([tool]))
     }
 
     /// `POST /api/v1/tools/batch-execute`; the body is a

@@ -1,4 +1,5 @@
 use std::ffi::OsString;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// The environment variable that names the socket.
@@ -29,6 +30,19 @@ fn resolve(socket: Option<OsString>, runtime_dir: Option<OsString>, is_root: boo
     let runtime_dir = runtime_dir.filter(|dir| !is_root && Path::new(dir).is_absolute());
     let directory = runtime_dir.map_or_else(|| PathBuf::from("/run"), PathBuf::from);
     directory.join("pillion/pillion.sock")
+}
+
+/// Returns whether `path` is a file of another kind than a socket, so that no process can be
+/// reached by that path.
+///
+/// ```
+/// use std::path::Path;
+/// assert!(pillion_client::is_another_file(Path::new("/")));
+/// assert!(!pillion_client::is_another_file(Path::new("/nowhere/pillion.sock")));
+/// ```
+#[must_use]
+pub fn is_another_file(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| !found.file_type().is_socket())
 }
 
 #[cfg(test)]

@@ -344,3 +344,32 @@ fn raw_bodies_are_the_bytes_that_were_sent() {
         b"{\"a\":  1}"
     );
 }
+
+#[test]
+fn a_slow_tool_is_not_the_sidecars_fault() {
+    let peer = Peer::start(vec![Reply::Silence, Reply::Silence]);
+    let client = Client::builder(&peer.path)
+        .timeout(Duration::from_millis(200))
+        .build();
+    let caller = Caller::default();
+    let error = client.execute("slow", &json!({}), &caller).unwrap_err();
+    assert_eq!(error.to_string(), "Tool 'slow' gave no result within 0.2s");
+    assert!(error.is_timeout());
+    assert_eq!(error.code(), "timeout");
+    let error = client.health().unwrap_err();
+    assert_eq!(error.to_string(), "The sidecar did not answer within 0.2s");
+    let running = |tools: &[&str]| {
+        let after = Duration::from_secs(1);
+        let error = ClientError::Timeout { after };
+        error.while_running(tools.iter().copied()).to_string()
+    };
+    assert_eq!(running(&["a", "a"]), "Tool 'a' gave no result within 1.0s");
+    assert_eq!(
+        running(&["a", "b"]),
+        "The tools 'a' and 'b' gave no result within 1.0s"
+    );
+    assert_eq!(
+        running(&["a", "b", "c", "d", "e"]),
+        "The tools 'a', 'b', 'c' and 2 more gave no result within 1.0s"
+    );
+}

@@ -1,0 +1,216 @@
+//! Batches of any size, split into requests that the sidecar accepts.
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use pillion_wire::{BatchCall, BatchMode, route};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Raw;
+use crate::{Caller, ClientError};
+
+/// Maximum number of calls in one request: the sidecar's default for `http.max_batch_calls`.
+const MAX_CALLS: usize = 100;
+
+/// Maximum size of the calls in one request, in bytes: the sidecar's default for
+/// `http.max_body_bytes`, less the rest of the body. A single call may be larger, because the
+/// sidecar may be configured to accept larger bodies.
+const MAX_BYTES: usize = 1024 * 1024 - 64;
+
+/// Maximum depth of arguments that are sent as JSON; deeper arguments are sent as a string of JSON.
+/// The sidecar accepts bodies of at most 127 levels, and the arguments begin at the fourth level.
+const MAX_DEPTH: usize = 120;
+
+/// HTTP status of a refused request: no call of the request has run.
+const BAD_REQUEST: u16 = 400;
+const CONTENT_TOO_LARGE: u16 = 413;
+
+/// Calls of a batch that were sent in one request, with the response.
+#[derive(Debug)]
+pub struct BatchPart {
+    /// The indices of the calls in the batch.
+    pub calls: Range<usize>,
+    /// The body of a [`BatchAnswer`](pillion_wire::BatchAnswer), or the error of the request.
+    pub answer: Result<Vec<u8>, ClientError>,
+}
+
+impl BatchPart {
+    /// Returns whether this part is a single call that the sidecar refused as too large.
+    fn is_refused_call(&self) -> bool {
+        self.calls.len() == 1 && status_of(&self.answer) == Some(CONTENT_TOO_LARGE)
+    }
+}
+
+impl Raw<'_> {
+    /// Runs any number of calls in as few requests as the sidecar accepts. The requests are sent
+    /// one after the other. The returned parts are in the order of the calls.
+    ///
+    /// When the sidecar refuses a request as too large, or for its number of calls, each half of
+    /// the request is sent again, so that a refused call does not prevent other calls from running.
+    /// When a batch takes several requests, each request has its own idempotency key, derived from
+    /// the [`Caller`]'s.
+    ///
+    /// # Errors
+    /// [`ClientError`] when no call ran and none was refused individually, and
+    /// [`ClientError::Interrupted`].
+    pub fn batch_in_parts(
+        &self,
+        calls: &[BatchCall],
+        mode: BatchMode,
+        caller: &Caller,
+    ) -> Result<Vec<BatchPart>, ClientError> {
+        let batch = Batch {
+            raw: *self,
+            calls: calls.iter().map(encode).collect::<Result<_, _>>()?,
+            names: calls.iter().map(|call| call.name.as_str()).collect(),
+            mode: serde_json::to_string(&mode).map_err(|source| ClientError::Encode { source })?,
+            caller,
+        };
+        let mut parts = Vec::new();
+        for range in batch.ranges() {
+            parts.extend(batch.send(range, None)?);
+        }
+        let has_outcome = |part: &BatchPart| part.answer.is_ok() || part.is_refused_call();
+        if parts.iter().any(has_outcome) {
+            return Ok(parts);
+        }
+        match parts.into_iter().find_map(|part| part.answer.err()) {
+            Some(error) => Err(error),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+/// A batch that is being sent.
+struct Batch<'a> {
+    raw: Raw<'a>,
+    /// Each call, encoded as JSON.
+    calls: Vec<String>,
+    /// The tool name of each call.
+    names: Vec<&'a str>,
+    /// The execution mode, encoded as JSON.
+    mode: String,
+    caller: &'a Caller,
+}
+
+impl Batch<'_> {
+    /// Splits the calls into requests that a sidecar with the default limits accepts. Returns one
+    /// empty range if there are no calls.
+    fn ranges(&self) -> Vec<Range<usize>> {
+        let mut ranges = Vec::new();
+        let (mut start, mut bytes) = (0, 0);
+        for (place, call) in self.calls.iter().enumerate() {
+            let size = call.len() + 1;
+            let is_full = place - start == MAX_CALLS || bytes + size > MAX_BYTES;
+            if is_full && place > start {
+                ranges.push(start..place);
+                (start, bytes) = (place, 0);
+            }
+            bytes += size;
+        }
+        ranges.push(start..self.calls.len());
+        ranges
+    }
+
+    /// Sends calls, and halves the request when the sidecar refuses it. `refusal` is the error of
+    /// the larger request that contained these calls.
+    fn send(
+        &self,
+        calls: Range<usize>,
+        refusal: Option<&str>,
+    ) -> Result<Vec<BatchPart>, ClientError> {
+        let answer = match self.request(&calls) {
+            Err(ClientError::Interrupted) => return Err(ClientError::Interrupted),
+            answer => answer,
+        };
+        let whole = |answer| {
+            let calls = calls.clone();
+            Ok(vec![BatchPart { calls, answer }])
+        };
+        let Err(ClientError::Status { status, failure }) = &answer else {
+            return whole(answer);
+        };
+        // An error that repeats for a half of the calls was not caused by the number of calls.
+        let may_be_number = *status == BAD_REQUEST && refusal != Some(&failure.error);
+        if calls.len() < 2 || !(may_be_number || *status == CONTENT_TOO_LARGE) {
+            return whole(answer);
+        }
+        let middle = calls.start + calls.len() / 2;
+        let mut parts = self.send(calls.start..middle, Some(&failure.error))?;
+        let is_same = |part: &BatchPart| {
+            let said = part.answer.as_ref().err().map(ToString::to_string);
+            status_of(&part.answer) == Some(BAD_REQUEST) && said.as_ref() == Some(&failure.error)
+        };
+        if parts.iter().all(is_same) {
+            return whole(answer);
+        }
+        parts.extend(self.send(middle..calls.end, Some(&failure.error))?);
+        Ok(parts)
+    }
+
+    fn request(&self, calls: &Range<usize>) -> Result<Vec<u8>, ClientError> {
+        let body = format!(
+            r#"{{"calls":[{}],"mode":{}}}"#,
+            self.calls[calls.clone()].join(","),
+            self.mode
+        );
+        let caller = match calls.len() == self.calls.len() {
+            true => self.caller.clone(),
+            false => self.caller.for_part(calls),
+        };
+        let answer = self
+            .raw
+            .post(route::BATCH_EXECUTE, body.as_bytes(), &caller);
+        answer.map_err(|error| error.while_running(self.names[calls.clone()].iter().copied()))
+    }
+}
+
+fn status_of<T>(answer: &Result<T, ClientError>) -> Option<u16> {
+    match answer {
+        Err(ClientError::Status { status, .. }) => Some(*status),
+        _ => None,
+    }
+}
+
+/// Encodes a call as JSON.
+fn encode(call: &BatchCall) -> Result<String, ClientError> {
+    #[derive(Serialize)]
+    struct Encoded<'a> {
+        id: &'a str,
+        name: &'a str,
+        arguments: &'a Value,
+    }
+    let encode_error = |source| ClientError::Encode { source };
+    let text;
+    let arguments = match nests_deeper_than(MAX_DEPTH, &call.arguments) {
+        true => {
+            text = Value::String(serde_json::to_string(&call.arguments).map_err(encode_error)?);
+            &text
+        }
+        false => &call.arguments,
+    };
+    let BatchCall { id, name, .. } = call;
+    serde_json::to_string(&Encoded {
+        id,
+        name,
+        arguments,
+    })
+    .map_err(encode_error)
+}
+
+fn nests_deeper_than(levels: usize, value: &Value) -> bool {
+    match (value, levels.checked_sub(1)) {
+        (Value::Array(_) | Value::Object(_), None) => true,
+        (Value::Array(items), Some(levels)) => {
+            items.iter().any(|item| nests_deeper_than(levels, item))
+        }
+        (Value::Object(members), Some(levels)) => {
+            let mut members = members.values();
+            members.any(|member| nests_deeper_than(levels, member))
+        }
+        _ => false,
+    }
+}
