@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::tool::{
-    CallContext, JsonObject, ParameterType, Tool, ToolDefinition, ToolFailure, ToolFuture,
-    ToolOutput, ToolParameter,
+    CallContext, ErrorCode, JsonObject, ParameterType, Tool, ToolDefinition, ToolFailure,
+    ToolFuture, ToolOutput, ToolParameter,
 };
 use serde_json::json;
 
@@ -55,7 +55,12 @@ enum Source {
     OpenMeteo(OpenMeteo),
     OpenWeatherMap(OpenWeatherMap),
     Mock,
+    Unset,
 }
+
+/// The error of a call while no provider is configured.
+const NOT_CONFIGURED: &str = "get_weather is not configured: set a provider (open-meteo, \
+     openweathermap) in [tools.get_weather]";
 
 impl GetWeather {
     /// The tool with these settings. Does no I/O.
@@ -73,6 +78,7 @@ impl GetWeather {
                     Source::OpenWeatherMap(OpenWeatherMap::new(settings, api_key.clone()))
                 }
                 WeatherProvider::Mock => Source::Mock,
+                WeatherProvider::Unset => Source::Unset,
             },
         }
     }
@@ -104,6 +110,7 @@ impl GetWeather {
                 within(self.timeout, open_weather_map::NAME, asked).await
             }
             Source::Mock => Ok(mock::weather(location).await),
+            Source::Unset => Err(ToolFailure::new(ErrorCode::Unavailable, NOT_CONFIGURED)),
         }
     }
 }
@@ -119,11 +126,12 @@ fn definition(provider: &WeatherProvider, units: Units) -> ToolDefinition {
         .default_value(json!(units.as_str()))
         .one_of(Units::ALL.map(|units| json!(units.as_str())));
     let source = match provider {
-        WeatherProvider::OpenMeteo { .. } => "from Open-Meteo",
-        WeatherProvider::OpenWeatherMap { .. } => "from OpenWeatherMap",
-        WeatherProvider::Mock => "invented for development",
+        WeatherProvider::OpenMeteo { .. } => ", from Open-Meteo",
+        WeatherProvider::OpenWeatherMap { .. } => ", from OpenWeatherMap",
+        WeatherProvider::Mock => ", invented for development",
+        WeatherProvider::Unset => "",
     };
-    let description = format!("Get the current weather of a location, {source}.");
+    let description = format!("Get the current weather of a location{source}.");
     ToolDefinition::builder("get_weather", description)
         .category("information")
         .parameters([location, units])
@@ -134,6 +142,11 @@ fn definition(provider: &WeatherProvider, units: Units) -> ToolDefinition {
 impl Tool for GetWeather {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
+    }
+
+    /// Returns `false` while no provider is configured.
+    fn is_offered(&self) -> bool {
+        !matches!(self.source, Source::Unset)
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {

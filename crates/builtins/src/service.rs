@@ -184,7 +184,7 @@ pub(crate) async fn within<T>(
 }
 
 fn timed_out(name: &str, limit: Duration) -> ToolFailure {
-    let text = format!("{name} did not answer within {} s", limit.as_secs_f64());
+    let text = format!("{name} did not answer within {:?}s", limit.as_secs_f64());
     ToolFailure::new(ErrorCode::Timeout, text)
 }
 

@@ -48,7 +48,8 @@ pub struct ModelError {
 }
 
 impl ModelError {
-    /// An error without status.
+    /// Makes an error without an HTTP status. A response that came too late or could not be read
+    /// may have been billed.
     #[must_use]
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         Self {
@@ -57,7 +58,7 @@ impl ModelError {
             status: None,
             retry_after: None,
             may_have_acted: false,
-            may_have_cost: false,
+            may_have_cost: matches!(kind, ModelErrorKind::Malformed | ModelErrorKind::Timeout),
         }
     }
 

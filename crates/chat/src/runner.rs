@@ -41,7 +41,7 @@ impl ToolRunner for Executor {
     }
 
     fn at_once(&self) -> NonZeroUsize {
-        self.max_concurrent()
+        self.calls_at_once()
     }
 
     async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {

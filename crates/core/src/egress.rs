@@ -12,9 +12,10 @@
 //! - **A redirect** is followed within the origin only, so no credential travels elsewhere,
 //!   and what it connects to is checked like any other request.
 //!
-//! Where the environment names a proxy (`HTTPS_PROXY` and its kin), that proxy resolves the
-//! names, and only the URL can be checked here; the proxy's own address is the operator's
-//! choice and is not.
+//! Where the environment names a proxy (`HTTPS_PROXY` and similar variables), the proxy resolves
+//! names, and only the URL can be checked here. The address of the proxy is the operator's choice
+//! and is not checked. Requests to this machine (loopback addresses, `localhost`) never go through
+//! a proxy, whatever `NO_PROXY` contains.
 
 mod address;
 mod client;

@@ -4,6 +4,7 @@
 //! The stages of a call are the lines of `Executor::run_pipeline` and `Executor::run_tool`, in
 //! order, each in a file of its own.
 
+mod account;
 mod approval;
 mod arguments;
 mod cache;
@@ -26,8 +27,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use futures_util::stream;
 use indexmap::IndexMap;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -36,6 +39,7 @@ use crate::tool::{
     CallContext, ErrorCode, FurtherCalls, JsonObject, Nesting, Patience, ToolCall, ToolFailure,
     ToolName, ToolOutput, ToolResult,
 };
+pub use account::Account;
 pub use approval::{
     ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, Decision,
     SpendFuture, WaitingCallFuture,
@@ -43,8 +47,8 @@ pub use approval::{
 use cache::ResultCache;
 pub use cache::{CacheConfig, CacheCounts, CacheRule, CacheScope};
 pub use config::{ExecutorConfig, RateLimits, RateWindows};
-use fair_queue::FairQueue;
 pub use fair_queue::Load;
+use fair_queue::{FairQueue, Need, ToolSource};
 pub use gate::{Gate, GateFuture, ReadyCall};
 pub use journal::{Journal, Redaction};
 pub use observe::{AbandonedCall, Observer};
@@ -67,6 +71,8 @@ pub struct Executor {
     own_tools: Option<Arc<OwnTools>>,
     /// Tools that run in the place of those of their names.
     stand_ins: Option<Arc<OwnTools>>,
+    /// A queue of this clone's own, in place of the queue that all clones share.
+    own_queue: Option<Arc<FairQueue>>,
 }
 
 /// Tools that are in no registry because they are there for one caller alone, by name.
@@ -76,6 +82,7 @@ struct Shared {
     registry: Arc<ToolRegistry>,
     config: ExecutorConfig,
     queue: Arc<FairQueue>,
+    checks: validate::Checks,
     limiter: RateLimiter,
     cache: Arc<ResultCache>,
     hooks: ExecutorHooks,
@@ -134,11 +141,13 @@ impl Executor {
         hooks: ExecutorHooks,
     ) -> Self {
         let queue = FairQueue::new(config.bounds());
+        let checks = validate::Checks::new(&config);
         let limiter = RateLimiter::new(config.rate_limits.clone());
         Self::of(Shared {
             registry,
             config,
             queue,
+            checks,
             limiter,
             cache: Arc::default(),
             hooks,
@@ -150,6 +159,7 @@ impl Executor {
             shared: Arc::new(shared),
             own_tools: None,
             stand_ins: None,
+            own_queue: None,
         }
     }
 
@@ -171,6 +181,18 @@ impl Executor {
     pub fn with_stand_ins(&self, tools: Arc<OwnTools>) -> Self {
         Self {
             stand_ins: Some(tools),
+            ..self.clone()
+        }
+    }
+
+    /// Returns this executor with separate permits, for calls that a tool makes while the tool
+    /// holds a permit of this executor. With shared permits, the inner call could wait for the
+    /// permit of its own caller. A tool that [makes calls](crate::tool::Tool::makes_calls) holds no
+    /// permit and needs no separate permits.
+    #[must_use]
+    pub fn with_own_permits(&self) -> Self {
+        Self {
+            own_queue: Some(FairQueue::new(self.shared.config.bounds())),
             ..self.clone()
         }
     }
@@ -203,15 +225,18 @@ impl Executor {
         let Shared {
             registry,
             queue,
+            checks,
             limiter,
             ..
         } = &*self.shared;
         queue.set_bounds(config.bounds());
+        let checks = checks.reconfigured(&config);
         let limiter = limiter.with_limits(config.rate_limits.clone());
         Self::of(Shared {
             registry: Arc::clone(registry),
             config,
             queue: Arc::clone(queue),
+            checks,
             limiter,
             cache: Arc::default(),
             hooks,
@@ -232,10 +257,11 @@ impl Executor {
         self.shared.limiter.count(calls, &self.shared.registry);
     }
 
-    /// How many calls may run side by side.
+    /// Returns how many calls run at once, whichever source their tools are of: a caller that makes
+    /// no more at once waits for no other call of its own.
     #[must_use]
-    pub fn max_concurrent(&self) -> std::num::NonZeroUsize {
-        self.shared.config.max_concurrent
+    pub fn calls_at_once(&self) -> std::num::NonZeroUsize {
+        self.shared.config.calls_at_once()
     }
 
     /// How many calls run and wait.
@@ -303,8 +329,8 @@ impl Executor {
         results
     }
 
-    /// Runs calls side by side, at most `max_concurrent` at once (C1); the results are in
-    /// the order of the calls, whichever ended first.
+    /// Runs calls concurrently: at most `max_concurrent_total` at once, and of each source at most
+    /// the source's limit. Results are in the order of the calls.
     pub async fn execute_parallel(
         &self,
         calls: Vec<ToolCall>,
@@ -321,28 +347,45 @@ impl Executor {
         &self,
         calls: impl IntoIterator<Item = (ToolCall, CallContext)>,
     ) -> Vec<Ended> {
-        let calls: Vec<_> = calls.into_iter().enumerate().collect();
-        // Those that wait for a place of their tool's leave the others theirs: what runs at once is
-        // up to the queue.
-        let may_wait = calls.iter().filter(|(_, (call, _))| self.is_limited(call));
-        let at_once = self.shared.config.max_concurrent.get() + may_wait.count();
-        let runs = calls
-            .into_iter()
-            .map(|(place, (call, context))| async move {
+        let calls = calls.into_iter().enumerate();
+        let mut by_source = IndexMap::<_, Vec<_>>::new();
+        for (place, (call, context)) in calls {
+            let tool = self.find(&call.name);
+            // A call that waits for its tool's limit must not take a slot of this batch from other
+            // calls: the queue decides what runs at once.
+            let may_wait = tool.as_deref().is_some_and(|tool| self.is_limited(tool));
+            let source = tool.map(|tool| ToolSource::from(tool.origin()));
+            let calls = by_source.entry(source.unwrap_or_default()).or_default();
+            calls.push((place, call, context, may_wait));
+        }
+        let bounds = self.shared.config.bounds();
+        let slots = Semaphore::new(bounds.places.min(Semaphore::MAX_PERMITS));
+        let slots = &slots;
+        let sources = by_source.into_iter().map(|(source, calls)| {
+            let may_wait = calls.iter().filter(|(.., may_wait)| *may_wait).count();
+            let at_once = bounds.places_of(&source).saturating_add(may_wait);
+            let calls = calls.into_iter();
+            let runs = calls.map(move |(place, call, context, may_wait)| async move {
+                // A batch starts at most as many calls as may run at once, so that one batch does
+                // not fill the queue.
+                let _slot = match may_wait {
+                    true => None,
+                    false => slots.acquire().await.ok(),
+                };
                 (place, self.execute_to_its_end(call, &context).await)
             });
-        let mut all: Vec<_> = stream::iter(runs).buffer_unordered(at_once).collect().await;
+            let runs = stream::iter(runs).buffer_unordered(at_once);
+            runs.collect::<Vec<_>>()
+        });
+        let mut all: Vec<_> = join_all(sources).await.into_iter().flatten().collect();
         all.sort_by_key(|(place, _)| *place);
         all.into_iter().map(|(_, ended)| ended).collect()
     }
 
-    /// Whether only so many calls of its tool run at once.
-    fn is_limited(&self, call: &ToolCall) -> bool {
+    /// Returns whether the number of concurrent calls of the tool is limited.
+    fn is_limited(&self, tool: &RegisteredTool) -> bool {
         let places = &self.shared.config.tool_concurrency;
-        !places.is_empty()
-            && self
-                .find(&call.name)
-                .is_some_and(|tool| places.contains_key(tool.name().as_str()))
+        places.contains_key(tool.name().as_str())
     }
 
     /// The pipeline. A stage either hands on what the next one needs or ends the call.
@@ -357,6 +400,7 @@ impl Executor {
         let Shared {
             registry,
             config,
+            checks,
             limiter,
             cache,
             hooks,
@@ -371,7 +415,8 @@ impl Executor {
         let tool = resolve::found(tool, &call.name)?;
         nested::admit(&tool, &call.name, &context)?;
         let arguments = arguments::parse(call.arguments)?;
-        let arguments = validate::against_schema(&tool, arguments)?;
+        let checked = checks.pass(config, &tool, arguments, &context).await?;
+        let arguments = checked.arguments;
         if let Some(acts_as) = tool.tool().acts_as(&context) {
             context.acts_as = Some(acts_as.await?);
         }
@@ -399,9 +444,9 @@ impl Executor {
                 return output::cap(&tool, output, config.max_output_bytes);
             }
         }
-        limiter.admit(&tool, context.user.as_deref())?;
+        limiter.admit(&tool, &Account::of(&context))?;
         let limit = config.timeout_of(&tool);
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + limit.saturating_sub(checked.took);
         let asked = cache::Request::of(&config.cache, &tool, &arguments, &context, deadline);
         let bound = spill::Bound::of(config, &tool, &context);
         let request = granted
@@ -446,13 +491,17 @@ impl Executor {
         tool_began: &mut bool,
     ) -> Result<ToolOutput, ToolFailure> {
         let Shared { config, queue, .. } = &*self.shared;
-        let (tool, user) = (ready.tool, ready.context.user.as_deref());
+        let queue = self.own_queue.as_ref().unwrap_or(queue);
+        let tool = ready.tool;
         let patience = config.queue_timeout;
         let makes_calls = tool.tool().makes_calls();
         // With a place of its own it would keep one from the calls that it waits for.
         let _place = match makes_calls {
             true => None,
-            false => Some(queue.place(tool, user, patience, ready.deadline).await?),
+            false => {
+                let need = Need::to_run(tool, Account::of(&ready.context));
+                Some(queue.place(need, patience, ready.deadline).await?)
+            }
         };
         if let Some((approver, request)) = ready.approval {
             approver.spend(request).await?;

@@ -39,6 +39,7 @@ pub mod compose;
 pub mod digest;
 pub mod egress;
 pub mod executor;
+mod json_error;
 pub mod mcp;
 pub mod pack;
 pub mod provider;
@@ -46,3 +47,5 @@ pub mod registry;
 pub mod schema;
 pub mod store;
 pub mod tool;
+
+pub use json_error::{is_lone_surrogate, json_error_text};

@@ -6,12 +6,14 @@
 //! server is spoken to, a session is an open connection, a transport carries messages, and
 //! those stay raw JSON all the way, so that nothing a server says is lost.
 
+mod call_tool_result;
 mod callbacks;
 mod client;
 mod config;
 mod connect;
 mod dialect;
 mod ending;
+mod entry;
 mod error;
 mod http;
 mod jsonrpc;
@@ -28,6 +30,7 @@ mod session;
 mod sse;
 mod transport;
 
+pub use call_tool_result::as_call_tool_result;
 pub use callbacks::{Callbacks, Notification, Progress, ProgressCallback};
 pub use client::{
     ConnectionInfo, LogLevel, McpClient, OpenConnection, RequestOptions, Subscription,
@@ -37,6 +40,7 @@ pub use config::{
     Authentication, AuthorizationServices, Endpoint, Handshake, Limits, ServerConfig,
     ServerConfigError, StdioCommand, TransportKind, UnknownTransport,
 };
+pub use entry::{CheckedEntry, EntryError, EntryKind, has_object_output};
 pub use error::{McpError, McpErrorKind, Wording};
 pub use jsonrpc::RpcError;
 pub use metadata::{CLIENT_CAPABILITIES, RESERVED as RESERVED_META};

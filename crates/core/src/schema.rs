@@ -11,6 +11,7 @@
 
 mod allowance;
 mod alternatives;
+mod brief;
 mod counted;
 #[cfg(test)]
 mod hostile;
@@ -22,7 +23,8 @@ mod strict;
 mod tests;
 mod violation;
 
-use std::time::Duration;
+use std::sync::atomic::AtomicU32;
+use std::time::{Duration, Instant};
 
 use jsonschema::{PatternOptions, ValidationError, ValidationOptions};
 use serde_json::Value;
@@ -36,8 +38,8 @@ use patterns::Patterns;
 pub(crate) use strict::strict;
 pub use violation::InvalidArguments;
 
-/// How long a check may take, unless it is said.
-const DEFAULT_TIME: Duration = Duration::from_secs(2);
+/// Maximum duration of a check of arguments, also when the call has more time.
+pub(crate) const MAX_CHECK_TIME: Duration = Duration::from_secs(2);
 
 /// Steps on the way to the words for what is wrong, each of which may leave a word behind.
 const MOST_STEPS_FOR_WORDS: u64 = 10_000;
@@ -67,6 +69,8 @@ pub struct CompiledSchema {
     /// The schema as it was written.
     schema: Value,
     patterns: Patterns,
+    /// Number of consecutive brief checks that exceeded their time.
+    overruns: AtomicU32,
 }
 
 /// A schema that cannot be compiled: it is no valid JSON Schema, refers to a document that
@@ -97,6 +101,7 @@ impl CompiledSchema {
             validator,
             schema: schema.clone(),
             patterns,
+            overruns: AtomicU32::new(0),
         })
     }
 
@@ -140,13 +145,39 @@ impl CompiledSchema {
         arguments: &mut JsonObject,
         nulls: OptionalNull,
     ) -> Result<(), InvalidArguments> {
+        let checked = self.validate_within(arguments, nulls, MAX_CHECK_TIME);
+        checked.unwrap_or_else(|unchecked| Err(InvalidArguments::unchecked(unchecked)))
+    }
+
+    /// Validates like [`validate_reading`](Self::validate_reading), but stops after `time`.
+    ///
+    /// # Errors
+    /// [`Unchecked`] if the check would exceed `time` or the stack limit, or if the arguments have
+    /// too many names for the schema's patterns; `arguments` is then unchanged.
+    pub fn validate_within(
+        &self,
+        arguments: &mut JsonObject,
+        nulls: OptionalNull,
+        time: Duration,
+    ) -> Result<Result<(), InvalidArguments>, Unchecked> {
+        self.read_arguments(arguments, nulls, &Effort::full(time))
+    }
+
+    fn read_arguments(
+        &self,
+        arguments: &mut JsonObject,
+        nulls: OptionalNull,
+        effort: &Effort,
+    ) -> Result<Result<(), InvalidArguments>, Unchecked> {
         let instance = Value::Object(std::mem::take(arguments));
-        let verdict = self.meant_and_valid(&instance, nulls);
+        let verdict = self.meant_and_valid(&instance, nulls, effort);
         if let Value::Object(taken) = instance {
             *arguments = taken;
         }
-        if let Some(Value::Object(meant)) = verdict? {
-            *arguments = meant;
+        match verdict? {
+            Ok(Some(Value::Object(meant))) => *arguments = meant,
+            Ok(_) => {}
+            Err(violation) => return Ok(Err(violation)),
         }
         for (name, property) in self.properties() {
             if let Some(default) = property.get("default").filter(|default| !default.is_null())
@@ -155,7 +186,7 @@ impl CompiledSchema {
                 arguments.insert(name.clone(), default.clone());
             }
         }
-        Ok(())
+        Ok(Ok(()))
     }
 
     /// What `instance` means, if that is something else and only that fits.
@@ -163,18 +194,16 @@ impl CompiledSchema {
         &self,
         instance: &Value,
         nulls: OptionalNull,
-    ) -> Result<Option<Value>, InvalidArguments> {
-        let is_valid = |value: &Value| {
-            self.is_valid_within(value, DEFAULT_TIME)
-                .map_err(InvalidArguments::unchecked)
-        };
-        if is_valid(instance)? {
-            return Ok(None);
+        effort: &Effort,
+    ) -> Result<Result<Option<Value>, InvalidArguments>, Unchecked> {
+        if self.is_valid_with(instance, effort)? {
+            return Ok(Ok(None));
         }
-        match mend::mended(&self.schema, instance, nulls) {
-            Some(meant) if is_valid(&meant)? => Ok(Some(meant)),
-            Some(meant) => Err(self.first_violation(&meant)),
-            None => Err(self.first_violation(instance)),
+        let meant = mend::mended(&self.schema, instance, nulls, effort.most_steps_to_mend())?;
+        match meant {
+            Some(meant) if self.is_valid_with(&meant, effort)? => Ok(Ok(Some(meant))),
+            Some(meant) => Ok(Err(self.first_violation(&meant, effort)?)),
+            None => Ok(Err(self.first_violation(instance, effort)?)),
         }
     }
 
@@ -187,7 +216,7 @@ impl CompiledSchema {
     /// that takes longer than two seconds to check is wrong.
     #[must_use]
     pub fn mismatch(&self, value: &Value) -> Option<String> {
-        let checked = self.mismatch_within(value, DEFAULT_TIME);
+        let checked = self.mismatch_within(value, MAX_CHECK_TIME);
         checked.unwrap_or_else(|unchecked| Some(unchecked.to_string()))
     }
 
@@ -201,10 +230,11 @@ impl CompiledSchema {
         value: &Value,
         time: Duration,
     ) -> Result<Option<String>, Unchecked> {
-        if self.is_valid_within(value, time)? {
+        let effort = Effort::full(time);
+        if self.is_valid_with(value, &effort)? {
             return Ok(None);
         }
-        let words = within(&self.limits(time, MOST_STEPS_FOR_WORDS), || {
+        let words = within(&self.limits_of_words(&effort), || {
             let error = self.validator.validate(value).err()?;
             let path = error.instance_path().to_string();
             let place = if path.is_empty() { "/" } else { &path };
@@ -217,37 +247,75 @@ impl CompiledSchema {
         Ok(words.unwrap_or_else(|_| Some("it does not fit its schema".to_owned())))
     }
 
-    fn is_valid_within(&self, value: &Value, time: Duration) -> Result<bool, Unchecked> {
+    fn is_valid_with(&self, value: &Value, effort: &Effort) -> Result<bool, Unchecked> {
         self.patterns.admit(value)?;
-        within(&self.limits(time, u64::MAX), || {
-            self.validator.is_valid(value)
-        })
+        let limits = Limits {
+            until: effort.until,
+            most_steps: effort.most_steps,
+            steps_are_long: self.has_patterns(),
+        };
+        within(&limits, || self.validator.is_valid(value))
     }
 
-    fn limits(&self, time: Duration, most_steps: u64) -> Limits {
+    /// Returns the limits for finding the error message.
+    fn limits_of_words(&self, effort: &Effort) -> Limits {
         Limits {
-            time,
-            most_steps,
+            until: effort.until,
+            most_steps: effort.most_steps.min(MOST_STEPS_FOR_WORDS),
             steps_are_long: self.has_patterns(),
         }
     }
 
-    fn first_violation(&self, instance: &Value) -> InvalidArguments {
+    /// # Errors
+    /// [`Unchecked`] if a brief effort is not enough to find the first violation.
+    fn first_violation(
+        &self,
+        instance: &Value,
+        effort: &Effort,
+    ) -> Result<InvalidArguments, Unchecked> {
         let rank = |parameter: &str| {
             let place = self.properties().position(|(name, _)| name == parameter);
             place.unwrap_or(usize::MAX)
         };
-        let first = within(&self.limits(DEFAULT_TIME, MOST_STEPS_FOR_WORDS), || {
+        let first = within(&self.limits_of_words(effort), || {
             self.validator
                 .iter_errors(instance)
                 .map(|error| InvalidArguments::from_error(&error))
                 .min_by_key(|violation| rank(violation.parameter()))
         });
-        // Too much is wrong to be told one by one.
-        first
-            .ok()
-            .flatten()
-            .unwrap_or_else(InvalidArguments::unexplained)
+        match first {
+            Ok(Some(first)) => Ok(first),
+            Err(unchecked) if effort.is_brief() => Err(unchecked),
+            // There are too many violations to find the first one in time.
+            Ok(None) | Err(_) => Ok(InvalidArguments::unexplained()),
+        }
+    }
+}
+
+/// The work that a whole check may take.
+struct Effort {
+    until: Instant,
+    /// Maximum number of steps of each part of the check.
+    most_steps: u64,
+}
+
+impl Effort {
+    fn full(time: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            until: now.checked_add(time).unwrap_or(now),
+            most_steps: u64::MAX,
+        }
+    }
+
+    fn is_brief(&self) -> bool {
+        self.most_steps < u64::MAX
+    }
+
+    fn most_steps_to_mend(&self) -> Option<u32> {
+        let steps = self.most_steps;
+        self.is_brief()
+            .then(|| u32::try_from(steps).unwrap_or(u32::MAX))
     }
 }
 

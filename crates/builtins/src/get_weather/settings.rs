@@ -42,7 +42,7 @@ impl WeatherSettings {
         match &mut self.provider {
             WeatherProvider::OpenMeteo { api_key } => *api_key = Some(key),
             WeatherProvider::OpenWeatherMap { api_key } => *api_key = key,
-            WeatherProvider::Mock => {}
+            WeatherProvider::Mock | WeatherProvider::Unset => {}
         }
         self
     }
@@ -65,6 +65,9 @@ pub enum WeatherProvider {
     },
     /// Nobody: invented weather that is always the same, for development and tests.
     Mock,
+    /// No provider is configured: the tool is not offered, and a call of the tool fails with an
+    /// error that names the setting.
+    Unset,
 }
 
 /// The units of a temperature.

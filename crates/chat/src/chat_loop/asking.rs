@@ -61,16 +61,7 @@ impl Unanswered {
     /// What it has cost all the same, estimated: a provider wants to be paid for an answer that is not
     /// read to its end, or cannot be.
     fn cost(&self, request: RequestSize) -> u64 {
-        let may_cost = match &self.error {
-            ChatError::Model(error) => {
-                let is_unread = matches!(
-                    error.kind,
-                    ModelErrorKind::Malformed | ModelErrorKind::Timeout
-                );
-                is_unread || error.may_have_cost
-            }
-            _ => false,
-        };
+        let may_cost = matches!(&self.error, ChatError::Model(error) if error.may_have_cost);
         match self.heard {
             Some(heard) if may_cost || heard > 0 => request.tokens + size::tokens(heard, None),
             _ => 0,

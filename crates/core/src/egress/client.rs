@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use tokio::runtime::{self, Handle};
 use url::Url;
 
 use super::resolver::{self, CheckingResolver, Lookup};
-use super::{EgressError, EgressPolicy, proxy, redirect};
+use super::{EgressError, EgressPolicy, is_this_machine, proxy, redirect};
 
 /// Longest time for one connection attempt; the operation's own deadline may be shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -65,9 +66,22 @@ struct Shared {
     policy: Arc<EgressPolicy>,
     purpose: Purpose,
     lookup: Lookup,
-    /// By runtime; the first is made before there is one, perhaps, and is that of the first
-    /// that asks.
-    clients: RwLock<Vec<(Option<runtime::Id>, reqwest::Client)>>,
+    /// Clients that use the proxy of the environment, if the environment names a proxy.
+    clients: Clients,
+    /// Clients for requests to this machine, without a proxy: for a proxy, `localhost` is the
+    /// proxy's own machine. `None` if the environment names no proxy.
+    direct: Option<Clients>,
+}
+
+/// HTTP clients by tokio runtime. The first client may be made outside of a runtime and then
+/// belongs to the first runtime that sends a request.
+type Clients = RwLock<Vec<(Option<runtime::Id>, reqwest::Client)>>;
+
+/// Whether requests use the proxies that the environment names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Route {
+    Environment,
+    Direct,
 }
 
 impl EgressClient {
@@ -85,12 +99,19 @@ impl EgressClient {
         lookup: Lookup,
     ) -> Result<Self, reqwest::Error> {
         let policy = Arc::new(policy.clone());
-        let client = make(&policy, purpose, &lookup)?;
+        let first = |route| {
+            let client = make(&policy, purpose, &lookup, route)?;
+            Ok::<_, reqwest::Error>(RwLock::new(vec![(None, client)]))
+        };
+        let clients = first(Route::Environment)?;
+        let has_proxy = !proxy::hosts().is_empty();
+        let direct = has_proxy.then(|| first(Route::Direct)).transpose()?;
         let shared = Shared {
+            clients,
+            direct,
             policy,
             purpose,
             lookup,
-            clients: RwLock::new(vec![(None, client)]),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -111,21 +132,27 @@ impl EgressClient {
         self.shared.policy.check_url(url)?;
         let mut request = reqwest::Request::new(method, url.clone());
         *request.headers_mut() = headers;
-        Ok(reqwest::RequestBuilder::from_parts(self.client(), request))
+        let client = self.client(url);
+        Ok(reqwest::RequestBuilder::from_parts(client, request))
     }
 
-    /// The client of the runtime that this is called in.
-    fn client(&self) -> reqwest::Client {
+    /// Returns the client of the current runtime for this URL.
+    fn client(&self, url: &Url) -> reqwest::Client {
         let here = Handle::try_current().ok().map(|runtime| runtime.id());
         let shared = &self.shared;
+        let is_local = url.host().is_some_and(|host| is_this_machine(&host));
+        let (clients, route) = match &shared.direct {
+            Some(direct) if is_local => (direct, Route::Direct),
+            _ => (&shared.clients, Route::Environment),
+        };
         let of_here = |clients: &[(Option<runtime::Id>, reqwest::Client)]| {
             let found = clients.iter().find(|(runtime, _)| *runtime == here);
             found.map(|(_, client)| client.clone())
         };
-        if let Some(client) = of_here(&shared.clients.read()) {
+        if let Some(client) = of_here(&clients.read()) {
             return client;
         }
-        let mut clients = shared.clients.write();
+        let mut clients = clients.write();
         if let Some(client) = of_here(&clients) {
             return client;
         }
@@ -133,7 +160,7 @@ impl EgressClient {
             *runtime = here;
             return client.clone();
         }
-        match make(&shared.policy, shared.purpose, &shared.lookup) {
+        match make(&shared.policy, shared.purpose, &shared.lookup, route) {
             Ok(client) => {
                 clients.push((here, client.clone()));
                 client
@@ -149,6 +176,7 @@ fn make(
     policy: &Arc<EgressPolicy>,
     purpose: Purpose,
     lookup: &Lookup,
+    route: Route,
 ) -> Result<reqwest::Client, reqwest::Error> {
     // An error only says that a provider is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -162,9 +190,17 @@ fn make(
         })
         .dns_resolver(CheckingResolver {
             policy: Arc::clone(policy),
-            proxies: proxy::hosts(),
+            // The host name of a proxy is exempt from the address check only when the connection is
+            // to that proxy.
+            proxies: match route {
+                Route::Environment => proxy::hosts(),
+                Route::Direct => BTreeSet::new(),
+            },
             lookup: Arc::clone(lookup),
         });
+    if route == Route::Direct {
+        builder = builder.no_proxy();
+    }
     if purpose.trust == Trust::Nothing {
         builder = builder.tls_backend_preconfigured(no_certificates());
     }

@@ -32,7 +32,7 @@ use url::{Host, Position, Url};
 use super::client::PRODUCT;
 use super::redirect::Redirect;
 use super::resolver::{self, Lookup};
-use super::{EgressPolicy, HostName, is_this_machine, proxy};
+use super::{EgressPolicy, HostName, is_this_machine};
 
 /// How long a connection to this machine may take. What takes longer is left to the usual way.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -81,15 +81,15 @@ struct Idle {
 }
 
 impl Shortcut {
-    /// The short way to `url`; none unless it is plain http to this machine, without
-    /// credentials in it, and no proxy is in between.
+    /// Returns the direct connection to `url`, or `None` unless `url` is plain http to this machine
+    /// and contains no credentials. Requests to this machine use no proxy.
     pub(crate) fn to(url: &Url, policy: &EgressPolicy) -> Option<Arc<Self>> {
         let host = url.host()?;
         let has_credential = !url.username().is_empty() || url.password().is_some();
         if url.scheme() != "http" || !is_this_machine(&host) || has_credential {
             return None;
         }
-        if !proxy::hosts().is_empty() || policy.check_url(url).is_err() {
+        if policy.check_url(url).is_err() {
             return None;
         }
         let authority = &url[Position::BeforeHost..Position::AfterPort];

@@ -19,9 +19,10 @@ pub use rules::ApprovalRules;
 /// A call that waits for a decision.
 #[derive(Debug, Clone)]
 pub struct ApprovalRequest {
-    /// The same for every call of this tool with exactly these arguments for this user and in
-    /// the same name, and for no other: 64 hexadecimal digits. It names a decision and proves nothing, since
-    /// anybody can compute it.
+    /// The id of the approval: 64 hexadecimal digits. Calls of this tool with these arguments, for
+    /// this user and under this acting identity, have this id; other calls have another id. For an
+    /// unverified user, the id also depends on the principal. The id is not a secret: every client
+    /// can compute it.
     pub id: String,
     /// The tool that would run.
     pub tool: Arc<RegisteredTool>,

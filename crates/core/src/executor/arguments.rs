@@ -1,5 +1,6 @@
 use serde_json::Value;
 
+use crate::json_error_text;
 use crate::tool::{JsonObject, ToolFailure};
 
 /// Takes the arguments as an object or as a string that holds one (A6). Nothing at all
@@ -15,7 +16,8 @@ pub(super) fn parse(arguments: Value) -> Result<JsonObject, ToolFailure> {
             Ok(Value::Null) => Ok(JsonObject::new()),
             Ok(_) => Err(not_an_object()),
             Err(error) => Err(ToolFailure::invalid_input(format!(
-                "Invalid JSON in arguments: {error}"
+                "Invalid JSON in arguments: {}",
+                json_error_text(&error)
             ))),
         },
         _ => Err(not_an_object()),

@@ -22,8 +22,18 @@ pub struct ExecutorConfig {
     /// Other times for single tools, by name. A tool that is not among them may have one of its own
     /// ([`Tool::time_limit`](crate::tool::Tool::time_limit)), at most `timeout`.
     pub tool_timeouts: HashMap<String, Duration>,
-    /// How many tools run at once (C1). Default 5.
+    /// Maximum number of concurrent calls of one source: of each MCP server, so that a slow server
+    /// does not delay other servers, and of local tools, which belong to no MCP server. Default 5.
     pub max_concurrent: NonZeroUsize,
+    /// Maximum number of concurrent calls of local tools. `None`, the default, means
+    /// `max_concurrent`.
+    pub max_concurrent_local: Option<NonZeroUsize>,
+    /// Maximum number of concurrent calls of single MCP servers, by label; overrides
+    /// `max_concurrent`.
+    pub server_concurrency: HashMap<String, NonZeroUsize>,
+    /// Maximum number of concurrent calls of all sources together. MCP servers together have one
+    /// slot less: one slot is reserved for local tools. Default 20.
+    pub max_concurrent_total: NonZeroUsize,
     /// Fewer at once of single tools, by name: with 1 the calls of a tool run one after the
     /// other, those of one user in the order in which they came. Tools that make calls are
     /// not held to it.
@@ -31,9 +41,10 @@ pub struct ExecutorConfig {
     /// How long a call waits for one of those places before it ends as `unavailable`, at most
     /// `timeout`. Default 30 s.
     pub queue_timeout: Duration,
-    /// How many calls wait for one at most, all users' together; another ends as
-    /// `rate_limited`, or has the last call of the user with the most in its place. Users take
-    /// turns. Default 1,000.
+    /// Maximum number of queued calls of all users. When the queue is full, either the new call
+    /// ends as `rate_limited`, or the newest queued call of the heaviest user does, or else that of
+    /// the busiest server. Servers take turns, and the users of each server take turns. Default
+    /// 1,000.
     pub max_queued: usize,
     /// The largest output, as JSON, in bytes; of a failure that says more, or has a larger
     /// result, there is the beginning. Default 16 MiB.
@@ -58,6 +69,9 @@ impl Default for ExecutorConfig {
             timeout: Duration::from_secs(30),
             tool_timeouts: HashMap::new(),
             max_concurrent: NonZeroUsize::new(5).unwrap_or(NonZeroUsize::MIN),
+            max_concurrent_local: None,
+            server_concurrency: HashMap::new(),
+            max_concurrent_total: NonZeroUsize::new(20).unwrap_or(NonZeroUsize::MIN),
             tool_concurrency: HashMap::new(),
             queue_timeout: Duration::from_secs(30),
             max_queued: 1_000,
@@ -72,6 +86,38 @@ impl Default for ExecutorConfig {
 }
 
 impl ExecutorConfig {
+    /// Sets the maximum number of concurrent calls of one source, and of all sources. If only
+    /// `of_source` is given, that value is also the limit of all sources. Otherwise `None` keeps
+    /// the current value.
+    ///
+    /// ```
+    /// use std::num::NonZeroUsize;
+    /// use pillion_core::executor::ExecutorConfig;
+    /// let config = ExecutorConfig::default().with_concurrency(NonZeroUsize::new(8), None);
+    /// assert_eq!((config.max_concurrent.get(), config.max_concurrent_total.get()), (8, 8));
+    /// let config = ExecutorConfig::default().with_concurrency(None, NonZeroUsize::new(64));
+    /// assert_eq!((config.max_concurrent.get(), config.max_concurrent_total.get()), (5, 64));
+    /// ```
+    #[must_use]
+    pub fn with_concurrency(
+        self,
+        of_source: Option<NonZeroUsize>,
+        total: Option<NonZeroUsize>,
+    ) -> Self {
+        Self {
+            max_concurrent: of_source.unwrap_or(self.max_concurrent),
+            max_concurrent_total: total.or(of_source).unwrap_or(self.max_concurrent_total),
+            ..self
+        }
+    }
+
+    /// The smallest of the limits that hold for every server and for local tools.
+    pub(super) fn calls_at_once(&self) -> NonZeroUsize {
+        let local = self.max_concurrent_local.unwrap_or(self.max_concurrent);
+        let source = self.max_concurrent.min(local);
+        source.min(self.max_concurrent_total)
+    }
+
     pub(super) fn timeout_of(&self, tool: &RegisteredTool) -> Duration {
         let own = self.tool_timeouts.get(tool.name().as_str()).copied();
         own.unwrap_or_else(|| {
@@ -81,9 +127,16 @@ impl ExecutorConfig {
     }
 
     pub(super) fn bounds(&self) -> Bounds {
+        let of_source = self.max_concurrent;
+        let local = self.max_concurrent_local.unwrap_or(of_source);
+        let places = self.max_concurrent_total.get();
         Bounds {
-            places: self.max_concurrent.get(),
+            places,
+            local_places: local.get(),
+            server_places: of_source.get(),
+            places_of_servers: self.server_concurrency.clone(),
             tool_places: self.tool_concurrency.clone(),
+            account_places: places,
             most_waiting: self.max_queued,
         }
     }

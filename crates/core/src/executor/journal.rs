@@ -7,6 +7,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use super::Account;
 use crate::registry::RegisteredTool;
 use crate::store::{CallLog, ProcessLife, ToolCallRecord};
 use crate::tool::{CallContext, ToolCall, ToolOrigin};
@@ -56,6 +57,10 @@ impl Journal {
         }
         record.parent = context.nesting.as_ref().and_then(|nesting| nesting.parent);
         record.user.clone_from(&context.user);
+        record.principal = match Account::of(context) {
+            Account::Principal(principal) => Some(principal),
+            Account::User(_) => None,
+        };
         record.caller.clone_from(&context.caller);
         Entry::new(Arc::clone(&self.log), Arc::clone(&self.redaction), record)
     }

@@ -11,12 +11,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{RateLimits, RateWindows};
+use super::{Account, RateLimits, RateWindows};
 use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::{ErrorCode, ToolFailure, ToolOrigin, whole_seconds};
 use window::CallTimes;
 
-/// Counts calls per user and tool, and per user and server.
+/// Counts calls per account and tool, and per account and server.
 ///
 /// The windows slide: `10 per minute` means at most 10 in any 60 seconds, not a bucket that
 /// lets nearly twice as many through (ADR 0002).
@@ -33,7 +33,7 @@ struct Ledger {
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
-    user: String,
+    account: Account,
     subject: Subject,
 }
 
@@ -50,8 +50,8 @@ pub struct PastCall {
     pub tool: String,
     /// The label of its MCP server.
     pub server: Option<String>,
-    /// On whose behalf.
-    pub user: Option<String>,
+    /// The account whose limits the call counts toward.
+    pub account: Account,
     /// How long ago.
     pub age: Duration,
 }
@@ -63,6 +63,18 @@ pub(super) const LATER_TOOLS: Duration = Duration::from_secs(300);
 /// After so many admissions the ledger drops what no window can see any more, so that it
 /// does not grow with every user there ever was.
 const SWEEP_EVERY: usize = 1024;
+
+/// Maximum number of pairs of an account and a tool or server that the ledger keeps between two
+/// sweeps: about 10 MB.
+const MOST_ACCOUNTS: usize = 50_000;
+
+/// Maximum number of calls of all accounts that the ledger keeps: 64 MB.
+const MOST_CALLS: usize = 4_000_000;
+
+/// Number of pairs that remain after a sweep of a full ledger, so that the next sweeps find nothing
+/// to drop.
+const ENOUGH_ACCOUNTS: usize = MOST_ACCOUNTS / 8 * 7;
+const ENOUGH_CALLS: usize = MOST_CALLS / 8 * 7;
 
 impl RateLimiter {
     pub(super) fn new(limits: RateLimits) -> Self {
@@ -122,11 +134,12 @@ impl RateLimiter {
                 if call.age >= horizon {
                     continue;
                 }
-                let user = call.user.clone().unwrap_or_default();
-                let times = ledger.times.entry(Key { user, subject }).or_default();
+                let account = call.account.clone();
+                let times = ledger.times.entry(Key { account, subject }).or_default();
                 times.add_past(at, horizon, windows.largest());
             }
         }
+        ledger.sweep(now);
     }
 
     /// Lets the call through and counts it, or says how long to wait. A call that is not
@@ -134,7 +147,7 @@ impl RateLimiter {
     pub(super) fn admit(
         &self,
         tool: &RegisteredTool,
-        user: Option<&str>,
+        account: &Account,
     ) -> Result<(), ToolFailure> {
         let cooldown = tool.definition().cooldown();
         let name = tool.name().as_str();
@@ -151,7 +164,7 @@ impl RateLimiter {
             ToolOrigin::Native => None,
         };
         let key = |subject| Key {
-            user: user.unwrap_or_default().to_owned(),
+            account: account.clone(),
             subject,
         };
         let mut checks = Vec::with_capacity(2);
@@ -182,17 +195,44 @@ impl RateLimiter {
             let horizon = windows.longest().max(cooldown);
             ledger.times.entry(key).or_default().add(now, horizon);
         }
-        ledger.sweep(now);
+        ledger.admissions_since_sweep += 1;
+        if ledger.admissions_since_sweep >= SWEEP_EVERY {
+            ledger.sweep(now);
+        }
         Ok(())
     }
 }
 
 impl Ledger {
+    /// Drops calls that no window contains any more. If the ledger is still too large, drops the
+    /// entries that were used longest ago.
     fn sweep(&mut self, now: Instant) {
-        self.admissions_since_sweep += 1;
-        if self.admissions_since_sweep >= SWEEP_EVERY {
-            self.admissions_since_sweep = 0;
-            self.times.retain(|_, times| !times.is_over(now));
+        self.admissions_since_sweep = 0;
+        self.times.retain(|_, times| !times.is_over(now));
+        let calls = |times: &HashMap<Key, CallTimes>| times.values().map(CallTimes::len).sum();
+        let mut calls: usize = calls(&self.times);
+        if self.times.len() <= MOST_ACCOUNTS && calls <= MOST_CALLS {
+            return;
+        }
+        let mut by_age: Vec<_> = self
+            .times
+            .iter()
+            .map(|(key, times)| (times.last(), key.clone()))
+            .collect();
+        by_age.sort_unstable_by_key(|(last, _)| *last);
+        tracing::warn!(
+            accounts = by_age.len(),
+            calls,
+            "More calls count towards rate limits than are kept: the oldest accounts are forgotten"
+        );
+        // The entry that was used last stays, however large it is.
+        by_age.pop();
+        for (_, key) in by_age {
+            if self.times.len() <= ENOUGH_ACCOUNTS && calls <= ENOUGH_CALLS {
+                break;
+            }
+            let gone = self.times.remove(&key);
+            calls -= gone.map_or(0, |times| times.len());
         }
     }
 }

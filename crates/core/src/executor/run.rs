@@ -6,7 +6,7 @@ use tracing::Instrument;
 
 use super::Ready;
 use crate::registry::RegisteredTool;
-use crate::tool::{ErrorCode, ToolFailure, ToolOutput};
+use crate::tool::{ErrorCode, ToolFailure, ToolOrigin, ToolOutput};
 
 /// Runs the tool as a task of its own and waits for it no longer than the call may take (C2).
 ///
@@ -55,8 +55,15 @@ pub(super) async fn until(ready: Ready<'_>) -> Result<ToolOutput, ToolFailure> {
 
 /// The call has taken as long as it may.
 pub(super) fn timed_out(tool: &RegisteredTool, limit: Duration) -> ToolFailure {
-    let limit = seconds_text(limit);
-    let message = format!("Tool '{}' timed out after {limit}", tool.name());
+    let (name, limit) = (tool.name(), seconds_text(limit));
+    let message = match tool.origin() {
+        ToolOrigin::Mcp { server_label, .. } if !server_label.is_empty() => {
+            format!("Tool '{name}' of server '{server_label}' timed out after {limit}")
+        }
+        ToolOrigin::Mcp { .. } | ToolOrigin::Native => {
+            format!("Tool '{name}' timed out after {limit}")
+        }
+    };
     ToolFailure::new(ErrorCode::Timeout, message)
 }
 

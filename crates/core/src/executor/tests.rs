@@ -60,9 +60,10 @@ pub(super) fn call(id: &str, name: &str, arguments: Value) -> ToolCall {
 }
 
 async fn run_one(config: ExecutorConfig, name: &str, arguments: Value) -> ToolResult {
-    Executor::new(registry(), config)
-        .execute_one(call("c", name, arguments), &CallContext::for_user("u"))
-        .await
+    let executor = Executor::new(registry(), config);
+    let context = CallContext::for_user("u");
+    // Boxed, because the configuration makes the future large.
+    Box::pin(executor.execute_one(call("c", name, arguments), &context)).await
 }
 
 #[tokio::test]
@@ -191,9 +192,63 @@ async fn c1_parallel_keeps_order_and_runs_at_most_n_at_once() {
 }
 
 #[tokio::test]
+async fn c1_a_tool_that_holds_the_only_permit_may_make_calls() {
+    let executor: Arc<std::sync::OnceLock<Executor>> = Arc::default();
+    let registry = registry();
+    let own = Arc::clone(&executor);
+    let outer = FnTool::new(define("outer").build().unwrap(), move |_, context| {
+        let own = own.get().unwrap().with_own_permits();
+        async move {
+            let calls = ["a", "b"].map(|id| call(id, "who", json!({})));
+            let results = own.execute_parallel(calls.into(), &context).await;
+            Ok(ToolOutput::value(json!(
+                results.iter().filter(|result| result.success).count()
+            )))
+        }
+    });
+    registry.register(Arc::new(outer)).unwrap();
+    let config = ExecutorConfig {
+        max_concurrent: NonZeroUsize::MIN,
+        ..ExecutorConfig::default()
+    };
+    let executor = executor.get_or_init(|| Executor::new(registry, config));
+    let outer = call("c", "outer", json!({}));
+    let result = executor.execute_one(outer, &CallContext::default()).await;
+    assert_eq!(result.result, json!(2));
+    assert_eq!(executor.load(), Load::default());
+}
+
+#[tokio::test]
 async fn c1_the_context_gains_the_call_id() {
     let result = run_one(ExecutorConfig::default(), "who", json!({})).await;
     assert_eq!(result.result, json!(["u", "c"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn c2_a_timeout_of_a_servers_tool_names_the_server() {
+    struct Remote(ToolDefinition);
+    impl Tool for Remote {
+        fn definition(&self) -> &ToolDefinition {
+            &self.0
+        }
+        fn origin(&self) -> crate::tool::ToolOrigin {
+            crate::tool::ToolOrigin::Mcp {
+                server_label: "dice".to_owned(),
+                server_url: String::new(),
+            }
+        }
+        fn call(self: Arc<Self>, _: JsonObject, _: CallContext) -> ToolFuture {
+            Box::pin(std::future::pending())
+        }
+    }
+    let registry = registry();
+    let tool = Remote(define("dice_roll").build().unwrap());
+    registry.register(Arc::new(tool)).unwrap();
+    let executor = Executor::new(registry, ExecutorConfig::default());
+    let call = call("c", "dice_roll", json!({}));
+    let result = executor.execute_one(call, &CallContext::default()).await;
+    let text = "Tool 'dice_roll' of server 'dice' timed out after 30.0s";
+    assert_eq!(result.error.as_deref(), Some(text));
 }
 
 #[tokio::test(start_paused = true)]

@@ -136,7 +136,8 @@ impl McpClient {
             let params = as_object(params)?;
             self.run(method, &params, options).await
         });
-        self.in_time(options, operation).await
+        let name = || self.operation_name(method, params);
+        self.in_time(options, name, operation).await
     }
 
     /// Whether the server answers: any JSON-RPC answer counts, an error too (E5).
@@ -155,7 +156,8 @@ impl McpClient {
     pub async fn connect(&self) -> Result<(), McpError> {
         self.shared.connections.reopen();
         let connect = async { self.shared.connections.session().await.map(drop) };
-        self.in_time(&RequestOptions::default(), connect).await
+        self.in_time(&RequestOptions::default(), || self.connecting(), connect)
+            .await
     }
 
     /// How the server is spoken to and what it said of itself; connects first if need be.
@@ -164,13 +166,20 @@ impl McpClient {
     /// [`McpError`].
     pub async fn connection(&self) -> Result<ConnectionInfo, McpError> {
         let connection = self.shared.connections.info();
-        self.in_time(&RequestOptions::default(), connection).await
+        self.in_time(&RequestOptions::default(), || self.connecting(), connection)
+            .await
     }
 
     /// Which connection is open now, if there is one, and the revision spoken on it. Cheap.
     #[must_use]
     pub fn open_connection(&self) -> Option<OpenConnection> {
         self.shared.connections.which_is_open()
+    }
+
+    /// Returns the transport, if it is configured or already detected. Does no I/O.
+    #[must_use]
+    pub fn transport(&self) -> Option<TransportKind> {
+        self.shared.connections.transport()
     }
 
     /// What the last attempt to connect has tried so far, whatever came of it: where there is
@@ -203,7 +212,8 @@ impl McpClient {
     ) -> Result<(), McpError> {
         let connections = &self.shared.connections;
         let finish = Box::pin(connections.finish_authorization(pending, response));
-        self.in_time(&RequestOptions::default(), finish).await
+        let name = || format!("the authorization at server '{}'", self.config().label);
+        self.in_time(&RequestOptions::default(), name, finish).await
     }
 
     /// Lets operations connect again after [`disconnect`](Self::disconnect), without doing so
@@ -212,16 +222,35 @@ impl McpClient {
         self.shared.connections.reopen();
     }
 
-    /// Runs an operation under its deadline and dresses its error.
+    /// Lets the next operation try to connect even though the last attempts have failed; otherwise
+    /// operations are refused until the backoff is over. For callers that ask for the server's
+    /// current state.
+    pub fn end_pause(&self) {
+        self.shared.connections.end_pause();
+    }
+
+    /// Runs an operation under its deadline and adds the context of the operation to its error.
+    /// `name` returns the operation's name for errors.
     async fn in_time<T>(
         &self,
         options: &RequestOptions,
+        name: impl FnOnce() -> String,
         operation: impl Future<Output = Result<T, McpErrorKind>>,
     ) -> Result<T, McpError> {
         let after = options.timeout.unwrap_or(self.shared.config.timeout);
         let timed = tokio::time::timeout(after, operation).await;
-        let outcome = timed.unwrap_or(Err(McpErrorKind::Timeout { after }));
-        outcome.map_err(|kind| self.error(kind))
+        let outcome = timed.unwrap_or(Err(McpErrorKind::timeout(after)));
+        outcome.map_err(|kind| {
+            self.error(match kind {
+                // A step of the operation, such as an attempt to connect, has only a part of the
+                // time.
+                McpErrorKind::Timeout { .. } => McpErrorKind::Timeout {
+                    after,
+                    operation: Some(name().into()),
+                },
+                kind => kind,
+            })
+        })
     }
 
     fn error(&self, kind: McpErrorKind) -> McpError {
@@ -236,7 +265,29 @@ impl McpClient {
             | TransportKind::WebSocket
             | TransportKind::Stdio => Wording::Http,
         };
-        McpError::new(kind, config.wording.unwrap_or(by_transport))
+        let wording = config.wording.unwrap_or(by_transport);
+        McpError::new(kind, wording, self.transport())
+    }
+
+    /// Returns the name of a request for errors: `tool 'roll' of server 'dice'`.
+    fn operation_name<P: Serialize + ?Sized>(&self, method: &str, params: &P) -> String {
+        const MAX_NAME_CHARS: usize = 128;
+        let server = &self.config().label;
+        let params = match method {
+            "tools/call" => serde_json::to_value(params).unwrap_or_default(),
+            _ => serde_json::Value::Null,
+        };
+        match params.get("name").and_then(serde_json::Value::as_str) {
+            Some(tool) => {
+                let tool: String = tool.chars().take(MAX_NAME_CHARS).collect();
+                format!("tool '{tool}' of server '{server}'")
+            }
+            None => format!("'{method}' of server '{server}'"),
+        }
+    }
+
+    fn connecting(&self) -> String {
+        format!("connecting to server '{}'", self.config().label)
     }
 }
 

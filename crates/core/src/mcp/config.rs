@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use http::header::HOST;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use url::Url;
 
 use super::{ProtocolVersion, Wording};
 use crate::digest::sha256_hex;
-use crate::egress::EgressPolicy;
+use crate::egress::{CONNECTION_HEADERS, EgressPolicy};
 pub use authentication::{Authentication, AuthorizationServices};
 pub use endpoint::{Endpoint, StdioCommand};
 pub use error::ServerConfigError;
@@ -149,7 +150,7 @@ impl TryFrom<String> for TransportKind {
 }
 
 /// Whether a connection starts with `initialize`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Handshake {
     /// Yes, except over `PostSse`, and not with a server that does not know the method.
@@ -311,6 +312,10 @@ impl ServerConfig {
         for (name, value) in custom.chain(self.authentication.header()) {
             let invalid = || ServerConfigError::Header { name: name.clone() };
             let key = HeaderName::try_from(&name).map_err(|_| invalid())?;
+            // `Host` is allowed: a server may be one of several virtual hosts at an address.
+            if CONNECTION_HEADERS.contains(&key.as_str()) && key != HOST {
+                return Err(ServerConfigError::ConnectionHeader { name });
+            }
             let mut value = HeaderValue::try_from(value).map_err(|_| invalid())?;
             value.set_sensitive(true);
             headers.insert(key, value);

@@ -224,7 +224,7 @@ impl Connector {
         let params = empty_object();
         let asked = session.ask("server/discover", &params);
         let outcome = self.link.in_time(patience, asked).await;
-        let outcome = outcome.unwrap_or(Err(McpErrorKind::Timeout { after: patience }));
+        let outcome = outcome.unwrap_or(Err(McpErrorKind::timeout(patience)));
         let found = discovered(outcome, &mut session);
         let tried = format!("POST server/discover ({version})");
         steps.note(tried, found.as_ref().map(Discovered::describe));
@@ -238,7 +238,7 @@ impl Connector {
         if let Some(opened) = self.link.in_time(after, self.step(dialect, steps)).await {
             return opened;
         }
-        let error = McpErrorKind::Timeout { after };
+        let error = McpErrorKind::timeout(after);
         steps.note(dialect.describe(), Err(&error));
         Err(error)
     }

@@ -3,8 +3,8 @@ mod kind;
 use std::fmt;
 use std::time::Duration;
 
-use super::AuthorizationChallenge;
 use super::jsonrpc::RpcError;
+use super::{AuthorizationChallenge, TransportKind};
 use crate::tool::ErrorCode;
 pub use kind::McpErrorKind;
 
@@ -16,6 +16,8 @@ pub use kind::McpErrorKind;
 pub struct McpError {
     kind: McpErrorKind,
     wording: Wording,
+    /// The server's transport, as configured or detected; `None` while the transport is unknown.
+    transport: Option<TransportKind>,
 }
 
 /// The two styles of error texts (E4).
@@ -25,13 +27,37 @@ pub enum Wording {
     /// S1's: `MCP Error -32600: Invalid Request`, `HTTP 500: Internal Server Error`.
     #[default]
     Http,
-    /// S4's: `MCP Error (-32600): Invalid Request`, `MCP SSE request failed with HTTP 500`.
+    /// The texts of requirement S4: `MCP Error (-32600): Invalid Request`, `MCP SSE request failed
+    /// with HTTP 500`. The text names the detected transport, SSE by default: `MCP Streamable HTTP
+    /// request failed with HTTP 500`.
     Sse,
 }
 
 impl McpError {
-    pub(crate) fn new(kind: McpErrorKind, wording: Wording) -> Self {
-        Self { kind, wording }
+    pub(crate) fn new(
+        kind: McpErrorKind,
+        wording: Wording,
+        transport: Option<TransportKind>,
+    ) -> Self {
+        Self {
+            kind,
+            wording,
+            transport,
+        }
+    }
+
+    /// Returns the transport's name in texts of [`Wording::Sse`].
+    fn transport_name(&self) -> &'static str {
+        match self.transport.unwrap_or_default() {
+            TransportKind::Auto
+            | TransportKind::LegacySse
+            | TransportKind::PostSse
+            | TransportKind::GetSse => "SSE",
+            TransportKind::StreamableHttp => "Streamable HTTP",
+            TransportKind::Http => "HTTP",
+            TransportKind::WebSocket => "WebSocket",
+            TransportKind::Stdio => "stdio",
+        }
     }
 
     /// The facts.
@@ -155,18 +181,21 @@ impl fmt::Display for McpError {
             }
             (McpErrorKind::Rpc(error), Wording::Http) => error.fmt(f),
             (McpErrorKind::HttpStatus { status, .. }, Wording::Sse) => {
-                write!(f, "MCP SSE request failed with HTTP {status}")
+                let transport = self.transport_name();
+                write!(f, "MCP {transport} request failed with HTTP {status}")
             }
             (McpErrorKind::HttpStatus { status, .. }, Wording::Http) => {
                 let reason = http::StatusCode::from_u16(*status).ok();
                 let reason = reason.and_then(|status| status.canonical_reason());
                 write!(f, "HTTP {status}: {}", reason.unwrap_or("Unknown"))
             }
-            (McpErrorKind::NoResponse, Wording::Sse) => {
+            (McpErrorKind::NoResponse, Wording::Sse) if self.transport_name() == "SSE" => {
                 f.write_str("No valid JSON-RPC response found in SSE stream")
             }
             (McpErrorKind::Disconnected | McpErrorKind::Config(_), _) => self.kind.fmt(f),
-            (kind, Wording::Sse) => write!(f, "MCP SSE request failed: {kind}"),
+            (kind, Wording::Sse) => {
+                write!(f, "MCP {} request failed: {kind}", self.transport_name())
+            }
             (kind, Wording::Http) => write!(f, "MCP request failed: {kind}"),
         }
     }

@@ -18,7 +18,6 @@ use std::time::Duration;
 use tokio::time::timeout;
 use url::Url;
 
-use super::jsonrpc::Incoming;
 use super::oauth::OAuthAuthorizer;
 use super::{
     Authentication, AuthorizationResponse, Limits, McpErrorKind, PendingAuthorization, RpcError,
@@ -296,21 +295,8 @@ async fn status_error(mut response: reqwest::Response) -> McpErrorKind {
         status,
         retry_after: seconds.map(Duration::from_secs),
         challenge,
-        rpc: rpc_error(&body).map(Box::new),
+        rpc: RpcError::of_error_body(&body).map(Box::new),
     }
-}
-
-/// The JSON-RPC error that a body is, if it is one.
-fn rpc_error(body: &[u8]) -> Option<RpcError> {
-    let text = std::str::from_utf8(body).ok()?;
-    let messages = Incoming::parse(text.trim()).ok()?;
-    messages.into_iter().find_map(|message| match message {
-        Incoming::Response {
-            outcome: Err(error),
-            ..
-        } => Some(error),
-        _ => None,
-    })
 }
 
 /// Whether an error is one of these HTTP statuses.

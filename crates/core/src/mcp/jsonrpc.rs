@@ -52,6 +52,48 @@ impl RpcError {
             data: None,
         }
     }
+
+    /// Reads the JSON-RPC error in the body of an HTTP error. For a batch, returns the first error.
+    ///
+    /// Frameworks and proxies also send JSON with an `error` member, such as `{"error": "boom"}`.
+    /// Only a JSON-RPC 2.0 message whose error has a code and a message counts.
+    pub(crate) fn of_error_body(body: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(body).ok()?;
+        let text = text.trim_start_matches('\u{feff}').trim();
+        if !text.starts_with('[') {
+            return Self::of_error_message(text);
+        }
+        let batch: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+        let mut messages = batch.into_iter();
+        messages.find_map(|message| Self::of_error_message(message.get()))
+    }
+
+    fn of_error_message(text: &str) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct ErrorMessage<'a> {
+            #[serde(borrow)]
+            jsonrpc: Cow<'a, str>,
+            error: ErrorObject,
+        }
+        #[derive(Deserialize)]
+        struct ErrorObject {
+            code: i64,
+            message: String,
+            #[serde(default)]
+            data: Option<Box<RawValue>>,
+        }
+        let ErrorMessage { jsonrpc, error } = serde_json::from_str(text).ok()?;
+        let ErrorObject {
+            code,
+            message,
+            data,
+        } = error;
+        (jsonrpc == "2.0").then_some(Self {
+            code,
+            message,
+            data,
+        })
+    }
 }
 
 impl fmt::Display for RpcError {

@@ -55,7 +55,7 @@ impl Opener {
             Self::Http(connector) => connector.link.in_time(after, connector.open(steps)).await,
             Self::Channel(connector) => connector.open_in(steps, after).await,
         };
-        opened.unwrap_or(Err(McpErrorKind::Timeout { after }))
+        opened.unwrap_or(Err(McpErrorKind::timeout(after)))
     }
 
     /// Takes up an authorization that was asked for elsewhere.

@@ -45,6 +45,12 @@ pub enum Feature {
     /// Over HTTP, to close the stream of an answer is to cancel the request; before, a
     /// closed stream said nothing. Since 2026-07-28.
     CancelByClosing,
+    /// Structured results of tools, and their schemas, may have any JSON type; before, only objects
+    /// were allowed. Since 2026-07-28.
+    AnyStructuredContent,
+    /// A client that connects lists the resources right after the tools, as clients of this
+    /// revision did. Only 2024-11-05.
+    ResourcesAfterTools,
 }
 
 /// A string that names no revision known here.
@@ -84,8 +90,11 @@ impl ProtocolVersion {
     pub fn supports(self, feature: Feature) -> bool {
         match feature {
             Feature::Handshake => self <= Self::LATEST_WITH_HANDSHAKE,
+            Feature::ResourcesAfterTools => self <= Self::V2024_11_05,
             Feature::ProtocolVersionHeader => self >= Self::V2025_06_18,
-            Feature::RequestMetadata | Feature::CancelByClosing => self >= Self::V2026_07_28,
+            Feature::RequestMetadata | Feature::CancelByClosing | Feature::AnyStructuredContent => {
+                self >= Self::V2026_07_28
+            }
         }
     }
 

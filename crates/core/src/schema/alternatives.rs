@@ -22,7 +22,7 @@ const MOST_ALTERNATIVES: usize = 64;
 /// Schemas in schemas of one place, references among them.
 const MOST_LEVELS: usize = 32;
 /// Looks at a schema at most, for one value.
-const MOST_STEPS: u32 = 100_000;
+pub(super) const MOST_STEPS: u32 = 100_000;
 
 /// Reads one schema. It is careful rather than complete: where it does not understand the
 /// schema (patterns, conditions, names of schemas) it takes it to allow anything.
@@ -35,11 +35,18 @@ pub(super) struct Reader<'s> {
 pub(super) struct Place<'s>(Alternatives<'s>);
 
 impl<'s> Reader<'s> {
-    pub(super) fn new(root: &'s Value) -> Self {
+    /// Makes a reader that takes at most `most_steps`. After the last step, the reader treats every
+    /// schema as allowing any value.
+    pub(super) fn new(root: &'s Value, most_steps: u32) -> Self {
         Self {
             root,
-            steps_left: MOST_STEPS,
+            steps_left: most_steps,
         }
+    }
+
+    /// Returns whether all steps are used up.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.steps_left == 0
     }
 
     /// A place of which only `schema` speaks.

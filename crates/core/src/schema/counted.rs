@@ -138,7 +138,8 @@ fn visit(schema: &mut Value, mut place: Place, counts: &mut Counts) -> Result<()
                     return Err(refused("it has too many references"));
                 }
             }
-            ("pattern", ..) => counts.more_patterns(1)?,
+            // The compiler rejects a pattern that is not a string.
+            ("pattern", _, pattern) => counts.add_pattern(pattern.as_str().unwrap_or_default())?,
             (_, Holds::Schema | Holds::Either, schema @ Value::Object(_)) => {
                 visit(schema, below, counts)?;
             }
@@ -149,8 +150,8 @@ fn visit(schema: &mut Value, mut place: Place, counts: &mut Counts) -> Result<()
             }
             (keyword, Holds::Named, Value::Object(named)) => {
                 if keyword == "patternProperties" {
-                    counts.more_patterns(named.len())?;
                     for pattern in named.keys() {
+                        counts.add_pattern(pattern)?;
                         counts.patterns.add_for_names(pattern);
                     }
                 }
@@ -169,8 +170,8 @@ fn visit(schema: &mut Value, mut place: Place, counts: &mut Counts) -> Result<()
 }
 
 impl Counts {
-    fn more_patterns(&mut self, more: usize) -> Result<(), SchemaError> {
-        self.patterns.count += more;
+    fn add_pattern(&mut self, pattern: &str) -> Result<(), SchemaError> {
+        self.patterns.add(pattern);
         if self.patterns.count > MOST_PATTERNS {
             return Err(refused("it has too many patterns"));
         }

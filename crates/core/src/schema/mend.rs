@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::alternatives::{ARRAY, NULL, OBJECT, Place, Reader};
+use super::Unchecked;
+use super::alternatives::{ARRAY, MOST_STEPS, NULL, OBJECT, Place, Reader};
 use super::counted::Holds;
 
 /// What `null` means as the value of an optional parameter whose schema does not allow it.
@@ -21,16 +22,28 @@ pub enum OptionalNull {
 /// - `[]` is `{}` where the schema allows objects and no arrays: PHP's arrays do not tell
 ///   the two apart
 /// - an optional member that may not be `null` is left out, if `nulls` says so
-pub(super) fn mended(schema: &Value, value: &Value, nulls: OptionalNull) -> Option<Value> {
+///
+/// # Errors
+/// [`Unchecked::Time`] if reading the schema takes more than `most_steps` steps, if that limit is
+/// given.
+pub(super) fn mended(
+    schema: &Value,
+    value: &Value,
+    nulls: OptionalNull,
+    most_steps: Option<u32>,
+) -> Result<Option<Value>, Unchecked> {
     let is_odd = |value: &Value| is_empty_list(value) || value.is_null();
     if !holds(value, &is_odd) {
-        return None;
+        return Ok(None);
     }
     let mut meant = value.clone();
-    let mut reader = Reader::new(schema);
+    let mut reader = Reader::new(schema, most_steps.unwrap_or(MOST_STEPS));
     let place = reader.place(schema);
     mend(&mut reader, place, &mut meant, nulls);
-    (meant != *value).then_some(meant)
+    if most_steps.is_some() && reader.is_exhausted() {
+        return Err(Unchecked::Time);
+    }
+    Ok((meant != *value).then_some(meant))
 }
 
 /// Reads each `default` in `schema` as [`mended`] reads a value.
@@ -44,7 +57,7 @@ pub(crate) fn mend_defaults(schema: &mut Value) {
         let Some(mut meant) = part.get("default").cloned() else {
             continue;
         };
-        let mut reader = Reader::new(schema);
+        let mut reader = Reader::new(schema, MOST_STEPS);
         let place_of_value = reader.place(part);
         mend(&mut reader, place_of_value, &mut meant, OptionalNull::Wrong);
         if let Some(part) = schema.pointer_mut(&place) {

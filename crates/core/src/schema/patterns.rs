@@ -25,9 +25,31 @@ pub(super) struct Patterns {
     for_names: u64,
     /// What it costs to match a short name with each of those.
     matches_a_name: u64,
+    /// Number of patterns that may take long to match even a short text.
+    intricate: usize,
 }
 
+/// Maximum number of patterns in a schema for a brief check.
+const MOST_SIMPLE: usize = 32;
+
+/// Maximum size of a simple pattern, in bytes.
+const MOST_SIMPLE_BYTES: usize = 128;
+
 impl Patterns {
+    /// Counts a pattern, whatever keyword contains it.
+    pub(super) fn add(&mut self, pattern: &str) {
+        self.count += 1;
+        // A counted repetition multiplies the repeated pattern.
+        let is_simple =
+            pattern.len() <= MOST_SIMPLE_BYTES && !may_backtrack(pattern) && !pattern.contains('{');
+        self.intricate += usize::from(!is_simple);
+    }
+
+    /// Returns whether all patterns match a short text quickly.
+    pub(super) fn are_simple(&self) -> bool {
+        self.count <= MOST_SIMPLE && self.intricate == 0
+    }
+
     /// Takes a pattern for names into account.
     pub(super) fn add_for_names(&mut self, pattern: &str) {
         self.for_names += 1;

@@ -91,6 +91,8 @@ pub struct ToolCallRecord {
     pub tool: String,
     /// On whose behalf.
     pub user: Option<String>,
+    /// The principal whose limits the call counts toward, if the call names no verified user.
+    pub principal: Option<String>,
     /// Which door or program the call came through.
     pub caller: Option<String>,
     /// The arguments as JSON, redacted by the rules that apply.
@@ -124,6 +126,8 @@ pub struct CallThatRan {
     pub tool: String,
     /// On whose behalf.
     pub user: Option<String>,
+    /// The principal whose limits the call counts toward, if the call names no verified user.
+    pub principal: Option<String>,
     /// When its tool began, or else when it came in.
     pub began_at: Timestamp,
 }
@@ -137,6 +141,7 @@ impl ToolCallRecord {
             server: None,
             tool: tool.into(),
             user: None,
+            principal: None,
             caller: None,
             arguments,
             status: CallStatus::Running,

@@ -70,6 +70,12 @@ pub trait IdempotencyStore: Send + Sync {
     /// Only those of the store itself.
     async fn release_key(&self, key: &IdempotencyKey) -> Result<(), StoreError>;
 
+    /// Returns the total size of the stored results of each scope, in bytes.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    async fn key_bytes(&self) -> Result<Vec<(String, u64)>, StoreError>;
+
     /// Removes the results that expired at this moment or before, and the claims without one
     /// that did [`UNFINISHED_KEYS_STAY`] before; how many.
     ///

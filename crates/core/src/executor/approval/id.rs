@@ -4,14 +4,16 @@ use crate::digest::sha256_hex;
 use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, JsonObject, ToolOrigin};
 
-/// The id of an approval: SHA-256, in hexadecimal digits, of the JSON
+/// Computes the id of an approval: SHA-256, in hexadecimal digits, of the JSON
 /// `{"arguments":{...},"definition":[...],"digest":...,"server":...,"tool":...,"user":...}` with
-/// the keys of every object in the order of their bytes and no white space. `server` is the label
-/// of the tool's MCP server or null, `digest` is [`Tool::digest`](crate::tool::Tool::digest),
-/// `definition` the description and the schema: an approval passes neither to another server's
-/// tool of the same name, nor to what has taken the tool's or the server's place. `user` may be
-/// null. Where the tool does not act as the same for everybody, `acts_as` stands before them, in
-/// whose name: what was approved of in the user's name does not pass to one in the server's.
+/// the keys of every object in byte order and without white space. `server` is the label of the
+/// tool's MCP server or null, `digest` is [`Tool::digest`](crate::tool::Tool::digest), and
+/// `definition` is the description and the schema: an approval does not hold for a tool of the same
+/// name on another server, nor for a changed tool or server. `user` may be null.
+///
+/// A tool with several acting identities adds `acts_as`: an approval for the user's identity does
+/// not hold for the server's. A call of a principal for an unverified user adds `principal`: an
+/// approval does not hold for another principal, or for no principal, that claims this user.
 pub(super) fn of(tool: &RegisteredTool, arguments: &JsonObject, context: &CallContext) -> String {
     let server = match tool.origin() {
         ToolOrigin::Mcp { server_label, .. } => Some(server_label.as_str()),
@@ -27,6 +29,11 @@ pub(super) fn of(tool: &RegisteredTool, arguments: &JsonObject, context: &CallCo
     });
     if let Some(acts_as) = &context.acts_as {
         call["acts_as"] = json!(acts_as.identity);
+    }
+    if let Some(principal) = &context.principal
+        && context.vouched_user().is_none()
+    {
+        call["principal"] = json!(principal);
     }
     call.sort_all_objects();
     sha256_hex(&call.to_string())

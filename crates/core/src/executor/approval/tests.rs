@@ -170,6 +170,33 @@ async fn g3_an_approval_holds_for_this_tool_these_arguments_and_this_user() {
     assert!(!run(&executor, "roll", &nobody).await.success);
 }
 
+#[tokio::test]
+async fn g3_an_approval_for_a_claimed_user_is_its_principals_alone() {
+    let executor = executor(rules(&json!({"default": "always-ask"})), None);
+    let id = async |principal: &str, user: Option<&str>, is_user_vouched| {
+        let context = CallContext {
+            principal: Some(principal.to_owned()),
+            user: user.map(str::to_owned),
+            is_user_vouched,
+            ..CallContext::default()
+        };
+        id_in(&run(&executor, "roll", &context).await)
+    };
+    let alice = Some("alice");
+    let claimed = id("token:a", alice, false).await;
+    assert_eq!(claimed, id("token:a", alice, false).await);
+    assert_ne!(claimed, id("token:b", alice, false).await);
+    let verified = id("token:a", alice, true).await;
+    assert_ne!(claimed, verified);
+    // A verified user has one id, whichever principal verified the user.
+    assert_eq!(verified, id("uid:33", alice, true).await);
+    // Calls without a user are separate for each principal, too.
+    assert_ne!(
+        id("token:a", None, false).await,
+        id("token:b", None, false).await
+    );
+}
+
 /// A tool that acts in the name that the channel says, with another credential each time, and
 /// answers with whom the executor has told it.
 struct ActsFor(ToolDefinition);

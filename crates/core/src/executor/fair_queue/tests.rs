@@ -8,7 +8,10 @@ use serde_json::json;
 
 use crate::executor::{Executor, ExecutorConfig, ExecutorHooks, Load};
 use crate::registry::ToolRegistry;
-use crate::tool::{CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolOutput};
+use crate::tool::{
+    CallContext, ErrorCode, FnTool, JsonObject, Tool, ToolCall, ToolDefinition, ToolFuture,
+    ToolOrigin, ToolOutput,
+};
 
 /// A tool `work` that takes 100 ms and notes whose call it is.
 fn workshop() -> (Arc<ToolRegistry>, Arc<Mutex<Vec<String>>>) {
@@ -236,4 +239,187 @@ async fn a_call_given_up_before_a_tool_with_one_place_leaves_the_place_to_the_ne
     assert_eq!(executor.load(), Load::default());
     assert!(first.await.unwrap_err().is_cancelled());
     assert!(second.await.unwrap_err().is_cancelled());
+}
+
+/// A tool of the MCP server `server`, or a local tool, that runs for a given time.
+struct Timed {
+    definition: ToolDefinition,
+    server: Option<&'static str>,
+    takes: Duration,
+    began: Arc<Mutex<Vec<String>>>,
+}
+
+impl Tool for Timed {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn origin(&self) -> ToolOrigin {
+        self.server
+            .map_or(ToolOrigin::Native, |label| ToolOrigin::Mcp {
+                server_label: label.to_owned(),
+                server_url: "http://127.0.0.1:9/".to_owned(),
+            })
+    }
+
+    fn call(self: Arc<Self>, _: JsonObject, context: CallContext) -> ToolFuture {
+        Box::pin(async move {
+            let user = context.user.unwrap_or_default();
+            let name = self.definition.name();
+            self.began.lock().push(format!("{user} {name}"));
+            tokio::time::sleep(self.takes).await;
+            Ok(ToolOutput::text("done"))
+        })
+    }
+}
+
+/// Tools `slow` of the server `far` and `other` of the server `near`, which take 1 s, and the local
+/// tool `here`, which takes 10 ms.
+fn two_servers(config: ExecutorConfig) -> (Executor, Arc<Mutex<Vec<String>>>) {
+    let began = Arc::new(Mutex::new(Vec::new()));
+    let registry = ToolRegistry::new();
+    for (name, server, millis) in [
+        ("slow", Some("far"), 1_000),
+        ("other", Some("near"), 1_000),
+        ("here", None, 10),
+    ] {
+        let tool = Timed {
+            definition: ToolDefinition::builder(name, "Works").build().unwrap(),
+            server,
+            takes: Duration::from_millis(millis),
+            began: Arc::clone(&began),
+        };
+        registry.register(Arc::new(tool)).unwrap();
+    }
+    (Executor::new(Arc::new(registry), config), began)
+}
+
+/// Starts `count` calls of a tool for one user, and lets them queue.
+async fn flood(executor: &Executor, user: &str, tool: &str, count: usize) {
+    for _ in 0..count {
+        let (executor, user) = (executor.clone(), user.to_owned());
+        let call = ToolCall::new("c", tool, json!({}));
+        tokio::spawn(async move {
+            let context = CallContext::for_user(user);
+            executor.execute_one(call, &context).await
+        });
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Returns how long one call takes, in milliseconds.
+async fn time_of(executor: &Executor, user: &str, tool: &str) -> u128 {
+    let start = tokio::time::Instant::now();
+    let call = ToolCall::new("c", tool, json!({}));
+    let context = CallContext::for_user(user);
+    assert!(executor.execute_one(call, &context).await.success);
+    start.elapsed().as_millis()
+}
+
+#[tokio::test(start_paused = true)]
+async fn c1_calls_of_a_slow_server_hold_up_neither_another_server_nor_local_tools() {
+    let (executor, _) = two_servers(ExecutorConfig::default());
+    flood(&executor, "ada", "slow", 20).await;
+    let load = Load {
+        running: 5,
+        queued: 15,
+    };
+    assert_eq!(executor.load(), load);
+    // Calls of the user who made the slow calls are not delayed either.
+    for user in ["ada", "bob"] {
+        assert_eq!(time_of(&executor, user, "here").await, 10);
+        assert_eq!(time_of(&executor, user, "other").await, 1_000);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c1_servers_that_have_all_their_places_leave_one_to_local_tools() {
+    let config = ExecutorConfig::default();
+    let config = config.with_concurrency(NonZeroUsize::new(3), None);
+    let (executor, _) = two_servers(config);
+    flood(&executor, "ada", "slow", 10).await;
+    flood(&executor, "ada", "other", 10).await;
+    assert_eq!(executor.load().running, 2);
+    assert_eq!(time_of(&executor, "ada", "here").await, 10);
+    // With one permit in total, no permit is reserved for local tools.
+    let config = ExecutorConfig::default();
+    let config = config.with_concurrency(NonZeroUsize::new(1), None);
+    let (executor, _) = two_servers(config);
+    assert_eq!(time_of(&executor, "ada", "slow").await, 1_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c1_a_server_has_as_many_places_as_it_is_given() {
+    let config = ExecutorConfig {
+        server_concurrency: HashMap::from([("far".to_owned(), NonZeroUsize::MIN)]),
+        max_concurrent: NonZeroUsize::MIN.saturating_add(2),
+        ..ExecutorConfig::default()
+    };
+    let (executor, began) = two_servers(config);
+    // A batch does not fill the queue.
+    let batch = |tool: &'static str| {
+        let executor = executor.clone();
+        tokio::spawn(async move {
+            let context = CallContext::for_user("ada");
+            executor.execute_parallel(calls(&[tool; 6]), &context).await
+        })
+    };
+    let batches = [batch("slow"), batch("other")];
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let load = Load {
+        running: 4,
+        queued: 0,
+    };
+    assert_eq!(executor.load(), load);
+    let began = began.lock().clone();
+    let of = |tool: &str| began.iter().filter(|call| call.ends_with(tool)).count();
+    assert_eq!((of("slow"), of("other")), (1, 3));
+    for batch in batches {
+        assert!(batch.await.unwrap().iter().all(|result| result.success));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c1_a_free_place_goes_to_the_server_that_has_the_fewest() {
+    let config = ExecutorConfig::default();
+    let config = config.with_concurrency(NonZeroUsize::new(3), None);
+    let (executor, began) = two_servers(config);
+    // `far` holds both permits, for calls of many users.
+    for user in ["a", "b", "c", "d", "e", "f"] {
+        flood(&executor, user, "slow", 2).await;
+    }
+    flood(&executor, "z", "other", 1).await;
+    began.lock().clear();
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    // Either of the two permits may be free first.
+    let next = began.lock().clone();
+    assert_eq!(next.len(), 2);
+    assert!(next.contains(&"z other".to_owned()), "{next:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn c7_a_server_that_fills_the_queue_makes_room_for_calls_of_another() {
+    let config = ExecutorConfig {
+        max_concurrent_local: NonZeroUsize::new(1),
+        max_queued: 6,
+        ..ExecutorConfig::default()
+    };
+    let (executor, _) = two_servers(config);
+    for user in ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"] {
+        flood(&executor, user, "slow", 1).await;
+    }
+    assert_eq!(executor.load().queued, 6);
+    flood(&executor, "a", "here", 1).await;
+    assert_eq!(time_of(&executor, "b", "here").await, 20);
+    assert_eq!(executor.load().queued, 5);
+    let load = executor.load();
+    // No server has more queued calls than the server of the new call.
+    flood(&executor, "m", "slow", 1).await;
+    let call = ToolCall::new("c", "slow", json!({}));
+    let context = CallContext::for_user("n");
+    let refused = executor.execute_one(call, &context).await;
+    assert_eq!(refused.error_code, Some(ErrorCode::RateLimited));
+    assert_eq!(executor.load().queued, load.queued + 1);
 }

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::runtime::Handle;
 
@@ -203,14 +204,15 @@ impl Drop for Entry {
     }
 }
 
-async fn write(
-    log: &dyn CallLog,
+/// Returns the log's future itself: an `async fn` would hold the record a second time.
+fn write<'a>(
+    log: &'a dyn CallLog,
     record: ToolCallRecord,
     is_shared: bool,
-) -> Result<(), StoreError> {
+) -> BoxFuture<'a, Result<(), StoreError>> {
     match is_shared {
-        true => log.record_call(record).await,
-        false => log.record_own_call(record).await,
+        true => log.record_call(record),
+        false => log.record_own_call(record),
     }
 }
 

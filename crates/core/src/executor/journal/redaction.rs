@@ -116,11 +116,41 @@ impl Redaction {
         text
     }
 
-    /// A value as somebody may see it who has to decide on it: whole, but for the members whose
-    /// value is not recorded.
+    /// Returns a value as an approver sees it. In members whose value is not recorded, each scalar
+    /// is replaced by its type and length. Objects and arrays in such members stay, because a tool
+    /// uses their structure whatever the member is named.
+    ///
+    /// ```
+    /// use pillion_core::executor::Redaction;
+    /// use serde_json::json;
+    /// let shown = Redaction::default().shown(&json!({"to": "bob", "token": {"all": true, "key": "hunter2"}}));
+    /// assert_eq!(shown, json!({"to": "bob", "token": {
+    ///     "all": "[redacted: boolean]", "key": "[redacted: string, 7 characters]"}}));
+    /// ```
     #[must_use]
     pub fn shown(&self, value: &Value) -> Value {
-        serde_json::to_value(Redacted(self, value)).unwrap_or_default()
+        self.described(value, false)
+    }
+
+    fn described(&self, value: &Value, is_hidden: bool) -> Value {
+        match value {
+            Value::Array(items) => {
+                let items = items.iter();
+                items.map(|item| self.described(item, is_hidden)).collect()
+            }
+            Value::Object(members) => {
+                let members = members.iter().map(|(key, member)| {
+                    let is_hidden = is_hidden || self.hides(key);
+                    (key.clone(), self.described(member, is_hidden))
+                });
+                Value::Object(members.collect())
+            }
+            scalar if !is_hidden => scalar.clone(),
+            Value::Null => Value::Null,
+            Value::Bool(_) => "[redacted: boolean]".into(),
+            Value::Number(number) => redacted("number", &number.to_string()),
+            Value::String(text) => redacted("string", text),
+        }
     }
 
     fn text(&self, value: &Value) -> String {
@@ -137,7 +167,12 @@ impl Redaction {
     }
 }
 
-/// A value without what is not to be seen.
+/// Returns the text that an approver sees in place of a scalar that is not recorded.
+fn redacted(kind: &str, text: &str) -> Value {
+    format!("[redacted: {kind}, {} characters]", text.chars().count()).into()
+}
+
+/// A value without the members that are not recorded.
 struct Redacted<'a>(&'a Redaction, &'a Value);
 
 impl Serialize for Redacted<'_> {

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{LATER_TOOLS, PastCall};
-use crate::executor::{Executor, ExecutorConfig, RateLimits, RateWindows};
+use super::{ENOUGH_ACCOUNTS, Key, LATER_TOOLS, MOST_ACCOUNTS, PastCall, RateLimiter, Subject};
+use crate::executor::{Account, Executor, ExecutorConfig, RateLimits, RateWindows};
 use crate::registry::ToolRegistry;
 use crate::tool::{CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolOutput};
 
@@ -37,7 +37,7 @@ fn past(user: &str, seconds: u64) -> PastCall {
     PastCall {
         tool: "ping".to_owned(),
         server: None,
-        user: Some(user.to_owned()),
+        account: Account::User(user.to_owned()),
         age: Duration::from_secs(seconds),
     }
 }
@@ -130,4 +130,65 @@ async fn c7_of_a_day_only_so_many_calls_run() {
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(wait_of(&executor, "alice").await, None);
     assert_eq!(wait_of(&executor, "alice").await, Some(10 * 60 * 60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn c7_a_user_that_is_only_claimed_counts_as_the_principal_that_claims_it() {
+    let executor = executor(Duration::ZERO, Some(2));
+    let run = async |principal: Option<&str>, user: Option<&str>, is_user_vouched: bool| {
+        let context = CallContext {
+            user: user.map(str::to_owned),
+            is_user_vouched,
+            principal: principal.map(str::to_owned),
+            ..CallContext::default()
+        };
+        let call = ToolCall::new("c", "ping", json!({}));
+        executor.execute_one(call, &context).await.success
+    };
+    // A token that claims another user for each call does not get past its limit.
+    assert!(run(Some("ci"), Some("a"), false).await);
+    assert!(run(Some("ci"), Some("b"), false).await);
+    assert!(!run(Some("ci"), Some("c"), false).await);
+    assert!(!run(Some("ci"), None, false).await);
+    // Calls of the token do not count toward the users that it claims, nor toward a user with the
+    // token's name.
+    assert!(run(Some("web"), Some("a"), true).await);
+    assert!(run(Some("web"), Some("ci"), true).await);
+    assert!(run(Some("other"), Some("a"), false).await);
+    // Without authentication, the claimed user is the account.
+    assert!(run(None, Some("b"), false).await);
+    assert!(run(None, Some("b"), false).await);
+    assert!(!run(None, Some("b"), false).await);
+}
+
+#[test]
+fn c7_the_ledger_of_rate_limits_keeps_the_newest_of_too_many_accounts() {
+    let windows = RateWindows {
+        per_day: Some(1),
+        ..RateWindows::default()
+    };
+    let limits = RateLimits {
+        every_tool: windows,
+        ..RateLimits::default()
+    };
+    let limiter = RateLimiter::new(limits);
+    let count = u64::try_from(MOST_ACCOUNTS).unwrap() + 10;
+    let calls = (0..count).map(|nth| past(&nth.to_string(), nth));
+    let rt = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    rt.block_on(async {
+        tokio::time::advance(Duration::from_secs(count)).await;
+        limiter.count(calls, &ToolRegistry::new());
+        let ledger = limiter.ledger.lock();
+        assert_eq!(ledger.times.len(), ENOUGH_ACCOUNTS);
+        let is_kept = |user: u64| {
+            let subject = Subject::Tool("ping".to_owned());
+            let account = Account::User(user.to_string());
+            ledger.times.contains_key(&Key { account, subject })
+        };
+        assert!(is_kept(0) && !is_kept(count - 1));
+    });
 }

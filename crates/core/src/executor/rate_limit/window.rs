@@ -51,6 +51,10 @@ pub(super) struct CallTimes {
 }
 
 impl CallTimes {
+    pub(super) fn len(&self) -> usize {
+        self.times.len()
+    }
+
     pub(super) fn last(&self) -> Option<Instant> {
         self.times.back().copied()
     }

@@ -105,7 +105,7 @@ async fn fail(bytes: usize, config: ExecutorConfig) -> ToolResult {
     registry.register(Arc::new(wails)).unwrap();
     let executor = Executor::new(Arc::new(registry), config);
     let call = ToolCall::new("c", "wails", json!({}));
-    executor.execute_one(call, &CallContext::default()).await
+    Box::pin(executor.execute_one(call, &CallContext::default())).await
 }
 
 #[tokio::test]

@@ -11,6 +11,10 @@ const TRIP: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
+/// Maximum backoff while connections are refused: a refused attempt costs the server and its
+/// callers hardly any time, and callers find a restarted server within this time.
+const LONGEST_PAUSE_OF_REFUSED: Duration = Duration::from_secs(2);
+
 /// Keeps calls from waiting for a server that is known to be down: after some failed
 /// attempts to connect, calls are refused at once, but for those that come when a pause is
 /// over. They share one attempt to connect; if it fails, the next pause is longer.
@@ -48,6 +52,13 @@ impl Circuit {
         }
     }
 
+    /// Ends the backoff: lets the next call connect, however many attempts have failed.
+    pub(super) fn end_pause(&self) {
+        if self.troubled.load(Ordering::Acquire) {
+            self.state.lock().not_before = None;
+        }
+    }
+
     pub(super) fn succeeded(&self) {
         if !self.troubled.load(Ordering::Acquire) {
             return;
@@ -70,7 +81,11 @@ impl Circuit {
             let pause = FIRST_PAUSE * 2_u32.saturating_pow(more.min(10));
             // Between half and all of it, so that workers do not come back all at once.
             let jitter = rand::rng().random_range(0.5..=1.0);
-            let pause = pause.min(LONGEST_PAUSE).mul_f64(jitter);
+            let longest = match error {
+                McpErrorKind::Connect(error) if !error.is_timeout() => LONGEST_PAUSE_OF_REFUSED,
+                _ => LONGEST_PAUSE,
+            };
+            let pause = pause.min(longest).mul_f64(jitter);
             state.not_before = Some(Instant::now() + pause);
         }
     }
@@ -92,7 +107,11 @@ mod tests {
         };
         assert_eq!(cause, Some(McpErrorKind::StreamClosed.to_string()));
         assert!(retry_after <= FIRST_PAUSE);
-        std::thread::sleep(FIRST_PAUSE);
+        circuit.end_pause();
+        circuit.check().unwrap();
+        circuit.failed(&McpErrorKind::StreamClosed);
+        circuit.check().unwrap_err();
+        std::thread::sleep(FIRST_PAUSE * 2);
         circuit.check().unwrap();
         circuit.failed(&McpErrorKind::StreamClosed);
         circuit.check().unwrap_err();

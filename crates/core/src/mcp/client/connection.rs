@@ -108,6 +108,17 @@ impl Connections {
         })
     }
 
+    /// Returns the transport, if it is configured or already detected.
+    pub(super) fn transport(&self) -> Option<TransportKind> {
+        let asked = self.config.transport_kind();
+        if asked != TransportKind::Auto {
+            return Some(asked);
+        }
+        let open = self.open.read().as_ref().map(|open| open.dialect);
+        let dialect = open.or_else(|| Dialect::known(&self.config));
+        dialect.map(|dialect| dialect.transport)
+    }
+
     async fn connected(&self) -> Result<Arc<Connected>, McpErrorKind> {
         if let Some(connected) = self.current() {
             self.admit()?;
@@ -292,6 +303,11 @@ impl Connections {
 
     pub(super) fn tried(&self) -> Vec<ProbeStep> {
         self.tried.lock().so_far()
+    }
+
+    /// Ends the backoff: lets the next operation connect although the server is known to be down.
+    pub(super) fn end_pause(&self) {
+        self.circuit.end_pause();
     }
 
     pub(super) fn reopen(&self) {

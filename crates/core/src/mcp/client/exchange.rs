@@ -12,7 +12,10 @@ use crate::mcp::result_cache::ResultCache;
 use crate::mcp::session::{Extras, Session};
 use crate::mcp::{Feature, McpErrorKind};
 
-/// Why a request is sent once more; each reason counts once.
+/// Maximum number of connections that may end before a byte of one request has been sent.
+const MOST_CHANNELS: usize = 8;
+
+/// The reason for sending a request again.
 #[derive(Debug, PartialEq, Eq)]
 enum Again {
     /// The server has forgotten the session, and has not looked at the request.
@@ -76,7 +79,7 @@ impl McpClient {
                 "MCP response"
             );
             let again = self.again(&session, method, params, &outcome);
-            let Some(again) = again.filter(|reason| !tried.contains(reason)) else {
+            let Some(again) = again.filter(|reason| self.may_repeat(reason, &tried)) else {
                 return Ok((outcome?, session));
             };
             tracing::debug!(?again, "The MCP request is sent once more");
@@ -109,6 +112,18 @@ impl McpClient {
             }
             tried.push(again);
         }
+    }
+
+    /// Returns whether a request may be sent again for this reason. A request is sent again once
+    /// for each reason, but the connection to a program, or a WebSocket, may end several times
+    /// before a byte of the request has been sent.
+    fn may_repeat(&self, reason: &Again, tried: &[Again]) -> bool {
+        let before = tried.iter().filter(|other| *other == reason).count();
+        let most = match reason {
+            Again::SessionExpired if self.shared.connections.is_channel() => MOST_CHANNELS,
+            _ => 1,
+        };
+        before < most
     }
 
     fn extras(

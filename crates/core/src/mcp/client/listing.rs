@@ -32,7 +32,7 @@ impl McpClient {
             let has_metadata = session.is_some_and(|session| session.has(Feature::RequestMetadata));
             Ok(self.learn(has_metadata, known, tools).await)
         };
-        self.in_time(&RequestOptions::default(), list).await
+        self.list_in_time("tools/list", list).await
     }
 
     /// The server's resources, each as the server wrote it, with every page fetched.
@@ -41,7 +41,7 @@ impl McpClient {
     /// [`McpError`].
     pub async fn list_resources(&self) -> Result<Vec<Box<RawValue>>, McpError> {
         let list = self.items("resources/list", "resources");
-        self.in_time(&RequestOptions::default(), list).await
+        self.list_in_time("resources/list", list).await
     }
 
     /// The server's resource templates, likewise.
@@ -50,7 +50,7 @@ impl McpClient {
     /// [`McpError`].
     pub async fn list_resource_templates(&self) -> Result<Vec<Box<RawValue>>, McpError> {
         let list = self.items("resources/templates/list", "resourceTemplates");
-        self.in_time(&RequestOptions::default(), list).await
+        self.list_in_time("resources/templates/list", list).await
     }
 
     /// The server's prompts, likewise.
@@ -59,7 +59,16 @@ impl McpClient {
     /// [`McpError`].
     pub async fn list_prompts(&self) -> Result<Vec<Box<RawValue>>, McpError> {
         let list = self.items("prompts/list", "prompts");
-        self.in_time(&RequestOptions::default(), list).await
+        self.list_in_time("prompts/list", list).await
+    }
+
+    async fn list_in_time<T>(
+        &self,
+        method: &str,
+        list: impl Future<Output = Result<T, McpErrorKind>>,
+    ) -> Result<T, McpError> {
+        let name = || self.operation_name(method, &());
+        self.in_time(&RequestOptions::default(), name, list).await
     }
 
     /// Asks for the tools anew and learns what calls have to know of them.

@@ -98,7 +98,8 @@ impl McpClient {
             let session = self.shared.connections.session().await?;
             session.notify(method, &params).await
         };
-        self.in_time(&RequestOptions::default(), notify).await
+        let name = || self.operation_name(method, params);
+        self.in_time(&RequestOptions::default(), name, notify).await
     }
 
     /// Reads a resource: `ReadResourceResult` as the server wrote it.
@@ -158,7 +159,8 @@ impl McpClient {
             }
             Ok(())
         };
-        self.in_time(&options, set).await
+        let name = || self.operation_name("logging/setLevel", &());
+        self.in_time(&options, name, set).await
     }
 
     /// Asks for a sign of life: `ping`, and `server/discover` where that took its place.
@@ -179,6 +181,7 @@ impl McpClient {
             .await?;
             Ok::<_, McpErrorKind>(())
         };
-        self.in_time(&options, ping).await
+        let name = || self.operation_name("ping", &());
+        self.in_time(&options, name, ping).await
     }
 }

@@ -90,7 +90,9 @@ impl McpClient {
                 self.hear_pushed(filter).await
             }
         };
-        self.in_time(&RequestOptions::default(), subscribe).await
+        let name = || format!("the subscription at server '{}'", self.config().label);
+        self.in_time(&RequestOptions::default(), name, subscribe)
+            .await
     }
 
     async fn open_stream(&self, filter: SubscriptionFilter) -> Result<Subscription, McpErrorKind> {

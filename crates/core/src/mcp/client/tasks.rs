@@ -193,7 +193,7 @@ impl Follower<'_> {
 
     async fn about(&self, method: &str, params: &Value) -> Result<Box<RawValue>, McpErrorKind> {
         let asked = tokio::time::timeout(PATIENCE, self.client.plain(method, params)).await;
-        asked.unwrap_or(Err(McpErrorKind::Timeout { after: PATIENCE }))
+        asked.unwrap_or(Err(McpErrorKind::timeout(PATIENCE)))
     }
 
     /// Whether an error says nothing about the task.

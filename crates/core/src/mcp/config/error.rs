@@ -37,8 +37,14 @@ pub enum ServerConfigError {
         /// The header's name, as configured.
         name: String,
     },
+    /// A header that the connection sets itself, such as `Content-Length`.
+    #[error("Header '{name}' is the connection's own and cannot be set")]
+    ConnectionHeader {
+        /// The header's name, as configured.
+        name: String,
+    },
     /// A key of the `oauth` authentication is missing or cannot be used.
-    #[error("The OAuth authentication needs a proper '{key}'")]
+    #[error("The OAuth authentication needs a proper '{key}'{}", purpose(key))]
     OAuth {
         /// The key in the configuration.
         key: &'static str,
@@ -46,4 +52,12 @@ pub enum ServerConfigError {
     /// The URL is one that may not be requested.
     #[error(transparent)]
     Egress(#[from] EgressError),
+}
+
+/// Returns why a key of the `oauth` authentication is required, if the key's name does not tell.
+fn purpose(key: &str) -> &'static str {
+    match key {
+        "issuer" => ": the URL of the only authorization server that may see the credentials",
+        _ => "",
+    }
 }

@@ -39,6 +39,30 @@ fn e8_every_credential_becomes_its_header_and_wins_over_custom_ones() {
 }
 
 #[test]
+fn e8_headers_that_frame_a_message_cannot_be_set() {
+    let server = |name: &str| {
+        config(json!({
+            "label": "x", "url": "https://x.example/mcp", "headers": {name: "5"},
+        }))
+        .unwrap()
+    };
+    for name in ["Content-Length", "transfer-encoding", "Connection", "TE"] {
+        let error = server(name).validate().unwrap_err();
+        let text = format!("Header '{name}' is the connection's own and cannot be set");
+        assert_eq!(error.to_string(), text);
+    }
+    for name in ["Host", "X-Content-Length", "Accept-Encoding"] {
+        server(name).validate().unwrap();
+    }
+    let keyed = config(json!({
+        "label": "x", "url": "https://x.example/mcp",
+        "authentication": {"type": "api-key", "key": "k", "header": "Content-Length"},
+    }));
+    let error = keyed.unwrap().validate().unwrap_err();
+    assert!(matches!(error, ServerConfigError::ConnectionHeader { .. }));
+}
+
+#[test]
 fn l1_debug_and_errors_show_no_secret() {
     let server = config(json!({
         "label": "x", "url": "https://x.example/mcp?token=hush1",

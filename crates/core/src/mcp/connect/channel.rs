@@ -19,6 +19,9 @@ use crate::mcp::{Feature, Handshake, McpErrorKind, ProtocolVersion, ServerConfig
 /// is slower than that to start answers what comes next.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
+/// Maximum number of times that a program is started again for one connection.
+const MOST_STARTS: usize = 3;
+
 /// What a connection is made with.
 pub(in crate::mcp) struct ChannelConnector {
     config: Arc<ServerConfig>,
@@ -66,11 +69,27 @@ impl ChannelConnector {
         steps: Steps,
         after: Duration,
     ) -> Option<Result<Opened, McpErrorKind>> {
-        let opened = self.open(steps);
         match &self.link {
-            ChannelLink::Stdio(_) => tokio::time::timeout(after, opened).await.ok(),
-            ChannelLink::WebSocket(link) => link.in_time(after, opened).await,
+            ChannelLink::Stdio(link) => {
+                let opened = self.open_program(link, steps);
+                tokio::time::timeout(after, opened).await.ok()
+            }
+            ChannelLink::WebSocket(link) => link.in_time(after, self.open(steps)).await,
         }
+    }
+
+    /// Opens a session with a program. Starts the program again if it ends during the handshake and
+    /// has responded after an earlier start, because such a program was probably killed.
+    async fn open_program(&self, link: &StdioLink, steps: Steps) -> Result<Opened, McpErrorKind> {
+        for _ in 0..MOST_STARTS {
+            match self.open(steps.clone()).await {
+                Err(error) if has_ended(&error) && link.may_start_again() => {
+                    tracing::debug!(%error, "The server is started again");
+                }
+                outcome => return outcome,
+            }
+        }
+        self.open(steps).await
     }
 
     /// Opens a session in the way that is pinned or known, and otherwise finds out.
@@ -205,7 +224,7 @@ impl ChannelConnector {
         let patience = LONGEST_WAIT.min(self.config.timeout / 4);
         let params = empty_object();
         let asked = tokio::time::timeout(patience, session.ask("server/discover", &params)).await;
-        let outcome = asked.unwrap_or(Err(McpErrorKind::Timeout { after: patience }));
+        let outcome = asked.unwrap_or(Err(McpErrorKind::timeout(patience)));
         let found = discovered(outcome, session);
         let tried = format!("{} server/discover ({version})", self.name());
         steps.note(tried, found.as_ref().map(Discovered::describe));
@@ -268,4 +287,12 @@ impl ChannelConnector {
             ChannelLink::WebSocket(_) => "WebSocket",
         }
     }
+}
+
+/// Returns whether the peer has closed the connection.
+fn has_ended(error: &McpErrorKind) -> bool {
+    matches!(
+        error,
+        McpErrorKind::ProcessEnded { .. } | McpErrorKind::StreamClosed | McpErrorKind::Broken(_)
+    )
 }

@@ -178,14 +178,26 @@ pub enum McpErrorKind {
     #[error(transparent)]
     Rpc(#[from] RpcError),
     /// The deadline passed.
-    #[error("timed out after {:?}s", .after.as_secs_f64())]
+    #[error("{}timed out after {:?}s", subject(.operation), .after.as_secs_f64())]
     Timeout {
         /// How long it was given.
         after: Duration,
+        /// The operation, such as `tool 'roll' of server 'dice'`, if known.
+        operation: Option<Box<str>>,
     },
     /// The client was disconnected on purpose.
     #[error("Not connected to server")]
     Disconnected,
+}
+
+impl McpErrorKind {
+    /// Makes the timeout error of a step, without the name of an operation.
+    pub(crate) fn timeout(after: Duration) -> Self {
+        Self::Timeout {
+            after,
+            operation: None,
+        }
+    }
 }
 
 /// ` (http://127.0.0.1:9)`: to where there was no connection.
@@ -193,6 +205,12 @@ fn place(error: &reqwest::Error) -> String {
     error.url().map_or_else(String::new, |url| {
         format!(" ({})", url.origin().ascii_serialization())
     })
+}
+
+/// Returns the operation as the beginning of a message: `tool 'roll' of server 'dice' `.
+fn subject(operation: &Option<Box<str>>) -> String {
+    let operation = operation.as_deref();
+    operation.map_or_else(String::new, |operation| format!("{operation} "))
 }
 
 fn reason(message: &Option<String>) -> String {

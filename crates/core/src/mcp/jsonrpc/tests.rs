@@ -41,6 +41,39 @@ fn e3_absent_error_fields_have_defaults() {
 }
 
 #[test]
+fn only_a_whole_json_rpc_error_is_the_error_of_an_http_error() {
+    let read = |body: &str| RpcError::of_error_body(body.as_bytes());
+    let whole =
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"No session","data":[1]}}"#;
+    for body in [
+        whole.to_owned(),
+        format!("\u{feff} {whole}\n"),
+        format!("[3, {whole}]"),
+        whole.replace(r#""id":null,"#, ""),
+    ] {
+        let error = read(&body).unwrap_or_else(|| panic!("{body}"));
+        assert_eq!((error.code, error.message.as_str()), (-32000, "No session"));
+        assert_eq!(error.data.unwrap().get(), "[1]");
+    }
+    for body in [
+        "",
+        "no",
+        "null",
+        r#"{"error":"boom"}"#,
+        r#"{"error":{"code":-32000,"message":"boom"}}"#,
+        r#"{"jsonrpc":"1.0","error":{"code":-32000,"message":"boom"}}"#,
+        r#"{"jsonrpc":"2.0","error":{"code":"x","message":"boom"}}"#,
+        r#"{"jsonrpc":"2.0","error":{"code":-32000}}"#,
+        r#"{"jsonrpc":"2.0","error":{"message":"boom"}}"#,
+        r#"{"jsonrpc":"2.0","error":"boom"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+        r#"[{"error":"boom"}]"#,
+    ] {
+        assert!(read(body).is_none(), "{body}");
+    }
+}
+
+#[test]
 fn requests_notifications_batches_and_rubbish() {
     assert!(matches!(
         only(r#"{"method":"ping","id":7}"#),

@@ -17,7 +17,7 @@ use crate::mcp::ServerConfigError;
 /// ```
 /// use pillion_core::mcp::{Authentication, OAuthGrant};
 /// let authentication: Authentication = serde_json::from_str(r#"{
-///     "type": "oauth", "grant": "client_credentials",
+///     "type": "oauth", "grant": "client_credentials", "issuer": "https://login.example.com",
 ///     "client_id": "pillion", "client_secret": "s3cret", "scopes": ["mcp:read"]
 /// }"#)?;
 /// assert!(!format!("{authentication:?}").contains("s3cret"));
@@ -35,7 +35,10 @@ pub struct OAuthConfig {
     pub client_id: Option<String>,
     /// The secret that belongs to `client_id`.
     pub client_secret: Option<SecretString>,
-    /// The issuer that `client_id` belongs to. Any other authorization server is refused.
+    /// The issuer identifier (RFC 8414 section 2) of the only authorization server that may see
+    /// this client's credentials. If an MCP server names another authorization server, Pillion
+    /// fails before sending a token or registration request. Required for every grant except
+    /// `authorization_code`, where a person sees the sign-in page.
     pub issuer: Option<String>,
     /// The `https` address of a client id metadata document; used as the client's id where
     /// the authorization server supports that and there is no `client_id`.
@@ -137,7 +140,7 @@ impl OAuthConfig {
             url.filter(|url| url.scheme() == "https" && url.path().len() > 1)
                 .ok_or(needs("client_metadata_url"))?;
         }
-        Ok(match self.grant {
+        let grant = match self.grant {
             OAuthGrant::AuthorizationCode => Grant::AuthorizationCode,
             OAuthGrant::ClientCredentials => {
                 let client = self.client()?.ok_or(needs("client_id"))?;
@@ -170,7 +173,22 @@ impl OAuthConfig {
                     },
                 }
             }
-        })
+        };
+        // Without an issuer, the MCP server would choose who receives the secret or the assertion.
+        let issuer = self.issuer.as_deref().map(url::Url::parse);
+        match issuer {
+            Some(Err(_)) => Err(needs("issuer")),
+            None if !matches!(grant, Grant::AuthorizationCode) => Err(needs("issuer")),
+            _ => Ok(grant),
+        }
+    }
+
+    /// Returns whether this authorization server may see the client's credentials. Issuers are
+    /// compared as strings (RFC 8414 section 3.3). Every issuer is allowed if none is configured.
+    pub(super) fn allows_issuer(&self, issuer: &str) -> bool {
+        self.issuer
+            .as_deref()
+            .is_none_or(|allowed| allowed == issuer)
     }
 
     /// The client that is configured, if one is.

@@ -30,6 +30,16 @@ pub enum OAuthError {
         /// The issuer that the server names.
         found: String,
     },
+    /// The MCP server names another authorization server than the configured `issuer`.
+    #[error(
+        "the server names the authorization server '{found}', and its 'issuer' is configured as '{configured}'"
+    )]
+    ForeignIssuer {
+        /// The issuer that the MCP server names.
+        found: String,
+        /// The configured issuer.
+        configured: String,
+    },
     /// There is no client id and no way to get one.
     #[error("the authorization server registers no clients: configure a 'client_id'")]
     NoClient,

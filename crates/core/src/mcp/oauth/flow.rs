@@ -140,10 +140,18 @@ impl Shared {
         Ok(())
     }
 
+    /// Discovers the authorization server, and fails if its issuer is not the configured `issuer`.
+    /// This check precedes every token request, registration and authorization request.
     async fn discover(&self, challenge: &Challenge) -> Result<AuthorizationServer, OAuthError> {
         let server = AuthorizationServer::discover(&self.web, &self.server, challenge).await?;
         if !server.is_published && !matches!(self.grant, Grant::AuthorizationCode) {
             return Err(OAuthError::Unpublished);
+        }
+        if !self.config.allows_issuer(&server.token.issuer) {
+            return Err(OAuthError::ForeignIssuer {
+                found: super::error::short(&server.token.issuer),
+                configured: self.config.issuer.clone().unwrap_or_default(),
+            });
         }
         self.current.lock().endpoint = Some(server.token.clone());
         Ok(server)
@@ -355,9 +363,12 @@ impl Shared {
 
     /// Takes up what an earlier process has stored.
     pub(super) async fn load(&self) -> Result<(), OAuthError> {
-        let Some(credentials) = self.store.load(&self.key).await? else {
+        let Some(mut credentials) = self.store.load(&self.key).await? else {
             return Ok(());
         };
+        // Drops tokens of an issuer that is no longer the configured one.
+        let tokens = credentials.tokens.take();
+        credentials.tokens = tokens.filter(|tokens| self.config.allows_issuer(&tokens.issuer));
         let live = credentials.tokens.clone().and_then(LiveTokens::stored);
         *self.credentials.lock() = credentials;
         self.install(live);

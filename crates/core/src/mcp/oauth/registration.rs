@@ -64,16 +64,12 @@ pub(super) fn bind(
     credentials: &mut OAuthCredentials,
 ) -> Result<(), OAuthError> {
     let registrations = &mut credentials.registrations;
-    let is_foreign = match &config.issuer {
-        Some(configured) => configured != issuer,
-        None => {
-            let mut bound = registrations
-                .iter()
-                .filter(|(_, registration)| registration.client_id == client.id);
-            bound.next().is_some_and(|(bound, _)| bound != issuer)
-        }
-    };
-    if is_foreign {
+    let mut bound = registrations
+        .iter()
+        .filter(|(_, registration)| registration.client_id == client.id);
+    let is_bound_elsewhere = bound.next().is_some_and(|(bound, _)| bound != issuer);
+    // A configured issuer was already compared after discovery.
+    if is_bound_elsewhere && config.issuer.is_none() {
         let found = super::error::short(issuer);
         return Err(OAuthError::ForeignClient { found });
     }

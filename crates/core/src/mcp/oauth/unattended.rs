@@ -2,19 +2,20 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 
+use super::OAuthError;
 use super::client::{Form, OAuthClient};
 use super::config::{AssertionSource, Grant};
 use super::dpop::Dpop;
 use super::flow::Shared;
 use super::token_request::TokenEndpoint;
 use super::tokens::LiveTokens;
-use super::{OAuthError, registration};
 
 /// Longest assertion that is read from a file, in bytes.
 const LONGEST_ASSERTION: u64 = 64 * 1024;
 
 impl Shared {
-    /// Obtains tokens by a grant that needs nobody.
+    /// Obtains tokens by a grant that needs no person. Such a grant always has a configured
+    /// `issuer`, and `endpoint` belongs to that issuer.
     pub(super) async fn by_itself(
         &self,
         endpoint: &TokenEndpoint,
@@ -34,15 +35,10 @@ impl Shared {
                 (bearer_form(jwt_bearer, &assertion), client.as_ref())
             }
             Grant::Enterprise { client, provider } => {
-                // Before the identity provider vouches for the user there.
-                self.bind(endpoint, client)?;
                 let assertion = provider.identity_assertion(&self.web, endpoint, scopes);
                 (bearer_form(jwt_bearer, &assertion.await?), Some(client))
             }
         };
-        if let Some(client) = client {
-            self.bind(endpoint, client)?;
-        }
         if !scopes.is_empty() {
             form.push(("scope", scopes.join(" ")));
         }
@@ -51,11 +47,6 @@ impl Shared {
         let live = LiveTokens::granted(answer, &endpoint.issuer, scopes.to_vec(), dpop, None)?;
         self.keep(live).await;
         Ok(())
-    }
-
-    fn bind(&self, endpoint: &TokenEndpoint, client: &OAuthClient) -> Result<(), OAuthError> {
-        let mut credentials = self.credentials.lock();
-        registration::bind(&endpoint.issuer, &self.config, client, "", &mut credentials)
     }
 }
 

@@ -40,6 +40,8 @@ pub(super) struct Inbox {
     peer: Arc<Peer>,
     /// Answers on their way to the server; they end with the connection.
     answers: Answers,
+    /// Whether any request has received its result.
+    has_answered: bool,
 }
 
 enum Queued {
@@ -62,6 +64,7 @@ pub(super) fn duplex(peer: Arc<Peer>) -> (Duplex, Outbox, Inbox) {
         outbox: outbox.downgrade(),
         peer,
         answers: Answers::default(),
+        has_answered: false,
     };
     let duplex = Duplex {
         waiting: Arc::clone(&waiting),
@@ -222,6 +225,11 @@ impl Inbox {
         }
     }
 
+    /// Returns whether any request has received its result.
+    pub(super) fn has_answered(&self) -> bool {
+        self.has_answered
+    }
+
     /// Tells all callers how the connection has ended.
     pub(super) fn close(&self, ending: impl Fn() -> McpErrorKind + Send + Sync + 'static) {
         self.waiting.close(ending);
@@ -240,6 +248,7 @@ impl Inbox {
     fn dispatch(&mut self, message: Incoming) {
         match message {
             Incoming::Response { id, outcome } => {
+                self.has_answered |= outcome.is_ok();
                 // An error without an id could be anybody's: it might end a good call.
                 if !self.waiting.reply(&id, Ok(outcome)) {
                     tracing::debug!(?id, "The server answered what nobody asks any more");

@@ -62,6 +62,11 @@ impl StdioLink {
         }
     }
 
+    /// Returns whether a program whose start failed should be started again at once.
+    pub(in crate::mcp) fn may_start_again(&self) -> bool {
+        self.restarts.may_start_again()
+    }
+
     /// The last crash does not count: it came of being asked before the handshake.
     pub(in crate::mcp) fn forgive(&self) {
         self.restarts.forgive();
@@ -219,7 +224,7 @@ impl Connection {
         // The server may live on, deaf or mute: it is of no use any more.
         let ended = tokio::time::timeout(END_PATIENCE, self.process.ended()).await;
         self.process.end();
-        let lived = self.started.elapsed();
+        let (lived, has_answered) = (self.started.elapsed(), self.inbox.has_answered());
         match ended {
             Ok(ended) if ended.asked => {}
             Ok(ended) => {
@@ -227,13 +232,13 @@ impl Connection {
                 let _ = tokio::time::timeout(LINGER, &mut self.log).await;
                 let (status, last_words) = (ended.status, self.last_words.get());
                 tracing::debug!(?status, last_words, "The server's process has ended");
-                self.restarts.crashed(lived);
+                self.restarts.crashed(lived, has_answered);
                 self.inbox.close(move || McpErrorKind::ProcessEnded {
                     status,
                     last_words: last_words.clone(),
                 });
             }
-            Err(_) => self.restarts.crashed(lived),
+            Err(_) => self.restarts.crashed(lived, has_answered),
         }
         drop(deaf);
     }

@@ -11,11 +11,18 @@ use crate::mcp::McpErrorKind;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// After so many crashes in a row callers do not wait for the next start, they are refused.
+/// Maximum backoff of a program that responds after each start: its callers wait for the restart.
+const LONGEST_PAUSE_OF_ANSWERING: Duration = Duration::from_secs(1);
+
+/// Maximum number of consecutive starts without a response for which callers wait; after more such
+/// starts, calls are refused until the backoff is over.
 const PATIENT_CRASHES: u32 = 3;
 
 /// A server that has run for so long does not crash in a row.
 const STABLE: Duration = Duration::from_secs(10);
+
+/// Minimum run time after which a program that has responded counts as stable.
+const STABLE_OF_ANSWERING: Duration = Duration::from_secs(1);
 
 /// When a server that crashes may be started again.
 #[derive(Default)]
@@ -26,24 +33,30 @@ pub(super) struct Restarts {
 #[derive(Default)]
 struct Crashes {
     in_a_row: u32,
+    /// Number of consecutive starts without a response.
+    failed_starts: u32,
+    /// Whether the program responded after the last successful start, so that a restart may
+    /// succeed.
+    has_answered: bool,
     next_start: Option<Instant>,
 }
 
 impl Restarts {
-    /// Waits until the server may be started.
+    /// Waits until the server may be started. Callers wait for a program that responds after each
+    /// start, because its backoff is short, however often the program ends.
     ///
     /// # Errors
-    /// [`McpErrorKind::KnownDown`], at once, while the server is known to crash.
+    /// [`McpErrorKind::KnownDown`], at once, if the program keeps ending before it responds.
     pub(super) async fn wait(&self) -> Result<(), McpErrorKind> {
-        let (in_a_row, next_start) = {
+        let (failed_starts, next_start) = {
             let crashes = self.crashes.lock();
-            (crashes.in_a_row, crashes.next_start)
+            (crashes.failed_starts, crashes.next_start)
         };
         let Some(next_start) = next_start else {
             return Ok(());
         };
         let retry_after = next_start.saturating_duration_since(Instant::now());
-        if in_a_row > PATIENT_CRASHES && !retry_after.is_zero() {
+        if failed_starts > PATIENT_CRASHES && !retry_after.is_zero() {
             return Err(McpErrorKind::KnownDown {
                 retry_after,
                 cause: None,
@@ -53,21 +66,39 @@ impl Restarts {
         Ok(())
     }
 
-    /// Takes note of a crash, of a process that had run for `lived`.
-    pub(super) fn crashed(&self, lived: Duration) {
+    /// Records that a process ended after running for `lived`, with or without a response.
+    pub(super) fn crashed(&self, lived: Duration, has_answered: bool) {
         let mut crashes = self.crashes.lock();
-        crashes.in_a_row = if lived >= STABLE {
-            1
-        } else {
-            crashes.in_a_row.saturating_add(1)
+        let (stable, longest) = match has_answered {
+            true => (STABLE_OF_ANSWERING, LONGEST_PAUSE_OF_ANSWERING),
+            false => (STABLE, LONGEST_PAUSE),
         };
-        let doublings = (crashes.in_a_row - 1).min(16);
-        let pause = FIRST_PAUSE
-            .saturating_mul(1 << doublings)
-            .min(LONGEST_PAUSE);
+        let is_first = lived >= stable;
+        let more = |count: u32| if is_first { 1 } else { count.saturating_add(1) };
+        crashes.in_a_row = more(crashes.in_a_row);
+        if has_answered {
+            crashes.failed_starts = 0;
+            crashes.has_answered = true;
+        } else {
+            crashes.failed_starts = more(crashes.failed_starts);
+        }
+        // Crashes after a response do not lengthen the pause after a failed start, nor the reverse.
+        let row = match has_answered {
+            true => crashes.in_a_row,
+            false => crashes.failed_starts,
+        };
+        let doublings = row.saturating_sub(1).min(16);
+        let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(longest);
         // Up to half of it off, so that many clients do not start at the same moment.
         let pause = pause.mul_f64(rand::rng().random_range(0.5..=1.0));
         crashes.next_start = Some(Instant::now() + pause);
+    }
+
+    /// Returns whether a program whose start failed should be started again at once, because the
+    /// program has responded recently.
+    pub(super) fn may_start_again(&self) -> bool {
+        let crashes = self.crashes.lock();
+        crashes.has_answered && crashes.failed_starts <= PATIENT_CRASHES
     }
 
     /// Forgets the last crash, for it says nothing about the server: some end when they are asked
@@ -75,6 +106,7 @@ impl Restarts {
     pub(super) fn forgive(&self) {
         let mut crashes = self.crashes.lock();
         crashes.in_a_row = crashes.in_a_row.saturating_sub(1);
+        crashes.failed_starts = crashes.failed_starts.saturating_sub(1);
         crashes.next_start = None;
     }
 }
@@ -88,7 +120,7 @@ mod tests {
         let restarts = Restarts::default();
         restarts.wait().await.unwrap();
         for (crash, longest) in [(1, 100), (2, 200), (3, 400)] {
-            restarts.crashed(Duration::ZERO);
+            restarts.crashed(Duration::ZERO, false);
             let before = Instant::now();
             restarts.wait().await.unwrap();
             let waited = before.elapsed().as_millis();
@@ -97,7 +129,7 @@ mod tests {
                 "{crash}: {waited}"
             );
         }
-        restarts.crashed(Duration::ZERO);
+        restarts.crashed(Duration::ZERO, false);
         let Err(McpErrorKind::KnownDown { retry_after, .. }) = restarts.wait().await else {
             panic!()
         };
@@ -106,19 +138,44 @@ mod tests {
         tokio::time::sleep(retry_after).await;
         restarts.wait().await.unwrap();
         for _ in 0..100 {
-            restarts.crashed(Duration::ZERO);
+            restarts.crashed(Duration::ZERO, false);
         }
         let Err(McpErrorKind::KnownDown { retry_after, .. }) = restarts.wait().await else {
             panic!()
         };
         assert!(retry_after <= LONGEST_PAUSE);
         // A crash after a good while is the first of a new row.
-        restarts.crashed(STABLE);
+        restarts.crashed(STABLE, false);
         restarts.wait().await.unwrap();
-        restarts.crashed(Duration::ZERO);
+        restarts.crashed(Duration::ZERO, false);
         restarts.forgive();
         let before = Instant::now();
         restarts.wait().await.unwrap();
         assert!(before.elapsed().is_zero());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn callers_wait_for_a_server_that_answers_however_often_it_ends() {
+        let restarts = Restarts::default();
+        for lived in [Duration::ZERO, STABLE_OF_ANSWERING] {
+            for _ in 0..50 {
+                restarts.crashed(lived, true);
+                let before = Instant::now();
+                restarts.wait().await.unwrap();
+                assert!(before.elapsed() <= LONGEST_PAUSE_OF_ANSWERING * 2);
+                assert!(restarts.may_start_again());
+            }
+        }
+        let before = Instant::now();
+        restarts.wait().await.unwrap();
+        assert!(before.elapsed() <= FIRST_PAUSE, "it had run for a while");
+        // After several starts without a response, the program is not started again at once.
+        for _ in 0..PATIENT_CRASHES {
+            restarts.crashed(Duration::ZERO, false);
+            assert!(restarts.may_start_again());
+        }
+        restarts.crashed(Duration::ZERO, false);
+        assert!(!restarts.may_start_again());
+        restarts.wait().await.unwrap_err();
     }
 }

@@ -1,0 +1,30 @@
+/// The messages of serde_json for half a surrogate pair.
+const HALF_A_PAIR: [&str; 2] = [
+    "lone leading surrogate in hex escape",
+    "unexpected end of hex escape",
+];
+
+/// Returns whether text is invalid JSON because a `\u` escape is half of a surrogate pair, which no
+/// Unicode text can contain.
+#[must_use]
+pub fn is_lone_surrogate(error: &serde_json::Error) -> bool {
+    let text = error.to_string();
+    HALF_A_PAIR.iter().any(|known| text.contains(known))
+}
+
+/// Returns why text is invalid JSON, with the position. The message names a lone surrogate as such.
+///
+/// ```
+/// use pillion_core::json_error_text;
+/// let error = serde_json::from_str::<String>(r#""\ud83d""#).unwrap_err();
+/// let expected = r"lone surrogate in a \u escape at line 1";
+/// assert!(json_error_text(&error).starts_with(expected));
+/// ```
+#[must_use]
+pub fn json_error_text(error: &serde_json::Error) -> String {
+    let mut text = error.to_string();
+    for known in HALF_A_PAIR {
+        text = text.replace(known, r"lone surrogate in a \u escape");
+    }
+    text
+}

@@ -1,0 +1,247 @@
+use serde_json::json;
+use serde_json::value::to_raw_value;
+
+use super::*;
+
+fn check(kind: EntryKind, entry: &Value) -> Result<(Value, Vec<String>), String> {
+    let checked = kind.check(&to_raw_value(entry).unwrap());
+    let checked = checked.map_err(|error| error.to_string())?;
+    let entry = serde_json::from_str(checked.entry.get()).unwrap();
+    Ok((entry, checked.repairs))
+}
+
+/// Asserts the repaired entry, and the members that the repairs name.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "values are written where they are used"
+)]
+fn becomes(kind: EntryKind, entry: Value, expected: Value, named: &[&str]) {
+    let (checked, repairs) = check(kind, &entry).unwrap();
+    assert_eq!(checked, expected, "{entry}");
+    assert_eq!(repairs.len(), named.len(), "{repairs:?}");
+    for (repair, name) in repairs.iter().zip(named) {
+        assert!(repair.starts_with(&format!("`{name}`")), "{repair}");
+    }
+}
+
+#[test]
+fn an_entry_that_is_well_formed_stays_byte_for_byte() {
+    for (kind, text) in [
+        (
+            EntryKind::Tool,
+            r#"{ "name":"a", "n":1.50, "inputSchema":{"type":"object","required":[]},
+                "outputSchema":{"type":"array"}, "annotations":{"readOnlyHint":true}, "x":null}"#,
+        ),
+        (
+            EntryKind::Resource,
+            r#"{"uri":"memo://for/Ada","name":"a","size":1e3,"icons":[{"src":"a:b","sizes":["any"]}]}"#,
+        ),
+        (
+            EntryKind::ResourceTemplate,
+            r#"{"uriTemplate":"a{b}","name":""}"#,
+        ),
+        (
+            EntryKind::Prompt,
+            r#"{"name":"a","arguments":[{"name":"b","required":true}]}"#,
+        ),
+    ] {
+        let raw = RawValue::from_string(text.to_owned()).unwrap();
+        let checked = kind.check(&raw).unwrap();
+        assert_eq!(checked.entry.get(), text);
+        assert!(checked.repairs.is_empty(), "{:?}", checked.repairs);
+    }
+}
+
+#[test]
+fn members_that_only_describe_an_entry_are_removed_where_they_are_malformed() {
+    let schema = json!({"type": "object"});
+    becomes(
+        EntryKind::Tool,
+        json!({"name": "a", "description": 5, "title": null, "inputSchema": schema, "_meta": [],
+            "annotations": {"readOnlyHint": "yes", "idempotentHint": true, "title": null},
+            "execution": {"taskSupport": "often"}, "icons": [{"src": 1}, {"src": "a:b", "theme": "x"}]}),
+        json!({"name": "a", "inputSchema": schema, "annotations": {"idempotentHint": true},
+            "execution": {}, "icons": [{"src": "a:b"}]}),
+        &[
+            "annotations.readOnlyHint",
+            "execution.taskSupport",
+            "description",
+            "icons[0]",
+            "icons[1].theme",
+            "_meta",
+        ],
+    );
+    becomes(
+        EntryKind::Resource,
+        json!({"uri": "a:b", "name": "b", "mimeType": 7, "size": 1.5, "annotations": {
+            "audience": ["user", "robot"], "priority": 2, "lastModified": "yesterday"}}),
+        json!({"uri": "a:b", "name": "b", "annotations": {}}),
+        &[
+            "size",
+            "mimeType",
+            "annotations.audience",
+            "annotations.priority",
+            "annotations.lastModified",
+        ],
+    );
+    becomes(
+        EntryKind::Prompt,
+        json!({"name": "a", "icons": {}, "arguments": [{"name": "b", "description": 1, "required": null}]}),
+        json!({"name": "a", "arguments": [{"name": "b"}]}),
+        &["arguments[0].description", "icons"],
+    );
+    becomes(
+        EntryKind::Prompt,
+        json!({"name": "a", "arguments": null}),
+        json!({"name": "a"}),
+        &[],
+    );
+}
+
+#[test]
+fn a_resource_without_a_name_is_named_after_its_title_or_its_uri() {
+    becomes(
+        EntryKind::Resource,
+        json!({"uri": "a:b", "name": 7}),
+        json!({"uri": "a:b", "name": "a:b"}),
+        &["name"],
+    );
+    becomes(
+        EntryKind::ResourceTemplate,
+        json!({"uriTemplate": "a:{b}", "title": "T", "mimeType": 1}),
+        json!({"uriTemplate": "a:{b}", "title": "T", "name": "T"}),
+        &["name", "mimeType"],
+    );
+}
+
+#[test]
+fn an_input_schema_is_an_object_schema_where_it_can_be_one() {
+    let empty = json!({"type": "object", "properties": {}});
+    for (schema, expected, repairs) in [
+        (Value::Null, empty.clone(), 1),
+        (json!([]), empty.clone(), 1),
+        (json!(true), empty, 1),
+        (json!({}), json!({"type": "object"}), 0),
+        (
+            json!({"type": ["object", "null"], "properties": [], "required": null, "$schema": 1}),
+            json!({"type": "object", "properties": {}}),
+            1,
+        ),
+        (
+            json!({"type": "object", "properties": {"a": true, "b": false, "c": [], "d": {}}}),
+            json!({"type": "object", "properties": {"a": {}, "b": {"not": {}}, "c": {}, "d": {}}}),
+            0,
+        ),
+    ] {
+        let (tool, told) = check(
+            EntryKind::Tool,
+            &json!({"name": "a", "inputSchema": schema}),
+        )
+        .unwrap();
+        assert_eq!(tool["inputSchema"], expected);
+        assert_eq!(told.len(), repairs, "{told:?}");
+    }
+    let (tool, _) = check(EntryKind::Tool, &json!({"name": "a"})).unwrap();
+    assert_eq!(tool["inputSchema"]["type"], "object");
+}
+
+#[test]
+fn an_output_schema_that_cannot_be_read_is_removed() {
+    for (schema, is_kept, is_object) in [
+        (json!({"type": "object"}), true, true),
+        (json!({"type": "array", "items": {}}), true, false),
+        (json!({"anyOf": []}), true, false),
+        (json!(7), false, true),
+        (json!({"properties": 7}), false, true),
+        (json!({"type": "object", "required": "a"}), false, true),
+        (Value::Null, false, true),
+    ] {
+        let listed = json!({"name": "a", "inputSchema": {}, "outputSchema": schema});
+        let checked = EntryKind::Tool
+            .check(&to_raw_value(&listed).unwrap())
+            .unwrap();
+        let tool: Value = serde_json::from_str(checked.entry.get()).unwrap();
+        assert_eq!(tool.get("outputSchema").is_some(), is_kept, "{schema}");
+        assert_eq!(has_object_output(&checked.entry), is_object, "{schema}");
+    }
+}
+
+#[test]
+fn an_entry_whose_meaning_is_uncertain_is_refused() {
+    use EntryKind::{Prompt, Resource, ResourceTemplate, Tool};
+    for (kind, entry, reason) in [
+        (Tool, json!("a"), "the entry is not an object"),
+        (Tool, json!([]), "the entry is not an object"),
+        (Tool, json!({"inputSchema": {}}), "`name` is missing"),
+        (Tool, json!({"name": 7}), "`name` is not a string"),
+        (
+            Tool,
+            json!({"name": "a", "inputSchema": "x"}),
+            "`inputSchema` is not a JSON Schema of type object",
+        ),
+        (
+            Tool,
+            json!({"name": "a", "inputSchema": {"type": "string"}}),
+            "`inputSchema` is not a JSON Schema of type object",
+        ),
+        (
+            Tool,
+            json!({"name": "a", "inputSchema": {"required": true}}),
+            "`inputSchema.required` is not a list of strings",
+        ),
+        (
+            Tool,
+            json!({"name": "a", "inputSchema": {"properties": {"b": 5}}}),
+            "`inputSchema.properties.b` is not a JSON Schema",
+        ),
+        (Resource, json!({"name": "a"}), "`uri` is missing"),
+        (
+            Resource,
+            json!({"name": "a", "uri": "a/b"}),
+            "`uri` is not an absolute URI",
+        ),
+        (
+            ResourceTemplate,
+            json!({"name": "a", "uriTemplate": null}),
+            "`uriTemplate` is not a string",
+        ),
+        (Prompt, json!({"description": "a"}), "`name` is missing"),
+        (
+            Prompt,
+            json!({"name": "a", "arguments": {}}),
+            "`arguments` is not a list",
+        ),
+        (
+            Prompt,
+            json!({"name": "a", "arguments": [{}]}),
+            "`arguments[0].name` is missing",
+        ),
+        (
+            Prompt,
+            json!({"name": "a", "arguments": [{"name": "b"}, {"name": "c", "required": "yes"}]}),
+            "`arguments[1].required` is not a boolean",
+        ),
+    ] {
+        assert_eq!(check(kind, &entry).unwrap_err(), reason, "{entry}");
+    }
+}
+
+#[test]
+fn times_are_those_that_clients_can_read() {
+    for (text, fits) in [
+        ("2025-01-12T15:00:58Z", true),
+        ("2025-01-12T15:00Z", true),
+        ("2025-01-12T15:00:58.123+02:00", true),
+        ("2025-01-12T15:00:58-05:30", true),
+        ("2025-01-12", false),
+        ("2025-01-12T15:00:58", false),
+        ("2025-13-12T15:00:58Z", false),
+        ("2025-01-12 15:00:58Z", false),
+        ("2025-01-12T15:00:58.Z", false),
+        ("", false),
+        ("Z", false),
+        ("ä", false),
+    ] {
+        assert_eq!(is_timestamp(&json!(text)), fits, "{text}");
+    }
+}
