@@ -1,21 +1,25 @@
 //! Who may do what: the rules of the Unix socket, and the gate of TCP with its tokens.
 
+mod admission;
 mod allowed_tools;
 mod gate;
 mod grant;
 mod peer;
 mod rules;
+mod standing;
 mod stored_tokens;
 mod token;
 mod token_list;
 
 use std::sync::Arc;
 
+pub(crate) use admission::Admission;
 pub use allowed_tools::{AllowedTools, BadToolPattern};
 pub use gate::{Gate, Refusal};
 pub use grant::{Grant, Holder, Scope, Users};
 pub use peer::Peer;
 pub use rules::{PeerRules, RuleError};
+pub(crate) use standing::Standing;
 pub(crate) use stored_tokens::{NewToken, StoredTokens};
 pub use token::{CheckFuture, TokenCheck, TokenCheckError};
 pub use token_list::{TokenList, TokenListError};

@@ -229,6 +229,12 @@ impl App {
         self.shared.state.as_ref()?.store_failure()
     }
 
+    /// Returns whether the file of the store was deleted or replaced, so that every call fails.
+    pub(crate) fn is_store_gone(&self) -> bool {
+        let state = self.shared.state.as_ref();
+        state.is_some_and(|state| state.store_file_failure().is_some())
+    }
+
     /// Whether every MCP server was asked for its tools at least once.
     pub(crate) fn was_discovery_tried(&self) -> bool {
         self.shared.upstreams.was_tried()
@@ -253,6 +259,7 @@ impl App {
         let unavailable_servers = self.discover().await;
         let own = self.shared.upstreams.own(context).await;
         let mut tools = self.registry().tools(None);
+        self.shared.upstreams.put_in_order(&mut tools);
         tools.extend(own.tools.values().cloned());
         tools.retain(|tool| visibility.admits(tool, tool.name().as_str()));
         Offered {
@@ -262,17 +269,18 @@ impl App {
         }
     }
 
-    /// Asks the MCP servers if a name is unknown to who sees that much, for it may be one of
-    /// theirs, and names those that failed.
+    /// Asks MCP servers for the names that no visible tool has: the servers whose prefix a name
+    /// begins with, or all servers. Returns the servers that failed.
     pub(crate) async fn look_for(
         &self,
         names: &[&str],
         visibility: &Visibility,
     ) -> Vec<UnavailableServer> {
-        if self.has_all(names, visibility) {
+        let missing = self.missing(names, visibility);
+        if missing.is_empty() {
             return Vec::new();
         }
-        self.discover().await
+        self.shared.upstreams.discover_named(&missing).await
     }
 
     /// The tools that this caller alone has, if one of the names may be among them.
@@ -282,30 +290,47 @@ impl App {
         names: &[&str],
         visibility: &Visibility,
     ) -> Own {
-        if self.has_all(names, visibility) {
+        let mut missing = self.missing(names, visibility);
+        if missing.is_empty() {
             return Own::default();
         }
-        self.shared.upstreams.own(context).await
+        let upstreams = &self.shared.upstreams;
+        let mut own = upstreams.own_named(context, &missing).await;
+        missing.retain(|name| !names.contains(&name.as_str()));
+        own.add_absent(upstreams, &missing);
+        own
     }
 
-    /// Whether each name is that of a tool that is there for everybody who sees that much.
-    fn has_all(&self, names: &[&str], visibility: &Visibility) -> bool {
-        names.iter().all(|name| {
+    /// Returns the names for which no tool is visible to every caller with this visibility, and the
+    /// missing tools that the found tools call.
+    fn missing(&self, names: &[&str], visibility: &Visibility) -> Vec<String> {
+        let mut missing = Vec::new();
+        for name in names {
             let tool = self.registry().get(name);
-            tool.is_some_and(|tool| visibility.admits(&tool, name) && self.has_called(&tool))
-        })
+            match tool.filter(|tool| visibility.admits(tool, name)) {
+                Some(tool) => self.missing_below(&tool, Nesting::DEEPEST, &mut missing),
+                None => missing.push((*name).to_owned()),
+            }
+        }
+        missing
     }
 
-    /// Whether the tools that a tool calls are there for everybody, and those that these call.
-    pub(crate) fn has_called(&self, tool: &RegisteredTool) -> bool {
-        self.has_called_within(tool, Nesting::DEEPEST)
+    /// Returns the missing tools among those that a tool calls, directly or through other tools.
+    pub(crate) fn missing_of(&self, tool: &RegisteredTool) -> Vec<String> {
+        let mut missing = Vec::new();
+        self.missing_below(tool, Nesting::DEEPEST, &mut missing);
+        missing
     }
 
-    fn has_called_within(&self, tool: &RegisteredTool, depth: usize) -> bool {
-        tool.tool().called_tools().into_iter().all(|name| {
-            let called = self.registry().get(name);
-            called.is_some_and(|called| depth == 0 || self.has_called_within(&called, depth - 1))
-        })
+    fn missing_below(&self, tool: &RegisteredTool, depth: usize, missing: &mut Vec<String>) {
+        for name in tool.tool().called_tools() {
+            match self.registry().get(name) {
+                Some(called) if depth > 0 => self.missing_below(&called, depth - 1, missing),
+                Some(_) => {}
+                None if missing.iter().any(|other| other == name) => {}
+                None => missing.push(name.to_owned()),
+            }
+        }
     }
 
     /// What stands before the names of the tools of the MCP server with that label.

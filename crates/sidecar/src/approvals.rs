@@ -7,9 +7,10 @@
 
 mod asking;
 mod failure;
+mod pending_decisions;
+mod waiting;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pillion_core::executor::{
@@ -21,15 +22,11 @@ use pillion_core::store::{
 };
 use pillion_core::tool::{ErrorCode, ToolFailure, ToolOrigin};
 use serde_json::Value;
-use tokio::sync::{Mutex, Notify};
-use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use crate::config::{ApprovalsSection, Config};
 use crate::events::{Bus, Event};
-
-/// How often the store is looked at for what another process decided.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+pub(crate) use pending_decisions::PendingDecisions;
 
 /// How long a call waits for its turn to ask for an approval: those before it may wait for a store that
 /// does not answer.
@@ -37,25 +34,6 @@ const LONGEST_TURN: Duration = Duration::from_secs(20);
 
 /// Approvals of one hash that are looked through. There is hardly ever more than one that lives.
 const LOOK_BACK: u32 = 20;
-
-/// Where those meet who wait and those who decide; it outlives a change of the configuration.
-#[derive(Debug, Default)]
-pub(crate) struct Desk {
-    /// Somebody has decided on something.
-    decided: Notify,
-    /// Held while it is found out whether an approval is there, and one is made: two calls at
-    /// the same time have one between them.
-    opening: Mutex<()>,
-    is_closed: AtomicBool,
-}
-
-impl Desk {
-    /// Nobody waits any longer: the sidecar stops. What they wait for stays in the store.
-    pub(crate) fn close(&self) {
-        self.is_closed.store(true, Ordering::Release);
-        self.decided.notify_waiters();
-    }
-}
 
 /// The approvals under one configuration. Cheap to clone.
 #[derive(Clone)]
@@ -67,7 +45,7 @@ struct Shared {
     store: Option<Arc<dyn Store>>,
     section: ApprovalsSection,
     redaction: Redaction,
-    desk: Arc<Desk>,
+    pending: Arc<PendingDecisions>,
     events: Arc<Bus>,
 }
 
@@ -90,14 +68,14 @@ impl Approvals {
     pub(crate) fn new(
         config: &Config,
         store: Option<Arc<dyn Store>>,
-        desk: Arc<Desk>,
+        pending: Arc<PendingDecisions>,
         events: Arc<Bus>,
     ) -> Self {
         let shared = Shared {
             store,
             section: config.approvals.clone(),
             redaction: config.call_log.redact.clone(),
-            desk,
+            pending,
             events,
         };
         Self {
@@ -120,7 +98,7 @@ impl Approvals {
         decision: &ApprovalDecision,
     ) -> Result<ApprovalRecord, StoreError> {
         store.decide_approval(id, decision).await?;
-        self.shared.desk.decided.notify_waiters();
+        self.shared.pending.decided(id);
         let record = store.approval(id).await?;
         let record = record.ok_or_else(|| StoreError::not_found("the approval is gone"))?;
         self.shared.events.tell(&Event::ApprovalDecided(&record));
@@ -169,14 +147,12 @@ impl Approvals {
         let Shared {
             section,
             redaction,
-            desk,
+            pending,
             events,
             ..
         } = &*self.shared;
-        let turn = tokio::time::timeout(LONGEST_TURN, desk.opening.lock()).await;
-        let _turn = turn.map_err(|_| {
-            ToolFailure::new(ErrorCode::Unavailable, "The approvals cannot be reached")
-        })?;
+        let turn = tokio::time::timeout(LONGEST_TURN, pending.opening.lock()).await;
+        let _turn = turn.map_err(|_| failure::unreachable())?;
         if let Some(record) = self.live(store, &Wanted::by(request)).await? {
             return Ok(record);
         }
@@ -220,61 +196,37 @@ impl Approvals {
     /// What there is to say to a call now, or after as long as it waits.
     async fn settle(
         &self,
-        store: &dyn Store,
+        store: &Arc<dyn Store>,
         request: &ApprovalRequest,
     ) -> Result<Decision, ToolFailure> {
-        let Shared { section, desk, .. } = &*self.shared;
-        let record = self.open(store, request).await?;
-        let mut asking = match record.decision {
-            None => asking::question(&self.shared.redaction, request),
-            Some(_) => None,
-        };
-        let deadline = Instant::now() + request.context.approval.wait.min(section.max_wait);
-        loop {
-            // Before the look, so that no decision falls between the two.
-            let decided = desk.decided.notified();
-            let known = store.approval(&record.id).await;
-            let Some(known) = known.map_err(failure::of_store)? else {
-                return Err(failure::undecided(&record, request));
-            };
-            match &known.decision {
-                Some(decision) if decision.verdict == Verdict::Approved => {
-                    return Ok(Decision::Approved);
-                }
-                Some(_) => return Err(failure::denied(&known)),
-                None => {}
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            let is_over = asking.is_none() && left.is_zero();
-            let nobody_waits = is_over || desk.is_closed.load(Ordering::Acquire);
-            if nobody_waits || !known.is_live(Timestamp::now()) {
-                return Err(failure::undecided(&known, request));
-            }
-            let pause = match asking {
-                None => left.min(LOOK_EVERY),
-                Some(_) => LOOK_EVERY,
-            };
-            tokio::select! {
-                () = decided => {}
-                () = sleep(pause) => {}
-                verdict = asking::answer(&mut asking) => {
-                    self.answered(store, &record, request, verdict).await?;
-                }
-            }
+        let record = self.open(&**store, request).await?;
+        if let Some(decision) = decision_of(&record) {
+            return decision;
         }
+        let Shared {
+            section, pending, ..
+        } = &*self.shared;
+        let wait = request.context.approval.wait.min(section.max_wait);
+        let principal = request.context.principal.as_deref();
+        let question = || asking::question(&self.shared.redaction, request);
+        // A caller without a permit gets the approval's id at once, like a caller that does not
+        // wait.
+        let permit = pending.wait_permit(principal, section.max_waiting.get());
+        let asking = permit.as_ref().and_then(|_| question());
+        if permit.is_none() || wait.is_zero() && asking.is_none() {
+            return Err(failure::undecided(&record, request));
+        }
+        self.wait(store, &record, request, asking, wait).await
     }
 
-    /// Stores what the caller's own user said.
+    /// Stores the decision of the caller's own user, then returns the decision that the store has.
     async fn answered(
         &self,
         store: &dyn Store,
         record: &ApprovalRecord,
         request: &ApprovalRequest,
-        verdict: Option<Verdict>,
-    ) -> Result<(), ToolFailure> {
-        let Some(verdict) = verdict else {
-            return Ok(());
-        };
+        verdict: Verdict,
+    ) -> Result<Decision, ToolFailure> {
         let by = request.context.approval.decider.clone().unwrap_or_default();
         let decision = ApprovalDecision {
             verdict,
@@ -282,12 +234,17 @@ impl Approvals {
             at: Timestamp::now(),
             reason: None,
         };
-        match self.decide(store, &record.id, &decision).await {
+        let known = match self.decide(store, &record.id, &decision).await {
+            Ok(record) => Some(record),
             // Somebody else was first; what they said counts.
-            Ok(_) => Ok(()),
-            Err(error) if error.is_conflict() => Ok(()),
-            Err(error) => Err(failure::of_store(error)),
-        }
+            Err(error) if error.is_conflict() => {
+                let known = store.approval(&record.id).await;
+                known.map_err(failure::of_store)?
+            }
+            Err(error) => return Err(failure::of_store(error)),
+        };
+        let decision = known.as_ref().and_then(decision_of);
+        decision.unwrap_or_else(|| Err(failure::undecided(record, request)))
     }
 
     /// Uses an approval up; a second call that comes for it has to ask again.
@@ -324,6 +281,15 @@ impl Approvals {
         let record = self.open(store, &request).await?;
         Err(failure::undecided(&record, &request))
     }
+}
+
+/// Returns the outcome of a decided record for its call.
+fn decision_of(record: &ApprovalRecord) -> Option<Result<Decision, ToolFailure>> {
+    let decision = record.decision.as_ref()?;
+    Some(match decision.verdict {
+        Verdict::Approved => Ok(Decision::Approved),
+        _ => Err(failure::denied(record)),
+    })
 }
 
 /// The one that counts of those that live, the newest first. Two sidecars with one store can have
@@ -369,7 +335,7 @@ impl Approver for Approvals {
         let this = self.clone();
         Box::pin(async move {
             match &this.shared.store {
-                Some(store) => this.settle(&**store, &request).await,
+                Some(store) => this.settle(store, &request).await,
                 None => asking::alone(&this.shared.redaction, &request).await,
             }
         })

@@ -137,16 +137,14 @@ impl Bridge {
                 Some(away) if !self.waiting.is_empty() => Some(away.since + PATIENCE),
                 _ => None,
             };
-            let rooms: Vec<_> = self.legs.iter().map(Leg::room).collect();
-            let of_client = async {
-                for room in rooms {
-                    room.await;
-                }
-                of_client.recv().await
-            };
             let event = tokio::select! {
                 event = heard.recv() => event,
-                event = of_client, if end.is_none() => event,
+                event = async {
+                    for leg in &self.legs {
+                        leg.has_room().await;
+                    }
+                    of_client.recv().await
+                }, if end.is_none() => event,
                 () = at(given_up) => {
                     self.give_up().await;
                     continue;

@@ -14,17 +14,18 @@ use std::time::Duration;
 
 use pillion_chat::{
     ChatEnd, ChatLoop, ChatState, Conversation, Ending, LanguageModel, ModelError, TurnOptions,
-    WaitingCall, WantedBack,
+    WantedBack,
 };
 use pillion_core::registry::RegisteredTool;
 use pillion_core::store::{ChatClaim, ChatRecord, Store, Timestamp};
 use pillion_core::tool::{ApprovalWish, CallContext, ToolCall, ToolDefinition};
 use pillion_wire::{ChatAnswer, ChatTranscript};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::approvals::Approvals;
 use crate::models::{Model, NativeTools};
 use crate::moment::text_of;
 use crate::visibility::Visibility;
@@ -35,9 +36,6 @@ use keeper::Keeper;
 pub(crate) use keeper::Listener;
 pub(crate) use kept::Failure;
 use kept::{Kept, Stays};
-
-/// How often a decision is looked for that a chat waits for.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// The most chats that are listed.
 const MOST_LISTED: u32 = 100;
@@ -119,6 +117,7 @@ pub(crate) struct Chat {
     context: CallContext,
     /// How long to wait for decisions on calls.
     wait: Duration,
+    approvals: Approvals,
     claim: Claim,
 }
 
@@ -186,6 +185,7 @@ impl Chat {
             kept,
             chat_loop,
             wait: wait_of(app, &chatter.context),
+            approvals: app.approvals().clone(),
             claim,
         })
     }
@@ -224,6 +224,7 @@ impl Chat {
             kept,
             chat_loop,
             wait: wait_of(app, &chatter.context),
+            approvals: app.approvals().clone(),
             claim,
         })
     }
@@ -248,6 +249,7 @@ impl Chat {
             chat_loop,
             context,
             wait,
+            approvals,
             claim,
         } = self;
         let chat_loop = chat_loop.streamed(listener.is_some());
@@ -256,10 +258,16 @@ impl Chat {
         let until = Instant::now() + wait;
         loop {
             let outcome = chat_loop.run(&mut state, &context, &mut keeper).await;
-            if let Ok(ChatEnd::AwaitingApproval(waiting)) = &outcome
-                && is_decided(&*store, waiting, until).await
-            {
-                continue;
+            if let Ok(ChatEnd::AwaitingApproval(waiting)) = &outcome {
+                let ids = waiting.iter();
+                let ids = ids.filter_map(|call| call.approval_id.as_deref());
+                let principal = context.principal.as_deref();
+                if approvals
+                    .any_decided(principal, &ids.collect::<Vec<_>>(), until)
+                    .await
+                {
+                    continue;
+                }
             }
             return keeper.end(state, outcome).await;
         }
@@ -448,29 +456,6 @@ fn wait_of(app: &App, context: &CallContext) -> Duration {
         .approval
         .wait
         .min(app.approvals().section().max_wait)
-}
-
-/// Waits until there is a decision on one of the calls; whether there is by `until`.
-async fn is_decided(store: &dyn Store, waiting: &[WaitingCall], until: Instant) -> bool {
-    while Instant::now() < until {
-        for id in waiting
-            .iter()
-            .filter_map(|call| call.approval_id.as_deref())
-        {
-            let Ok(Some(approval)) = store.approval(id).await else {
-                return false;
-            };
-            if !approval.is_live(Timestamp::now()) {
-                return false;
-            }
-            if approval.decision.is_some() {
-                return true;
-            }
-        }
-        let left = until.saturating_duration_since(Instant::now());
-        sleep(left.min(LOOK_EVERY)).await;
-    }
-    false
 }
 
 /// As whom the tools of a chat run. A call does not wait for its decision by itself: the chat is

@@ -43,8 +43,10 @@ mod millis;
 mod models;
 mod models_file;
 mod native;
+mod offered_tools;
 mod providers;
 mod results;
+mod server_name;
 mod servers;
 mod shutdown;
 mod socket;
@@ -89,8 +91,10 @@ pub use memory::MemorySection;
 pub use models::ModelSection;
 pub use native::NativeSection;
 pub(crate) use native::url_of as native_url_of;
+pub use offered_tools::OfferedTools;
 pub use providers::ProviderSection;
 pub use results::ResultsSection;
+pub(crate) use server_name::problem_of_server_name;
 pub use shutdown::ShutdownSection;
 pub use socket::{SocketMode, SocketSection};
 pub(crate) use store::state_directory;
@@ -234,6 +238,10 @@ impl Config {
             if let Some(limit) = server.rate_limit {
                 let servers = &mut executor.rate_limits.servers;
                 servers.insert(server.label().to_owned(), limit.into());
+            }
+            if let Some(places) = server.max_concurrent {
+                let servers = &mut executor.server_concurrency;
+                servers.insert(server.label().to_owned(), places);
             }
         }
         executor.approvals = self.approvals.rules(&self.tools, &self.mcp_servers);

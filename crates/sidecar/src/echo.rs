@@ -7,3 +7,8 @@ const LONGEST_ECHO: usize = 128;
 pub(crate) fn shortened(text: &str) -> String {
     text.chars().take(LONGEST_ECHO).collect()
 }
+
+/// Returns whether a character changes the direction of the text around it.
+pub(crate) fn is_bidi(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}

@@ -11,14 +11,17 @@ mod message;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener as StdListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::net::{AddressFamily, SocketType, sockopt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 use crate::predecessors::{Predecessor, Predecessors, line_of};
+use crate::socket::{FileId, SocketError};
 
 /// How long the other side may take for a step. A start takes as long as its configuration.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -57,6 +60,10 @@ pub(crate) struct Control {
     path: PathBuf,
 }
 
+/// A connection from a process that requests to take over.
+#[derive(Debug)]
+pub(crate) struct Successor(UnixStream);
+
 impl Control {
     /// Binds it beside `socket`, whose path the caller has locked.
     pub(crate) fn bind(socket: &Path) -> io::Result<Self> {
@@ -87,35 +94,41 @@ impl Control {
         drop(std::fs::remove_file(&self.path));
     }
 
-    /// Waits until a successor has the sockets and is ready to serve them. Attempts that fail
-    /// are logged and change nothing. What comes back is to be kept until this process ends:
-    /// so the successor knows when.
-    pub(crate) async fn hand_over(
-        &self,
-        items: &[(Item, OwnedFd)],
-        predecessors: &Predecessors,
-        life: &str,
-    ) -> UnixStream {
+    /// Returns whether the file of the control socket is gone, so that a successor cannot connect.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(FileId::at(&self.path), Ok(None))
+    }
+
+    /// Waits for the next process that requests to take over. Cancel safe: no connection is lost
+    /// when the future is dropped.
+    pub(crate) async fn accept(&self) -> Successor {
         loop {
-            match self.one_attempt(items, predecessors, life).await {
-                Ok(line) => return line,
+            match self.listener.accept().await {
+                Ok((stream, _)) => return Successor(stream),
                 Err(error) => {
-                    tracing::warn!(%error, "An attempt to take over failed");
+                    tracing::warn!(%error, "Cannot accept a process that wants to take over");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }
         }
     }
+}
 
-    async fn one_attempt(
-        &self,
+impl Successor {
+    /// Hands the sockets over and waits until the successor is ready to serve them. A failed
+    /// attempt changes nothing. The caller keeps the returned stream until this process ends: the
+    /// closed stream tells the successor.
+    ///
+    /// # Errors
+    /// When the successor is not allowed to take over, or gives up.
+    pub(crate) async fn hand_over(
+        self,
         items: &[(Item, OwnedFd)],
         predecessors: &Predecessors,
         life: &str,
     ) -> io::Result<UnixStream> {
-        let (mut stream, _) = self.listener.accept().await?;
-        let uid = stream.peer_cred()?.uid();
-        if uid != 0 && uid != nix::unistd::geteuid().as_raw() {
+        let Self(mut stream) = self;
+        if !is_trusted(stream.peer_cred()?.uid()) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         within(expect(&mut stream, ASK)).await?;
@@ -155,17 +168,33 @@ pub(crate) struct Inheritance {
 pub(crate) struct Confirmation(UnixStream);
 
 impl Inheritance {
-    /// Asks the sidecar that serves `socket`; none if there is none.
-    pub(crate) async fn ask(socket: &Path) -> io::Result<Option<Self>> {
-        let mut stream = match UnixStream::connect(control_path(socket)).await {
+    /// Requests the sockets from the sidecar that serves `socket`; returns `None` if no sidecar
+    /// does. The control socket may belong to any user in a directory in which other users may
+    /// create files: a process of an untrusted user is not asked.
+    ///
+    /// # Errors
+    /// [`SocketError::ForeignControl`], [`SocketError::TakeOver`].
+    pub(crate) async fn ask(socket: &Path) -> Result<Option<Self>, SocketError> {
+        let path = control_path(socket);
+        let stream = match UnixStream::connect(&path).await {
             Ok(stream) => stream,
             Err(error) => {
                 return match error.kind() {
                     io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
-                    _ => Err(error),
+                    _ => Err(SocketError::TakeOver(error)),
                 };
             }
         };
+        // The user of the listening process, which may differ from the owner of the file.
+        let uid = stream.peer_cred().map_err(SocketError::TakeOver)?.uid();
+        if !is_trusted(uid) {
+            return Err(SocketError::ForeignControl { path, uid });
+        }
+        let inheritance = Self::receive(stream).await;
+        inheritance.map(Some).map_err(SocketError::TakeOver)
+    }
+
+    async fn receive(mut stream: UnixStream) -> io::Result<Self> {
         within(stream.write_all(ASK)).await?;
         let (items, lives) = within(message::receive(&stream)).await?;
         let (lines, items) = items
@@ -178,11 +207,11 @@ impl Inheritance {
             life,
             line: lines.next(),
         });
-        Ok(Some(Self {
+        Ok(Self {
             items,
             predecessors: Predecessors::new(predecessors.collect()),
             confirmation: Confirmation(stream),
-        }))
+        })
     }
 
     /// Takes the descriptor out.
@@ -198,6 +227,36 @@ impl Confirmation {
         within(self.0.write_all(READY)).await?;
         within(expect(&mut self.0, BYE)).await
     }
+}
+
+/// Returns whether a descriptor is a Unix socket that listens at `path`. For a relative address,
+/// which is relative to the other process's directory, only the file name is compared.
+pub(crate) fn listens_on(socket: &OwnedFd, path: &Path) -> io::Result<bool> {
+    let is_listener = sockopt::socket_domain(socket)? == AddressFamily::UNIX
+        && sockopt::socket_type(socket)? == SocketType::STREAM
+        && sockopt::socket_acceptconn(socket)?;
+    if !is_listener {
+        return Ok(false);
+    }
+    let address = StdListener::from(socket.try_clone()?).local_addr()?;
+    let Some(address) = address.as_pathname() else {
+        return Ok(false);
+    };
+    let has_name = address.file_name() == path.file_name();
+    Ok(has_name && (address.is_relative() || directory_of(address) == directory_of(path)))
+}
+
+/// Returns the directory of a socket, without symbolic links if the directory exists.
+fn directory_of(socket: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(socket).ok()?;
+    let directory = path.parent()?;
+    let canonical = directory.canonicalize();
+    Some(canonical.unwrap_or_else(|_| directory.to_owned()))
+}
+
+/// Returns whether a process of that user may hand over or receive sockets.
+fn is_trusted(uid: u32) -> bool {
+    uid == 0 || uid == nix::unistd::geteuid().as_raw()
 }
 
 async fn within<T>(step: impl Future<Output = io::Result<T>>) -> io::Result<T> {
@@ -234,8 +293,12 @@ mod tests {
             line: Some(line_of(&line).unwrap()),
         }]);
         let handing = tokio::spawn(async move {
-            let line = control.hand_over(&items, &before, "b").await;
-            (control, line)
+            loop {
+                let successor = control.accept().await;
+                if let Ok(line) = successor.hand_over(&items, &before, "b").await {
+                    return (control, line);
+                }
+            }
         });
         // One that gives up on the way changes nothing.
         drop(Inheritance::ask(&path).await.unwrap().unwrap());

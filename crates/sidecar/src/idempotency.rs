@@ -5,6 +5,9 @@
 //! tells the call log: without a call there no tool has begun, and the key is free; with one the
 //! tool may have done its work, and the request is not run again.
 
+mod answer_bytes;
+mod detached;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +19,9 @@ use pillion_core::store::{
 use serde::{Deserialize, Serialize};
 
 use crate::predecessors::Predecessors;
+use answer_bytes::AnswerBytes;
+pub(crate) use answer_bytes::scope;
+pub(crate) use detached::DetachedRequests;
 
 /// How often the result of a request is tried to be recorded, and how long apart.
 const ATTEMPTS: u32 = 5;
@@ -31,6 +37,8 @@ pub(crate) struct KeyLedger {
     running: Mutex<HashSet<CallId>>,
     /// Held while a claim of the dead is looked into.
     looking_into: tokio::sync::Mutex<()>,
+    answer_bytes: AnswerBytes,
+    detached: Arc<DetachedRequests>,
 }
 
 /// What became of a request with a key.
@@ -106,7 +114,14 @@ impl KeyLedger {
             predecessors,
             running: Mutex::default(),
             looking_into: tokio::sync::Mutex::default(),
+            answer_bytes: AnswerBytes::default(),
+            detached: Arc::default(),
         }
+    }
+
+    /// Returns the requests that continue without their clients.
+    pub(crate) fn detached(&self) -> &Arc<DetachedRequests> {
+        &self.detached
     }
 
     /// Claims a key for a request of so many calls, for which `request` stands.
@@ -245,6 +260,23 @@ impl Held {
     /// The ids that the call log has to know the request's calls by, in their order.
     pub(crate) fn calls(&self) -> impl Iterator<Item = CallId> + use<> {
         ids(self.call)
+    }
+
+    /// Returns whether a response of `bytes` bytes may be stored, given that the responses of a
+    /// principal may have `max` bytes together. An admitted response is counted.
+    pub(crate) async fn admits(&self, principal: Option<&str>, bytes: usize, max: u64) -> bool {
+        let store = &*self.ledger.store;
+        let admitted = self
+            .ledger
+            .answer_bytes
+            .admit(store, principal, bytes as u64, max);
+        match admitted.await {
+            Ok(is_admitted) => is_admitted,
+            Err(error) => {
+                tracing::warn!(%error, "The stored answers cannot be counted");
+                true
+            }
+        }
     }
 
     /// The request has run, with this result.

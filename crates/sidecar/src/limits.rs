@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use pillion_core::executor::PastCall;
+use pillion_core::executor::{Account, PastCall};
 use pillion_core::store::{CallId, PageRequest, StoreError, Timestamp};
 
 use crate::live::Live;
@@ -76,7 +76,10 @@ impl PastCalls {
                     age: age(call.began_at, now),
                     tool: call.tool,
                     server: call.server,
-                    user: call.user,
+                    account: match call.principal {
+                        Some(principal) => Account::Principal(principal),
+                        None => Account::User(call.user.unwrap_or_default()),
+                    },
                 })
                 .collect();
             count += new.len();

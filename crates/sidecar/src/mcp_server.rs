@@ -132,7 +132,8 @@ impl Caller {
         visibility: Visibility,
         model: Option<&str>,
     ) -> Result<Self, RpcError> {
-        let visibility = narrowed(app, visibility, model)?;
+        let offered = app.upstreams().tools_for_clients().clone();
+        let visibility = narrowed(app, visibility.offered_to_clients(offered), model)?;
         let context = CallContext {
             caller: Some("mcp".to_owned()),
             ..context
@@ -167,6 +168,14 @@ struct Owner {
     user: Option<String>,
     /// Whether what is the user's own may be used.
     is_user_vouched: bool,
+}
+
+impl Owner {
+    /// Returns the key for quotas: principal and verified user. A claimed user has no quota.
+    fn counted(&self) -> (Option<String>, Option<String>) {
+        let verified = self.user.clone().filter(|_| self.is_user_vouched);
+        (self.principal.clone(), verified)
+    }
 }
 
 /// What every client is told that there is. It does not depend on the servers below, which

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use crate::access::{Peer, PeerRules};
-use crate::approvals::Desk;
+use crate::approvals::PendingDecisions;
 use crate::connections::Connections;
 use crate::events::{Bus, Event};
 use crate::metrics::Metrics;
@@ -28,8 +28,8 @@ pub(crate) struct Process {
     pub(crate) events: Arc<Bus>,
     /// Tells when MCP servers have answered.
     pub(crate) connections: Connections,
-    /// Where those meet who wait for approvals and those who give them.
-    pub(crate) desk: Arc<Desk>,
+    /// Pending approval decisions that calls wait for.
+    pub(crate) pending: Arc<PendingDecisions>,
     /// Makes spans, where somebody wants them.
     pub(crate) telemetry: Option<Arc<Telemetry>>,
     is_draining: watch::Sender<bool>,

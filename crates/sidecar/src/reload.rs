@@ -136,7 +136,8 @@ impl Reloader {
             }
             // As they were before they are read: what changes meanwhile is looked at once more.
             let before = Stamps::of(self.files().into_iter().chain(self.source.files_named()));
-            self.reload().await;
+            // Boxed, because the future holds two configurations.
+            Box::pin(self.reload()).await;
             stamps = before.narrowed_to(self.files());
         }
     }
@@ -218,6 +219,10 @@ fn needing_a_restart(old: &Config, new: &Config) -> Vec<&'static str> {
         (
             "tcp.max_connections",
             old.tcp.max_connections != new.tcp.max_connections,
+        ),
+        (
+            "tcp.authentication_timeout_ms",
+            old.tcp.authentication_timeout != new.tcp.authentication_timeout,
         ),
         (
             "http.max_connections",

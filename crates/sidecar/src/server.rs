@@ -1,9 +1,14 @@
 //! Serves the state of a [`Live`] on listeners until told to stop.
 
 mod connection;
+mod intake;
 mod lanes;
 mod listener;
+mod memory;
 mod patient;
+mod unsent;
+mod waiting_bytes;
+mod waiting_room;
 
 use std::future::Future;
 use std::io;
@@ -11,17 +16,21 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::Peer;
+use crate::access::{Admission, Peer};
 use crate::app::App;
 use crate::live::Live;
 use crate::routes;
+use connection::{Connection, Place};
 pub use lanes::Lanes;
 use listener::Listener;
+use waiting_bytes::WaitingBytes;
+use waiting_room::{Guest, WaitingRoom};
 
 /// How often connections are counted while the last requests may come.
 const COUNT_EVERY: Duration = Duration::from_millis(20);
@@ -38,8 +47,22 @@ pub struct Drained {
 pub struct Listeners {
     /// The Unix socket.
     pub unix: UnixListener,
-    /// TCP, where it is configured, and how many of its connections are served at once.
-    pub tcp: Option<(TcpListener, usize)>,
+    /// Listeners that replace `unix` after its file was removed.
+    pub replacements: Option<mpsc::Receiver<UnixListener>>,
+    /// The TCP listener, if configured.
+    pub tcp: Option<TcpEndpoint>,
+}
+
+/// A TCP listener with its limits for connections without a valid token.
+#[derive(Debug)]
+pub struct TcpEndpoint {
+    /// The listener.
+    pub listener: TcpListener,
+    /// Maximum number of authenticated connections; the same number of unauthenticated connections
+    /// may be open.
+    pub max_connections: usize,
+    /// Maximum time that a connection may stay unauthenticated.
+    pub authentication_timeout: Duration,
 }
 
 /// Why serving ends.
@@ -71,6 +94,7 @@ pub async fn run(
     let mut lanes = Lanes::start()?;
     let listeners = Listeners {
         unix: listener,
+        replacements: None,
         tcp: None,
     };
     let ending = async {
@@ -91,34 +115,45 @@ pub async fn serve(
     shutdown: impl Future<Output = Stop>,
 ) -> Drained {
     let ending = CancellationToken::new();
-    let Listeners { unix, tcp } = listeners;
-    let (tcp, most_tcp) = tcp.unzip();
+    let Listeners {
+        mut unix,
+        mut replacements,
+        tcp,
+    } = listeners;
     let unix_places = Arc::new(Semaphore::new(live.app().http().max_connections.get()));
-    let tcp_places = Arc::new(Semaphore::new(most_tcp.unwrap_or_default()));
+    let mut tcp = tcp.map(Tcp::new);
+    let waiting = WaitingBytes::new();
     let mut connections = JoinSet::new();
+    // Replaced sockets whose file is gone: clients that connected earlier may wait in their queues.
+    let mut waiting_elsewhere = Vec::new();
     let mut shutdown = pin!(shutdown);
     let stop = loop {
         tokio::select! {
             biased;
             stop = &mut shutdown => break stop,
             Some(_) = connections.join_next() => {}
-            (stream, peer, place) = accept(Some(&unix), &unix_places) => {
-                let (ending, lane) = (ending.clone(), lanes.next());
-                let served = connection::serve::<UnixListener>(stream, peer, live.clone(), place, ending);
-                connections.spawn_on(served, &lane);
+            Some(listener) = next_of(&mut replacements) => {
+                waiting_elsewhere.push(std::mem::replace(&mut unix, listener));
             }
-            (stream, peer, place) = accept(tcp.as_ref(), &tcp_places) => {
+            (stream, peer, place) = accept_unix(&unix, &mut waiting_elsewhere, &unix_places) => {
                 let (ending, lane) = (ending.clone(), lanes.next());
-                let served = connection::serve::<TcpListener>(stream, peer, live.clone(), place, ending);
-                connections.spawn_on(served, &lane);
+                let share = waiting.share();
+                let connection = Connection { live: live.clone(), peer, share, ending };
+                connections.spawn_on(connection.serve::<UnixListener>(stream, Place::Of { _permit: place }), &lane);
+            }
+            (stream, peer, guest) = Tcp::accept(&mut tcp) => {
+                let (ending, lane) = (ending.clone(), lanes.next());
+                let share = waiting.share();
+                let connection = Connection { live: live.clone(), peer, share, ending };
+                connections.spawn_on(connection.serve::<TcpListener>(stream, Place::Asked(guest)), &lane);
             }
         }
     };
     live.app().process().start_draining();
-    drop((unix, tcp));
+    drop((unix, waiting_elsewhere, tcp));
     live.app().mcp().stop();
     live.app().process().events.close();
-    live.app().process().desk.close();
+    live.app().process().pending.close();
     if let Stop::Continued { last_requests } = stop {
         let done = async {
             while !connections.is_empty() {
@@ -133,19 +168,83 @@ pub async fn serve(
     drained
 }
 
-/// The next connection, and its place among those that may be open. Without a listener there
-/// is never one.
-async fn accept<L: Listener>(
-    listener: Option<&L>,
+/// A TCP listener with the state that its connections share.
+struct Tcp {
+    listener: TcpListener,
+    places: Arc<Semaphore>,
+    room: WaitingRoom,
+    timeout: Duration,
+}
+
+impl Tcp {
+    fn new(endpoint: TcpEndpoint) -> Self {
+        let TcpEndpoint {
+            listener,
+            max_connections,
+            authentication_timeout: timeout,
+        } = endpoint;
+        listener::limit_segments(&listener);
+        Self {
+            listener,
+            places: Arc::new(Semaphore::new(max_connections)),
+            room: WaitingRoom::new(max_connections, timeout),
+            timeout,
+        }
+    }
+
+    /// Accepts the next connection. Never resolves if there is no listener.
+    async fn accept(tcp: &mut Option<Self>) -> (<TcpListener as Listener>::Accepted, Peer, Guest) {
+        let Some(tcp) = tcp else {
+            return std::future::pending().await;
+        };
+        let (stream, peer) = tcp.listener.accept_always().await;
+        let guest = tcp.room.enter(Admission::new(&tcp.places, tcp.timeout));
+        (stream, peer, guest)
+    }
+}
+
+/// Accepts the next connection when a permit is free.
+async fn accept(
+    listener: &UnixListener,
     places: &Arc<Semaphore>,
-) -> (L::Accepted, Peer, Option<OwnedSemaphorePermit>) {
-    let Some(listener) = listener else {
-        return std::future::pending().await;
-    };
+) -> (
+    <UnixListener as Listener>::Accepted,
+    Peer,
+    Option<OwnedSemaphorePermit>,
+) {
     // Nobody closes the semaphore, so there is always a permit in the end.
     let place = Arc::clone(places).acquire_owned().await.ok();
-    let (stream, peer) = listener.accept().await;
+    let (stream, peer) = listener.accept_always().await;
     (stream, peer, place)
+}
+
+/// Accepts a connection like [`accept`], first from the queues of `before`. A socket with an empty
+/// queue is closed.
+async fn accept_unix(
+    listener: &UnixListener,
+    before: &mut Vec<UnixListener>,
+    places: &Arc<Semaphore>,
+) -> (
+    <UnixListener as Listener>::Accepted,
+    Peer,
+    Option<OwnedSemaphorePermit>,
+) {
+    while let Some(old) = before.last() {
+        let place = Arc::clone(places).acquire_owned().await.ok();
+        match Listener::next(old).now_or_never() {
+            Some(Ok((stream, peer))) => return (stream, peer, place),
+            Some(Err(_)) | None => drop(before.pop()),
+        }
+    }
+    accept(listener, places).await
+}
+
+/// Receives the next message; returns `None` if there is no channel or the channel is closed.
+async fn next_of<T>(channel: &mut Option<mpsc::Receiver<T>>) -> Option<T> {
+    match channel {
+        Some(channel) => channel.recv().await,
+        None => None,
+    }
 }
 
 async fn drain(

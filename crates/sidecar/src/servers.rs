@@ -31,6 +31,7 @@ use crate::config::{Config, McpServerSection};
 use crate::credentials::{
     Account, CredentialError, UserCredentials, file_id, next_key_file, open_vault,
 };
+use crate::events::ToolListener;
 use crate::live::{Live, WeakLive};
 pub(crate) use catalog::{Catalog, How, Known, Who, of_the_file};
 pub(crate) use error::ServerError;
@@ -376,6 +377,9 @@ impl Servers {
         let old = live.replace(app.clone());
         app.process().let_in(&app.access().peers);
         app.mcp().servers_changed(&app);
+        if before.upstreams().tools_for_clients() != app.upstreams().tools_for_clients() {
+            app.mcp().tools_changed();
+        }
         drop(before);
         tokio::spawn(old.retire(&app));
     }
@@ -389,6 +393,14 @@ impl Servers {
         let by_name = || all.iter().position(|server| server.name() == key);
         let place = by_id.or_else(by_name).ok_or(ServerError::NotFound)?;
         Ok((all[place].clone(), place))
+    }
+
+    /// Returns the id and the name of each server.
+    pub(crate) fn names(&self) -> Vec<(String, String)> {
+        let all = self.all.read();
+        let all = all.iter();
+        all.map(|server| (server.id(), server.name().to_owned()))
+            .collect()
     }
 
     /// The servers as the API shows them, with what `app` knows of each.

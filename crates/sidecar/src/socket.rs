@@ -3,18 +3,20 @@
 
 mod directory;
 mod error;
+mod file_id;
 mod group;
 mod lock;
 mod occupant;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
 
 use crate::config::{Group, SocketMode};
 pub use error::SocketError;
+pub(crate) use file_id::FileId;
 
 /// The longest path that fits a socket's address, in bytes.
 const LONGEST_PATH: usize = 107;
@@ -31,8 +33,31 @@ pub struct Socket {
 #[derive(Debug)]
 pub struct SocketGuard {
     path: PathBuf,
-    inode: u64,
+    /// The id of the socket's file; `None` while the file does not exist.
+    file: Option<FileId>,
     lock: lock::Lock,
+    permissions: Permissions,
+}
+
+/// The group and mode of the socket.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Permissions {
+    group: Option<u32>,
+    mode: Option<SocketMode>,
+}
+
+impl Permissions {
+    /// Returns the permissions of a configuration, with the group resolved.
+    ///
+    /// # Errors
+    /// [`SocketError::UnknownGroup`], [`SocketError::GroupLookup`].
+    pub(crate) fn resolve(
+        group: Option<&Group>,
+        mode: Option<SocketMode>,
+    ) -> Result<Self, SocketError> {
+        let group = group.map(group::resolve).transpose()?;
+        Ok(Self { group, mode })
+    }
 }
 
 impl Socket {
@@ -64,21 +89,17 @@ impl Socket {
             let path = path.to_owned();
             return Err(SocketError::PathTooLong { path, length });
         }
-        let group = group.map(group::resolve).transpose()?;
-        directory::prepare(path, group, mode)?;
+        let permissions = Permissions::resolve(group, mode)?;
+        directory::prepare(path, permissions.group, mode)?;
         // Where no socket can be, no lock is left behind either.
         occupant::is_there(path)?;
         let lock = lock::Lock::take(path)?;
-        occupant::clear(path).await?;
-        let listener = UnixListener::bind(path).map_err(|source| SocketError::Bind {
-            path: path.to_owned(),
-            source,
-        })?;
-        let inode = protect(path, group, mode)?;
+        let (listener, file) = bind(path, permissions).await?;
         let guard = SocketGuard {
             path: path.to_owned(),
-            inode,
+            file: Some(file),
             lock,
+            permissions,
         };
         Ok(Self { listener, guard })
     }
@@ -91,17 +112,52 @@ impl Socket {
 }
 
 impl SocketGuard {
-    /// For a socket that another process has bound at `path`, and its lock on the path.
-    pub(crate) fn handed_over(path: &Path, lock: OwnedFd) -> Result<Self, SocketError> {
-        let metadata = std::fs::symlink_metadata(path).map_err(|source| SocketError::Probe {
+    /// Makes the guard of a socket that another process has bound at `path` and handed over with
+    /// its lock. If the socket's file is gone, [`restore`](Self::restore) creates it again.
+    pub(crate) fn handed_over(
+        path: &Path,
+        lock: OwnedFd,
+        permissions: Permissions,
+    ) -> Result<Self, SocketError> {
+        let file = FileId::at(path).map_err(|source| SocketError::Probe {
             path: path.to_owned(),
             source,
         })?;
         Ok(Self {
             path: path.to_owned(),
-            inode: metadata.ino(),
-            lock: lock::Lock::handed_over(lock),
+            file,
+            lock: lock::Lock::handed_over(path, lock),
+            permissions,
         })
+    }
+
+    /// Returns whether clients can reach the socket by its path, and the path is locked.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.lock.is_in_place() && self.has_its_file()
+    }
+
+    fn has_its_file(&self) -> bool {
+        self.file.is_some() && FileId::at(&self.path).is_ok_and(|found| found == self.file)
+    }
+
+    /// Locks the path and binds the socket again, if their files are gone or replaced, under the
+    /// rules of [`Socket::bind`]. Returns the new listener if the socket was bound again.
+    ///
+    /// # Errors
+    /// As for [`Socket::bind`].
+    pub(crate) async fn restore(&mut self) -> Result<Option<UnixListener>, SocketError> {
+        let Permissions { group, mode } = self.permissions;
+        directory::prepare(&self.path, group, mode)?;
+        occupant::is_there(&self.path)?;
+        if !self.lock.is_in_place() {
+            self.lock = lock::Lock::take(&self.path)?;
+        }
+        if self.has_its_file() {
+            return Ok(None);
+        }
+        let (listener, file) = bind(&self.path, self.permissions).await?;
+        self.file = Some(file);
+        Ok(Some(listener))
     }
 
     /// The lock's descriptor, to hand over.
@@ -109,37 +165,47 @@ impl SocketGuard {
         self.lock.descriptor()
     }
 
-    /// Removes the socket, unless somebody has put another in its place, and lets go of
-    /// the lock.
+    /// Removes the socket's file, unless another file has replaced it, and releases the lock.
     ///
     /// # Errors
     /// [`SocketError::Remove`].
     pub fn remove(self) -> Result<(), SocketError> {
-        match std::fs::symlink_metadata(&self.path) {
-            Ok(found) if found.ino() == self.inode => occupant::remove(&self.path),
-            _ => Ok(()),
+        if self.has_its_file() {
+            occupant::remove(&self.path)
+        } else {
+            Ok(())
         }
     }
 }
 
-/// Sets the socket's group and mode; returns its inode.
-fn protect(
+/// Binds a path that the caller has locked.
+async fn bind(
     path: &Path,
-    group: Option<u32>,
-    wanted: Option<SocketMode>,
-) -> Result<u64, SocketError> {
+    permissions: Permissions,
+) -> Result<(UnixListener, FileId), SocketError> {
+    occupant::clear(path).await?;
+    let listener = UnixListener::bind(path).map_err(|source| SocketError::Bind {
+        path: path.to_owned(),
+        source,
+    })?;
+    let file = protect(path, permissions)?;
+    Ok((listener, file))
+}
+
+/// Sets the group and mode of the socket's file. Returns the id of the file.
+fn protect(path: &Path, permissions: Permissions) -> Result<FileId, SocketError> {
     let error = |source| SocketError::Permissions {
         path: path.to_owned(),
         source,
     };
-    let mode = if let Some(group) = group {
+    let mode = if let Some(group) = permissions.group {
         std::os::unix::fs::chown(path, None, Some(group)).map_err(error)?;
         0o660
     } else {
         0o600
     };
-    let mode = wanted.map_or(mode, SocketMode::bits);
+    let mode = permissions.mode.map_or(mode, SocketMode::bits);
     std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).map_err(error)?;
     let metadata = std::fs::symlink_metadata(path).map_err(error)?;
-    Ok(metadata.ino())
+    Ok(FileId::of(&metadata))
 }

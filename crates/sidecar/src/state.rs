@@ -1,6 +1,7 @@
 //! What must outlive the sidecar: its store, and what has to be done for it at the start and
 //! meanwhile.
 
+mod file_watch;
 pub(crate) mod store_id;
 
 use std::path::Path;
@@ -41,6 +42,7 @@ pub struct State {
     keys: Arc<KeyLedger>,
     results: Option<ResultDirectory>,
     clean_up: Arc<AbortOnDropHandle<()>>,
+    file_watch: Arc<AbortOnDropHandle<()>>,
     /// Shows that this life goes on, where no socket does.
     life: Option<Arc<Life>>,
     /// What tells the store from others.
@@ -117,6 +119,7 @@ impl State {
                 .as_ref()
                 .map(|results| results.under(&config.results)),
         ));
+        let file_watch = tokio::spawn(file_watch::watch(Arc::clone(&store)));
         let known = Arc::<SqlStore>::clone(&store);
         let keys = KeyLedger::new(known, process.clone(), predecessors);
         Self {
@@ -125,6 +128,7 @@ impl State {
             store,
             process,
             clean_up: Arc::new(AbortOnDropHandle::new(clean_up)),
+            file_watch: Arc::new(AbortOnDropHandle::new(file_watch)),
             life: None,
             store_id: None,
         }
@@ -177,9 +181,15 @@ impl State {
         Arc::<SqlStore>::clone(&self.store)
     }
 
-    /// Why records of calls could not be written the last time, if they could not.
+    /// Returns why calls cannot be recorded, if the store is known to fail.
     pub(crate) fn store_failure(&self) -> Option<String> {
-        self.store.recording_failure()
+        self.store_file_failure()
+            .or_else(|| self.store.recording_failure())
+    }
+
+    /// Returns why the store cannot be used, if its file was deleted or replaced.
+    pub(crate) fn store_file_failure(&self) -> Option<String> {
+        self.store.file_failure()
     }
 
     /// A journal of calls that this process runs.
@@ -192,6 +202,7 @@ impl State {
     /// Writes what is waiting and closes the store.
     pub async fn close(self) {
         self.clean_up.abort();
+        self.file_watch.abort();
         let Some(life) = &self.life else {
             return self.store.close().await;
         };

@@ -28,7 +28,7 @@ pub fn initialize(registry: &ToolRegistry) -> Result<Vec<ToolName>, RegistryErro
 pub(crate) fn tell_how_many(registry: &ToolRegistry) {
     let tools = registry.tools(None);
     let offered = tools.iter().filter(|tool| tool.tool().is_offered()).count();
-    tracing::info!(tools = offered, "Initialized {offered} MCP tools");
+    tracing::info!(tools = offered, "Initialized {offered} tools");
 }
 
 /// Has `get_time` tell the time in the zone that the configuration says, where a call says none

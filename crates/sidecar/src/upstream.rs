@@ -1,16 +1,20 @@
 //! The MCP servers whose tools the sidecar offers as its own.
 //!
-//! Nothing is asked at start-up. When somebody lists tools, or names a tool that is not
-//! there, each server whose list is missing or old is asked, all side by side and under a
-//! deadline; those who come meanwhile wait for them and then ask once, together. A server that
-//! fails is left alone for a while, whatever it says of its list; it takes nothing from the
-//! others, and the tools it had stay.
+//! No server is asked at start-up. When a client lists tools, every server whose list is missing or
+//! old is asked, concurrently and with a deadline. A call to an unknown tool asks the server whose
+//! prefix the name begins with, or every server if there is none. Callers that come while a server
+//! is being asked wait for that request, and then share the next one. After a failure, lists skip a
+//! server for `retry_after`, even if the server reports a changed list; calls do not skip it. A
+//! failed server does not affect other servers, and its known tools stay.
 
+mod absent;
 mod connecting;
 mod desk;
 mod discovery;
 mod doubt;
+mod entries;
 mod line;
+mod named;
 mod offer;
 mod own;
 mod resources;
@@ -27,17 +31,16 @@ use futures_util::future::join_all;
 use indexmap::IndexMap;
 use parking_lot::RwLock;
 use pillion_core::mcp::LogLevel;
-use pillion_core::registry::ToolRegistry;
+use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::tool::{ToolName, ToolOrigin};
-use tokio::sync::Mutex;
 
-use crate::config::{McpSection, McpServerSection};
+use crate::config::{McpSection, McpServerSection, OfferedTools};
 use crate::connections::{ConnectionStatus, Connections, ServerReport};
 use crate::credentials::UserCredentials;
 use crate::events::Bus;
 use crate::pins::Pins;
 use crate::telemetry::Telemetry;
-use discovery::{Asks, State};
+pub(crate) use absent::Absent;
 pub(crate) use line::Line;
 pub(crate) use own::Own;
 pub(crate) use resources::Reading;
@@ -58,25 +61,38 @@ pub(crate) struct Listeners {
 #[derive(Debug)]
 pub(crate) struct Upstreams {
     servers: Vec<Arc<Server>>,
-    /// The tools of theirs that are registered.
-    tools: RwLock<IndexMap<ToolName, Arc<UpstreamTool>>>,
+    /// The offered tools, shared with all successors of this value.
+    offered: Arc<Offered>,
     /// The least serious log messages that somebody has asked for.
     log_level: AtomicU8,
-    /// What is known of each server. Held while servers are being asked.
-    states: Mutex<Vec<State>>,
-    asks: Asks,
     registry: Arc<ToolRegistry>,
     times: McpSection,
     listeners: Listeners,
     pins: Pins,
     credentials: UserCredentials,
-    /// Tools that are not offered because they have changed, by the names that they would have.
-    blocked: RwLock<IndexMap<String, Blocked>>,
     /// Whether every server was asked at least once.
     was_tried: AtomicBool,
-    /// What has taken its place. From then on requests that still hold this one look there: two
-    /// that register tools in one registry would each bring back what the other took out.
+    /// The value that replaced this one. Requests that still hold this value use the successor.
     successor: OnceLock<Arc<Self>>,
+}
+
+/// The offered tools of the servers in the current configuration.
+#[derive(Debug, Default)]
+struct Offered {
+    /// The registered tools of the servers.
+    tools: RwLock<IndexMap<ToolName, Arc<UpstreamTool>>>,
+    /// Tools that are not offered because they have changed, by the names that they would have.
+    blocked: RwLock<IndexMap<String, Blocked>>,
+}
+
+impl Offered {
+    /// Removes the tools of a server that is no longer used.
+    fn forget(&self, gone: &Arc<Server>) {
+        let mut tools = self.tools.write();
+        tools.retain(|_, tool| !Arc::ptr_eq(tool.server(), gone));
+        let mut blocked = self.blocked.write();
+        blocked.retain(|_, blocked| !Arc::ptr_eq(&blocked.server, gone));
+    }
 }
 
 /// A tool that is not offered because it is another than it was accepted to be.
@@ -122,20 +138,16 @@ impl Upstreams {
         let servers: Vec<_> = servers
             .map(|section| Arc::new(Server::new(section, &listeners, &credentials)))
             .collect();
-        let states = servers.iter().map(|_| State::default()).collect();
         Self {
             was_tried: AtomicBool::new(servers.is_empty()),
-            states: Mutex::new(states),
-            asks: Asks::default(),
             servers,
-            tools: RwLock::default(),
+            offered: Arc::default(),
             log_level: AtomicU8::new(u8::MAX),
             registry,
             times,
             listeners,
             pins,
             credentials,
-            blocked: RwLock::default(),
             successor: OnceLock::new(),
         }
     }
@@ -165,15 +177,41 @@ impl Upstreams {
         self.times.discovery_timeout
     }
 
+    /// Returns the filter of the tools that MCP clients are offered.
+    pub(crate) fn tools_for_clients(&self) -> &OfferedTools {
+        &self.times.tools
+    }
+
     /// Every tool of the servers that is registered, with its name there.
     pub(crate) fn tools(&self) -> IndexMap<ToolName, Arc<UpstreamTool>> {
-        self.latest().tools.read().clone()
+        self.offered.tools.read().clone()
+    }
+
+    /// Sorts the tools of servers into the order of the configuration, in whatever order the
+    /// servers were asked. Other tools keep their positions.
+    pub(crate) fn put_in_order(&self, tools: &mut [Arc<RegisteredTool>]) {
+        let servers = &self.latest().servers;
+        let rank = |tool: &Arc<RegisteredTool>| match tool.origin() {
+            ToolOrigin::Mcp { server_label, .. } => servers
+                .iter()
+                .position(|server| server.label == *server_label),
+            _ => None,
+        };
+        let (places, mut of_servers): (Vec<_>, Vec<_>) = tools
+            .iter()
+            .enumerate()
+            .filter_map(|(place, tool)| Some((place, (rank(tool)?, Arc::clone(tool)))))
+            .unzip();
+        of_servers.sort_by_key(|(rank, _)| *rank);
+        for (place, (_, tool)) in places.into_iter().zip(of_servers) {
+            tools[place] = tool;
+        }
     }
 
     /// The name in the registry of the only tool that its server calls so, if the configuration
     /// leaves its prefix to us.
     pub(crate) fn only_named(&self, remote_name: &str) -> Option<ToolName> {
-        let tools = self.latest().tools.read();
+        let tools = self.offered.tools.read();
         let mut so_named = tools.iter().filter(|(_, tool)| {
             tool.remote_name() == remote_name && tool.server().configured_prefix.is_none()
         });
@@ -184,7 +222,7 @@ impl Upstreams {
     /// The tool of that name that is not offered because it has changed; a name without prefix
     /// will do where [`only_named`](Self::only_named) would take it.
     pub(crate) fn blocked(&self, name: &str) -> Option<Blocked> {
-        let blocked = self.latest().blocked.read();
+        let blocked = self.offered.blocked.read();
         if let Some(blocked) = blocked.get(name) {
             return Some(blocked.clone());
         }
@@ -227,41 +265,27 @@ impl Upstreams {
         servers: &[McpServerSection],
         times: McpSection,
     ) -> Arc<Self> {
-        let mut old = self.states.lock().await;
-        let mut known: Vec<_> = self.servers.iter().zip(old.iter_mut()).collect();
-        let (mut servers_now, mut states) = (Vec::new(), Vec::new());
+        let mut known: Vec<_> = self.servers.iter().collect();
+        let mut servers_now = Vec::new();
         for section in servers.iter().filter(|section| section.enabled) {
             let place = known
                 .iter()
-                .position(|(server, _)| server.section.is_same(section));
-            if let Some(place) = place {
-                let (server, state) = known.remove(place);
-                servers_now.push(Arc::clone(server));
-                states.push(state.clone());
-            } else {
-                let server = Server::new(section, &self.listeners, &self.credentials);
-                servers_now.push(Arc::new(server));
-                states.push(State::default());
-            }
+                .position(|server| server.section.is_same(section));
+            servers_now.push(match place {
+                Some(place) => Arc::clone(known.remove(place)),
+                None => Arc::new(Server::new(section, &self.listeners, &self.credentials)),
+            });
         }
-        for (server, state) in known {
-            self.tell_status(server, ConnectionStatus::Disconnected, None);
-            for gone in state.tools.drain(..) {
-                self.registry.unregister(gone.as_str());
+        for gone in known {
+            self.tell_status(gone, ConnectionStatus::Disconnected, None);
+            // The lock waits for a request in progress, which registers its tools first; a closed
+            // server is not asked again.
+            let mut state = gone.state.lock().await;
+            for name in state.close() {
+                self.registry.unregister(name.as_str());
             }
+            self.offered.forget(gone);
         }
-        let tools = self.tools.read().clone();
-        let is_kept = |tool: &Arc<UpstreamTool>| {
-            let mut kept = servers_now.iter();
-            kept.any(|server| Arc::ptr_eq(tool.server(), server))
-        };
-        let tools = tools.into_iter().filter(|(_, tool)| is_kept(tool));
-        let tools = RwLock::new(tools.collect());
-        let mut blocked = self.blocked.read().clone();
-        blocked.retain(|_, blocked| {
-            let mut kept = servers_now.iter();
-            kept.any(|server| Arc::ptr_eq(&blocked.server, server))
-        });
         if times.pin != self.times.pin {
             servers_now.iter().for_each(|server| server.expire());
         }
@@ -270,10 +294,8 @@ impl Upstreams {
             .all(|server| server.report().was_asked || !server.is_asked_for_all());
         let successor = Arc::new(Self {
             was_tried: AtomicBool::new(was_tried),
-            states: Mutex::new(states),
-            asks: Asks::default(),
             servers: servers_now,
-            tools,
+            offered: Arc::clone(&self.offered),
             // Whoever asks for messages next has all servers asked.
             log_level: AtomicU8::new(u8::MAX),
             registry: Arc::clone(&self.registry),
@@ -281,10 +303,8 @@ impl Upstreams {
             listeners: self.listeners.clone(),
             pins: self.pins.clone(),
             credentials: self.credentials.clone(),
-            blocked: RwLock::new(blocked),
             successor: OnceLock::new(),
         });
-        // Before anybody else gets to the old states: they are never looked at again.
         let _ = self.successor.set(Arc::clone(&successor));
         successor
     }

@@ -7,6 +7,7 @@ use pillion_core::tool::{ToolFilter, ToolOrigin};
 use serde_json::json;
 
 use crate::access::AllowedTools;
+use crate::config::OfferedTools;
 
 /// Which tools a client may see, and so may call: a tool is asked for in one place, for lists
 /// and calls alike, of whichever door. One that it may not see is not there for it.
@@ -16,6 +17,8 @@ pub(crate) struct Visibility {
     model: Option<Arc<ModelConfig>>,
     /// The user whose things alone it may see, where that is one user.
     confined_to: Option<Arc<str>>,
+    /// The filter of the tools that MCP clients are offered; every tool for other callers.
+    offered: OfferedTools,
 }
 
 impl Visibility {
@@ -48,9 +51,18 @@ impl Visibility {
         }
     }
 
-    /// The same for the calls that a tool makes in the client's name.
+    /// Restricts the visibility of an MCP client to the offered tools.
+    pub(crate) fn offered_to_clients(self, offered: OfferedTools) -> Self {
+        Self { offered, ..self }
+    }
+
+    /// Returns the filter for the calls that a tool makes for its client. An offered tool may call
+    /// tools that are not offered.
     pub(crate) fn filter(&self) -> ToolFilter {
-        let this = self.clone();
+        let this = Self {
+            offered: OfferedTools::default(),
+            ..self.clone()
+        };
         ToolFilter::new(self.fingerprint(), move |name, origin| {
             this.admits_named(name, name, origin)
         })
@@ -66,7 +78,7 @@ impl Visibility {
 
     /// Whether there is no tool that may not be seen.
     pub(crate) fn is_all(&self) -> bool {
-        self.allowed == AllowedTools::default() && self.model.is_none()
+        self.allowed == AllowedTools::default() && self.model.is_none() && self.offered.is_all()
     }
 
     /// What stands for all that may be seen.
@@ -85,7 +97,7 @@ impl Visibility {
     /// that the client knows as `known_as`. For a model either name will do. A token's list has
     /// the first alone, since the other may be another server's tomorrow.
     pub(crate) fn admits_named(&self, name: &str, known_as: &str, origin: &ToolOrigin) -> bool {
-        if !self.allowed.admit(name) {
+        if !self.allowed.admit(name) || !self.offered.admit(name, origin) {
             return false;
         }
         let Some(model) = &self.model else {

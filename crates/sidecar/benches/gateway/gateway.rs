@@ -28,7 +28,7 @@ impl Gateway {
         let configuration = format!(
             "[socket]\npath = '{root}/pillion.sock'\n\
              [tcp]\nlisten = '127.0.0.1:{port}'\ntokens_env = 'BENCH_TOKENS'\n\
-             [executor]\nmax_concurrent = 64\n\
+             [executor]\nmax_concurrent = 64\nmax_concurrent_total = 128\n\
              [store]\nlocation = '{root}/pillion.db'\n{configured}"
         );
         let path = directory.path().join("pillion.toml");

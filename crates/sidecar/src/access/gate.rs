@@ -11,7 +11,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::request::Parts;
 
-use super::{Grant, Scope, TokenCheck};
+use super::{Grant, Scope, Standing, TokenCheck, TokenCheckError};
 use crate::config::TcpSection;
 use host::{authority_of, is_same, name_of};
 pub use refusal::Refusal;
@@ -76,14 +76,34 @@ impl Gate {
                 Err(Refusal::NoToken)
             };
         };
-        let grant = self.tokens.check(token).await;
-        let grant = grant.map_err(Refusal::CannotCheck)?;
+        let grant = self.check(token).await.map_err(Refusal::CannotCheck)?;
         let grant = grant.ok_or(Refusal::BadToken)?;
         if grant.allows(needed) {
             Ok(Some(grant))
         } else {
             Err(Refusal::Scope { needed })
         }
+    }
+
+    /// Returns what the token allows, or `None` for an unknown or revoked token.
+    ///
+    /// # Errors
+    /// When the tokens cannot be read.
+    pub(super) async fn check(&self, token: &str) -> Result<Option<Grant>, TokenCheckError> {
+        self.tokens.check(token).await
+    }
+
+    /// Returns the token check for streams of a request that [`enter`](Self::enter) admitted with
+    /// `grant`.
+    pub(crate) fn standing(
+        request: &Parts,
+        grant: &Grant,
+        current_gate: impl Fn() -> Option<Arc<Gate>> + Send + Sync + 'static,
+    ) -> Standing {
+        let token = bearer(&request.headers).ok().flatten();
+        let token = token.or_else(|| api_key(&request.headers).ok().flatten());
+        let token = token.unwrap_or_default();
+        Standing::new(token, grant.clone(), current_gate)
     }
 
     /// The request's authority, if it is one of ours.

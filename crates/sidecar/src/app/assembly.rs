@@ -179,8 +179,8 @@ impl Config {
     }
 
     pub(super) fn approvals(&self, state: Option<&State>, process: &Process) -> Approvals {
-        let (desk, events) = (Arc::clone(&process.desk), Arc::clone(&process.events));
-        Approvals::new(self, state.map(State::store), desk, events)
+        let (pending, events) = (Arc::clone(&process.pending), Arc::clone(&process.events));
+        Approvals::new(self, state.map(State::store), pending, events)
     }
 
     pub(super) fn results(&self, state: Option<&State>) -> Option<Arc<Results>> {

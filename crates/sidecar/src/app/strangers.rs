@@ -23,10 +23,7 @@ impl Strangers {
 
     /// Logs those that are not there, once; to be called when the servers' tools are known.
     pub(super) fn tell(&self, registry: &ToolRegistry) {
-        if self.were_told.load(Ordering::Relaxed) || self.were_told.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        for name in self.missing(registry) {
+        for name in self.missing_at_first(registry) {
             tracing::warn!(
                 tool.name = name,
                 "[tools.{name}] is in the configuration, and no tool has that name at present"
@@ -34,9 +31,13 @@ impl Strangers {
         }
     }
 
-    fn missing<'a>(&'a self, registry: &'a ToolRegistry) -> impl Iterator<Item = &'a str> {
+    /// Returns the names without a tool on the first call, and nothing on later calls.
+    fn missing_at_first(&self, registry: &ToolRegistry) -> Vec<&str> {
+        if self.were_told.load(Ordering::Relaxed) || self.were_told.swap(true, Ordering::Relaxed) {
+            return Vec::new();
+        }
         let names = self.names.iter().map(String::as_str);
-        names.filter(|name| registry.get(name).is_none())
+        names.filter(|name| registry.get(name).is_none()).collect()
     }
 }
 
@@ -51,9 +52,8 @@ mod tests {
         let config = Config::parse(text, "pillion.toml").unwrap();
         let registry = crate::tools::registry().unwrap();
         let strangers = Strangers::of(&config);
-        let missing: Vec<_> = strangers.missing(&registry).collect();
-        assert_eq!(missing, ["far_ecko"]);
-        strangers.tell(&registry);
+        assert_eq!(strangers.missing_at_first(&registry), ["far_ecko"]);
         assert!(strangers.were_told.load(Ordering::Relaxed));
+        assert!(strangers.missing_at_first(&registry).is_empty());
     }
 }

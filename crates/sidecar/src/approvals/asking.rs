@@ -12,13 +12,15 @@ use serde_json::{Value, json};
 use crate::calling_client::link::Link;
 use crate::pins::visible_json;
 
-/// Longest part of the arguments that the question repeats, in characters.
-const MOST_SHOWN: usize = 4_000;
+/// Maximum length of the arguments in a question, in characters. A call with longer arguments is
+/// not asked about in place: the user would approve arguments that the question does not show.
+const MAX_SHOWN: usize = 4_000;
 
 /// A question that is with the client; nothing when there is none, or no answer.
 pub(super) type Asking = Option<Pin<Box<dyn Future<Output = Option<Verdict>> + Send>>>;
 
-/// Asks whoever makes the call, if they may decide and their client takes forms.
+/// Returns the question to the caller's own user, if that user may decide, their client supports
+/// forms, and the question can show the whole call.
 pub(super) fn question(redaction: &Redaction, request: &ApprovalRequest) -> Asking {
     let context = &request.context;
     context.approval.decider.as_ref()?;
@@ -26,8 +28,12 @@ pub(super) fn question(redaction: &Redaction, request: &ApprovalRequest) -> Aski
     if !link.takes_forms() {
         return None;
     }
+    let Some(message) = message(redaction, request) else {
+        tracing::debug!(tool.name = %request.tool.name(), "The arguments are too long for a question in place");
+        return None;
+    };
     let params = to_raw_value(&json!({
-        "message": message(redaction, request),
+        "message": message,
         "requestedSchema": {
             "type": "object",
             "properties": {
@@ -76,7 +82,8 @@ pub(super) async fn alone(
     }
 }
 
-fn message(redaction: &Redaction, request: &ApprovalRequest) -> String {
+/// Returns the text of the question, or `None` if the arguments are too long.
+fn message(redaction: &Redaction, request: &ApprovalRequest) -> Option<String> {
     let name = request.tool.name();
     let server = match request.tool.origin() {
         ToolOrigin::Mcp { server_label, .. } => format!(" of server '{server_label}'"),
@@ -85,11 +92,8 @@ fn message(redaction: &Redaction, request: &ApprovalRequest) -> String {
     let arguments = redaction.shown(&Value::Object(request.arguments.clone()));
     // Whoever decides sees what a model may have hidden.
     let arguments = visible_json(&arguments.to_string());
-    let mut shown: String = arguments.chars().take(MOST_SHOWN).collect();
-    if shown.len() < arguments.len() {
-        shown += " (and more)";
-    }
-    format!("May the tool '{name}'{server} run with these arguments? {shown}")
+    let is_whole = arguments.chars().nth(MAX_SHOWN).is_none();
+    is_whole.then(|| format!("May the tool '{name}'{server} run with these arguments? {arguments}"))
 }
 
 /// What an `ElicitResult` says; none if it says nothing.
@@ -109,23 +113,41 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn g3_the_question_shows_what_a_model_has_hidden() {
+    fn request(arguments: &Value) -> ApprovalRequest {
         let definition = ToolDefinition::builder("send", "Sends").build().unwrap();
         let tool = FnTool::new(definition, |_, _| async { Ok(ToolOutput::text("sent")) });
-        let arguments = json!({"to": "a\u{202e}b\u{e0061}"});
-        let request = ApprovalRequest {
+        ApprovalRequest {
             id: String::new(),
             tool: Arc::new(RegisteredTool::new(Arc::new(tool)).unwrap()),
             arguments: arguments.as_object().unwrap().clone(),
             context: CallContext::default(),
             call: None,
-        };
-        let message = message(&Redaction::default(), &request);
+        }
+    }
+
+    #[test]
+    fn g3_the_question_shows_what_a_model_has_hidden() {
+        let request = request(&json!({"to": "a\u{202e}b\u{e0061}"}));
+        let message = message(&Redaction::default(), &request).unwrap();
         assert!(
             message.ends_with(r#"{"to":"a\u202eb\udb40\udc61"}"#),
             "{message}"
         );
+    }
+
+    #[test]
+    fn g3_there_is_no_question_that_does_not_show_all_that_would_run() {
+        let of = |length: usize| {
+            let arguments = json!({"text": "x".repeat(length), "to": "everybody"});
+            message(&Redaction::default(), &request(&arguments))
+        };
+        assert!(of(3_900).unwrap().ends_with(r#","to":"everybody"}"#));
+        assert_eq!(of(4_000), None);
+        // A member that is named like a credential still shows its structure and its lengths.
+        let arguments = json!({"token": {"command": "rm -rf /", "force": true}});
+        let message = message(&Redaction::default(), &request(&arguments)).unwrap();
+        let shown = r#"{"token":{"command":"[redacted: string, 8 characters]","force":"[redacted: boolean]"}}"#;
+        assert!(message.ends_with(shown), "{message}");
     }
 
     #[test]

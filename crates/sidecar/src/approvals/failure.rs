@@ -40,6 +40,11 @@ pub(super) fn used(record: &ApprovalRecord) -> ToolFailure {
     ToolFailure::new(ErrorCode::Cancelled, message)
 }
 
+/// The task that reads the decision from the store has ended.
+pub(super) fn unreachable() -> ToolFailure {
+    ToolFailure::new(ErrorCode::Unavailable, "The approvals cannot be reached")
+}
+
 /// Whether it is approved cannot be found out.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
 pub(super) fn of_store(error: StoreError) -> ToolFailure {

@@ -1,6 +1,5 @@
 use std::io;
-use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
@@ -9,6 +8,7 @@ use axum::http::{HeaderValue, Request, StatusCode};
 use hyper::client::conn::http1;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use pillion_client::is_another_file;
 use pillion_wire::{CHANNEL_HEADER, Failure, USER_HEADER, route};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
@@ -153,9 +153,4 @@ impl Target {
         }
         Ok(request)
     }
-}
-
-/// Whether what is there cannot be connected to, whoever listens.
-fn is_another_file(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|found| !found.file_type().is_socket())
 }

@@ -86,9 +86,8 @@ impl Leg {
     }
 
     /// Waits until a line can be passed on at once, or never can.
-    pub(super) fn room(&self) -> impl Future<Output = ()> + use<> {
-        let lines = self.lines.clone();
-        async move { drop(lines.reserve().await) }
+    pub(super) async fn has_room(&self) {
+        drop(self.lines.reserve().await);
     }
 
     /// Passes a line on. Where that fails the connection is gone, which its reader finds out.

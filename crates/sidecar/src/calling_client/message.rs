@@ -4,6 +4,7 @@
 use axum::body::Bytes;
 use indexmap::IndexMap;
 use pillion_core::mcp::RpcError;
+use pillion_core::{is_lone_surrogate, json_error_text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -52,9 +53,12 @@ pub(crate) struct Request {
 impl Request {
     /// A parameter that is text.
     pub(crate) fn text(&self, key: &str) -> Result<String, RpcError> {
-        let raw = self.params.get(key);
-        let text = raw.and_then(|raw| serde_json::from_str(raw.get()).ok());
-        text.ok_or_else(|| invalid_params(format!("'{key}' must be a string")))
+        let wrong = || invalid_params(format!("'{key}' must be a string"));
+        let raw = self.params.get(key).ok_or_else(wrong)?;
+        serde_json::from_str(raw.get()).map_err(|error| match is_lone_surrogate(&error) {
+            true => unreadable(key, &error),
+            false => wrong(),
+        })
     }
 
     /// The members of `_meta`; none where it is no object.
@@ -104,7 +108,7 @@ impl Inbound {
                 return Err(unreadable(
                     None,
                     PARSE_ERROR,
-                    format!("Parse error: {error}"),
+                    format!("Parse error: {}", json_error_text(&error)),
                 ));
             }
         };
@@ -162,6 +166,12 @@ fn is_id(id: &RawValue) -> bool {
 
 pub(crate) fn invalid_params(message: impl Into<String>) -> RpcError {
     RpcError::new(INVALID_PARAMS, message)
+}
+
+/// Returns the error for a parameter that is invalid JSON, which shows only when the parameter is
+/// parsed.
+pub(crate) fn unreadable(key: &str, error: &serde_json::Error) -> RpcError {
+    invalid_params(format!("'{key}': {}", json_error_text(error)))
 }
 
 /// There is no `what` of that name.

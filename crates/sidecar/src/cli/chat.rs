@@ -38,7 +38,7 @@ pub(super) struct Chat {
     /// Goes on with this chat
     #[arg(long, value_name = "CHAT")]
     resume: Option<String>,
-    /// Prints each event as a line of JSON
+    /// Prints each event as a line of JSON; the last one, `done`, has the chat's id, status and approvals
     #[arg(long)]
     json: bool,
 }
@@ -188,15 +188,19 @@ impl Session {
             "awaiting_approval" => {
                 for approval in &answer.approvals {
                     let id = approval.id.as_deref().unwrap_or_default();
-                    // What is too long for a line is cut off at its end.
-                    self.screen.note(&format!(
-                        "waits for approval: pillion approvals approve {id} ({} {})",
-                        approval.tool, approval.arguments
-                    ));
+                    let ChatApproval {
+                        tool, arguments, ..
+                    } = approval;
+                    self.screen
+                        .note(&format!("waits for approval: {tool} {arguments}"));
+                    // The command has its own line, so that it can be copied and is never
+                    // truncated.
+                    self.screen
+                        .note(&format!("  pillion approvals approve {id}"));
                 }
                 let id = &answer.id;
-                self.screen
-                    .note(&format!("then: pillion chat --resume {id}"));
+                self.screen.note("then:");
+                self.screen.note(&format!("  pillion chat --resume {id}"));
                 Ok(ExitCode::FAILURE)
             }
             _ => {

@@ -76,6 +76,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "pillion chat",
             "pillion chat 'What time is it in Tokyo?' --model gpt-4-turbo",
             "pillion chat --resume 01a202b1-8b10-74cc-982e-dcae537c06e0",
+            "pillion chat --json 'Roll 2d6' | jq -r 'select(.type == \"done\") | .approvals[].id'",
         ],
     ),
     (
@@ -137,6 +138,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "pillion approvals list",
             "pillion approvals list --status denied --tool cancel_order",
+            "pillion approvals list --json | jq -r '.approvals[].id'",
         ],
     ),
     (

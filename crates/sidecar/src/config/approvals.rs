@@ -1,5 +1,5 @@
 use std::collections::{BTreeMap, HashSet};
-use std::num::NonZeroU64;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
 use pillion_core::executor::{ApprovalPolicy, ApprovalRules};
@@ -28,6 +28,10 @@ pub struct ApprovalsSection {
     /// How many calls may wait at once; of one user never more than there is room left for
     /// others. `PILLION__APPROVALS__MAX_PENDING`. Default 1,000.
     pub max_pending: NonZeroU64,
+    /// Maximum number of callers of one principal (a token, or a user of this host) that wait in
+    /// place for decisions, including MCP clients that are asked. Further calls end as
+    /// `approval_required` at once. `PILLION__APPROVALS__MAX_WAITING`. Default 200.
+    pub max_waiting: NonZeroUsize,
     /// Which MCP clients are asked in place, of those that can ask their user.
     /// `PILLION__APPROVALS__ASK_CLIENTS`. Default `deciders`.
     pub ask_clients: AskClients,
@@ -54,6 +58,7 @@ impl Default for ApprovalsSection {
             expires_after: Duration::from_secs(900),
             max_wait: Duration::from_secs(300),
             max_pending: NonZeroU64::new(1_000).unwrap_or(NonZeroU64::MIN),
+            max_waiting: NonZeroUsize::new(200).unwrap_or(NonZeroUsize::MIN),
             ask_clients: AskClients::Deciders,
         }
     }

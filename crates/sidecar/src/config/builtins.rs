@@ -51,11 +51,14 @@ pub struct ServiceKey {
     pub is_in_vault: bool,
 }
 
-/// Without any key: Open-Meteo, and nobody who searches.
+/// No provider is used by default.
 impl Default for BuiltinTools {
     fn default() -> Self {
         Self {
-            get_weather: Some(WeatherSettings::default()),
+            get_weather: Some(WeatherSettings {
+                provider: WeatherProvider::Unset,
+                ..WeatherSettings::default()
+            }),
             web_search: Some(SearchSettings::default()),
             keys: Vec::new(),
             time_zone: None,
@@ -262,7 +265,7 @@ impl WeatherKeys {
                     secrets.note("openweathermap", false);
                     WeatherProvider::OpenWeatherMap { api_key }
                 }
-                None => WeatherProvider::OpenMeteo { api_key: None },
+                None => WeatherProvider::Unset,
             },
         };
         Ok(Some(WeatherSettings {

@@ -1,5 +1,6 @@
 use std::fmt;
 
+use pillion_builtins::get_weather::WeatherProvider;
 use pillion_core::provider::Provider;
 
 use super::{Config, Key, KeyPath, builtins};
@@ -44,6 +45,17 @@ impl Config {
                 let message = format!("no [[providers]] has the name '{name}': nobody can ask it");
                 doubt(entry("models", place).join_name("provider"), message);
             }
+        }
+        let weather = self.builtins.get_weather.as_ref();
+        if weather.is_some_and(|weather| {
+            let is_named = !matches!(weather.provider, WeatherProvider::Unset);
+            !is_named && (weather.base_url.is_some() || weather.geocoding_url.is_some())
+        }) {
+            let key = KeyPath::from_names(["tools", "get_weather", "provider"]);
+            doubt(
+                key,
+                "nobody is asked for the weather until it is set".to_owned(),
+            );
         }
         self.doubt_tabletop(&mut doubt);
         self.doubt_tools(&mut doubt);
@@ -113,6 +125,10 @@ mod tests {
     #[test]
     fn what_fails_later_is_said() {
         for (text, expected) in [
+            (
+                "[tools.get_weather]\nbase_url = 'http://127.0.0.1:9'",
+                "tools.get_weather.provider: nobody is asked for the weather until it is set",
+            ),
             (
                 "[[providers]]\nname = 'openai'\nkey_env = 'UNSET'",
                 "providers[0].key_env: the environment variable UNSET is not set",

@@ -16,14 +16,21 @@ pub struct ExecutorSection {
     /// `PILLION__EXECUTOR__TIMEOUT_MS`. Default 30,000 ms.
     #[serde(rename = "timeout_ms", deserialize_with = "millis::positive")]
     pub timeout: Duration,
-    /// How many tools run at once (C1). `PILLION__EXECUTOR__MAX_CONCURRENT`, or
-    /// `MCP_MAX_CONCURRENT_TOOLS` (N1). Default 5.
-    pub max_concurrent: NonZeroUsize,
+    /// Maximum number of concurrent calls of one source: of each MCP server, and of local tools.
+    /// `PILLION__EXECUTOR__MAX_CONCURRENT`, or `MCP_MAX_CONCURRENT_TOOLS`. Default 5.
+    pub max_concurrent: Option<NonZeroUsize>,
+    /// Maximum number of concurrent calls of local tools, which belong to no MCP server.
+    /// `PILLION__EXECUTOR__MAX_CONCURRENT_LOCAL`. Default `executor.max_concurrent`.
+    pub max_concurrent_local: Option<NonZeroUsize>,
+    /// Maximum number of concurrent calls of all sources together; one slot is reserved for local
+    /// tools. `PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL`. Default 20, or `executor.max_concurrent`
+    /// if that is set.
+    pub max_concurrent_total: Option<NonZeroUsize>,
     /// How long a call waits for one of those places before it ends as `unavailable`.
     /// `PILLION__EXECUTOR__QUEUE_TIMEOUT_MS`. Default 30,000 ms.
     #[serde(rename = "queue_timeout_ms", deserialize_with = "millis::positive")]
     pub queue_timeout: Duration,
-    /// How many calls wait for one at most; users take turns.
+    /// Maximum number of queued calls. Servers take turns, and the users of each server take turns.
     /// `PILLION__EXECUTOR__MAX_QUEUED`. Default 1,000.
     pub max_queued: usize,
     /// A larger result is put into a file, in bytes; its caller gets the beginning.
@@ -42,7 +49,9 @@ impl Default for ExecutorSection {
         let core = ExecutorConfig::default();
         Self {
             timeout: core.timeout,
-            max_concurrent: core.max_concurrent,
+            max_concurrent: None,
+            max_concurrent_local: None,
+            max_concurrent_total: None,
             queue_timeout: core.queue_timeout,
             max_queued: core.max_queued,
             max_result_bytes: None,
@@ -112,13 +121,14 @@ impl ExecutorSection {
     pub fn to_core(&self, tools: &BTreeMap<String, ToolSection>) -> ExecutorConfig {
         let mut config = ExecutorConfig {
             timeout: self.timeout,
-            max_concurrent: self.max_concurrent,
+            max_concurrent_local: self.max_concurrent_local,
             queue_timeout: self.queue_timeout,
             max_queued: self.max_queued,
             max_result_bytes: self.max_result_bytes.map(NonZeroUsize::get),
             max_output_bytes: self.max_output_bytes.get(),
             ..ExecutorConfig::default()
-        };
+        }
+        .with_concurrency(self.max_concurrent, self.max_concurrent_total);
         config.rate_limits.every_tool = self.rate_limit.into();
         let timeouts = &mut config.tool_timeouts;
         timeouts.insert("calculator".to_owned(), calculator::TIME_LIMIT);

@@ -22,10 +22,14 @@ pub struct HttpSection {
     /// `PILLION__HTTP__IDLE_TIMEOUT_MS`. Default 75,000 ms.
     #[serde(rename = "idle_timeout_ms", deserialize_with = "millis::positive")]
     pub idle_timeout: Duration,
-    /// How long an answer may make no way because its reader does not read; then the
-    /// connection is cut off. `PILLION__HTTP__WRITE_TIMEOUT_MS`. Default 30,000 ms.
+    /// Maximum time in which a client reads nothing of its response; then the connection is closed.
+    /// `PILLION__HTTP__WRITE_TIMEOUT_MS`. Default 30,000 ms.
     #[serde(rename = "write_timeout_ms", deserialize_with = "millis::positive")]
     pub write_timeout: Duration,
+    /// Maximum number of response bytes that wait for stalled clients, over all connections. Above
+    /// this limit, the client that has read nothing for the longest time (at least 2 s) is
+    /// disconnected. `PILLION__HTTP__MAX_WAITING_BYTES`. Default 64 MiB.
+    pub max_waiting_bytes: NonZeroUsize,
     /// The longest request head, in bytes, at least 8,192; a longer one gets status 431.
     /// `PILLION__HTTP__MAX_HEADER_BYTES`. Default 64 KiB.
     #[serde(deserialize_with = "head_bytes")]
@@ -42,6 +46,14 @@ pub struct HttpSection {
     /// `PILLION__HTTP__IDEMPOTENCY_TTL_MS`. Default 86,400,000 ms, a day.
     #[serde(rename = "idempotency_ttl_ms", deserialize_with = "millis::positive")]
     pub idempotency_ttl: Duration,
+    /// Maximum number of requests of one principal (a token, or a user of this host) with an
+    /// `Idempotency-Key` that continue after their clients have disconnected; a further request
+    /// with a key gets status 429. `PILLION__HTTP__IDEMPOTENCY_MAX_DETACHED`. Default 100.
+    pub idempotency_max_detached: NonZeroUsize,
+    /// Maximum size of the stored responses of one principal, in bytes. If a response does not fit,
+    /// the sidecar stores only that the request has run. `PILLION__HTTP__IDEMPOTENCY_MAX_BYTES`.
+    /// Default 64 MiB.
+    pub idempotency_max_bytes: u64,
 }
 
 impl Default for HttpSection {
@@ -52,11 +64,14 @@ impl Default for HttpSection {
             body_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(75),
             write_timeout: Duration::from_secs(30),
+            max_waiting_bytes: number(64 * 1024 * 1024),
             max_header_bytes: 64 * 1024,
             max_headers: number(100),
             max_connections: number(512),
             max_batch_calls: number(100),
             idempotency_ttl: Duration::from_secs(24 * 60 * 60),
+            idempotency_max_detached: number(100),
+            idempotency_max_bytes: 64 * 1024 * 1024,
         }
     }
 }

@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::millis;
+use super::{OfferedTools, millis};
 
-/// `[mcp]`: how MCP servers are asked for their tools.
+/// `[mcp]`: discovery of the tools of MCP servers, and the tools that MCP clients are offered.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpSection {
@@ -25,6 +25,10 @@ pub struct McpSection {
     /// until somebody accepts it: `off`, `warn` or `block`; a server may have its own.
     /// `PILLION__MCP__PIN`. Default `warn`.
     pub pin: PinPolicy,
+    /// The tools that clients of `/mcp` and of `pillion mcp-stdio` are offered: names, prefixes of
+    /// names with `*`, `@builtin` or `@servers`; an entry with `!` before it excludes tools.
+    /// `PILLION__MCP__TOOLS`. Default `["*"]`.
+    pub tools: OfferedTools,
 }
 
 /// What becomes of a server's tool that is not what it was accepted to be.
@@ -47,6 +51,7 @@ impl Default for McpSection {
             retry_after: Duration::from_secs(15),
             refresh_after: Duration::from_secs(300),
             pin: PinPolicy::Warn,
+            tools: OfferedTools::default(),
         }
     }
 }

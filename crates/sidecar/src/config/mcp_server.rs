@@ -1,4 +1,5 @@
 use std::fmt;
+use std::num::NonZeroUsize;
 
 use pillion_core::executor::ApprovalPolicy;
 use pillion_core::mcp::ServerConfig;
@@ -27,6 +28,9 @@ pub struct McpServerSection {
     /// The rate limit of all the server's tools together, beside that of each (C7).
     /// Default none.
     pub rate_limit: Option<RateLimitSection>,
+    /// Maximum number of concurrent calls of this server's tools. Default
+    /// `executor.max_concurrent`.
+    pub max_concurrent: Option<NonZeroUsize>,
     /// Whether calls of the server's tools need approval (G2): `never`, `always`, `prompt` or a
     /// policy of `[approvals]`. Default what `[approvals]` says.
     pub require_approval: Option<ApprovalPolicy>,
@@ -71,6 +75,7 @@ pub(super) struct OwnKeys {
     enabled: Option<bool>,
     tool_prefix: Option<String>,
     rate_limit: Option<RateLimitSection>,
+    max_concurrent: Option<NonZeroUsize>,
     require_approval: Option<ApprovalPolicy>,
     pin: Option<PinPolicy>,
     pub(super) credential: CredentialPolicy,
@@ -78,10 +83,11 @@ pub(super) struct OwnKeys {
 }
 
 impl OwnKeys {
-    pub(super) const NAMES: [&'static str; 7] = [
+    pub(super) const NAMES: [&'static str; 8] = [
         "enabled",
         "tool_prefix",
         "rate_limit",
+        "max_concurrent",
         "require_approval",
         "pin",
         "credential",
@@ -106,6 +112,7 @@ impl OwnKeys {
             enabled: self.enabled.unwrap_or(true),
             tool_prefix: self.tool_prefix,
             rate_limit: self.rate_limit,
+            max_concurrent: self.max_concurrent,
             require_approval: self.require_approval,
             pin: self.pin,
             credential: self.credential,
@@ -131,6 +138,7 @@ impl McpServerSection {
             enabled: true,
             tool_prefix,
             rate_limit: None,
+            max_concurrent: None,
             require_approval: None,
             pin: None,
             credential: CredentialPolicy::Shared,

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::mcp_server::{EntryDigest, OwnKeys};
+use super::server_name::problem_of_server_name;
 use super::{Key, KeyPath, McpServerSection};
 
 /// What is wrong with an entry, before it is known where the entry came from.
@@ -92,6 +93,9 @@ fn one(mut entry: Table, path: &KeyPath, variables: &Variables) -> Result<McpSer
         .map_err(|error| fault(path.clone(), error.to_string()))?;
     if server.label.trim().is_empty() {
         return Err(fault(path.join_name("label"), "the label is empty"));
+    }
+    if let Some(problem) = problem_of_server_name(&server.label) {
+        return Err(fault(path.join_name("label"), problem));
     }
     if !own.has_legal_prefix() {
         let message = "a prefix has letters, digits, '_' and '-', starts with a letter or '_' and \

@@ -1,8 +1,11 @@
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
+
+use super::millis;
 
 /// `[tcp]`: the same API over TCP. Off unless `listen` is set, and then every request needs
 /// a token.
@@ -31,9 +34,17 @@ pub struct TcpSection {
     /// Origins beside the server's own, such as `https://tools.example.com`, that pages of
     /// a browser may have. `PILLION__TCP__ALLOWED_ORIGINS`. Default none.
     pub allowed_origins: Vec<String>,
-    /// How many connections over TCP are served at once, beside those of the Unix socket.
-    /// `PILLION__TCP__MAX_CONNECTIONS`. Default 128.
+    /// Maximum number of authenticated connections over TCP, in addition to the connections of the
+    /// Unix socket. The same number of connections may be open that have not sent a valid token
+    /// yet. `PILLION__TCP__MAX_CONNECTIONS`. Default 128.
     pub max_connections: NonZeroUsize,
+    /// Maximum time in which a connection sends no request with a valid token; then the connection
+    /// is closed. `PILLION__TCP__AUTHENTICATION_TIMEOUT_MS`. Default 10,000 ms.
+    #[serde(
+        rename = "authentication_timeout_ms",
+        deserialize_with = "millis::positive"
+    )]
+    pub authentication_timeout: Duration,
 }
 
 impl Default for TcpSection {
@@ -47,6 +58,7 @@ impl Default for TcpSection {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             max_connections: NonZeroUsize::new(128).unwrap_or(NonZeroUsize::MIN),
+            authentication_timeout: Duration::from_secs(10),
         }
     }
 }

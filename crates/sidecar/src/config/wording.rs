@@ -48,7 +48,7 @@ pub(super) fn plain(key: &KeyPath, message: &str) -> String {
 }
 
 /// Of these names the one that was most likely meant.
-pub(crate) fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let alike = names
         .into_iter()
         .map(|other| (strsim::jaro_winkler(name, other), other));

@@ -2,16 +2,21 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::sync::mpsc;
 
 use super::LAST_REQUESTS_BEFORE_RESTART;
 use crate::config::Config;
-use crate::handover::{Confirmation, Control, Inheritance, Item};
+use crate::handover::{Confirmation, Control, Inheritance, Item, control_path, listens_on};
 use crate::predecessors::Predecessors;
-use crate::server::{Listeners, Stop};
+use crate::server::{Listeners, Stop, TcpEndpoint};
 use crate::service_manager::Activated;
-use crate::socket::{Socket, SocketError, SocketGuard};
+use crate::socket::{FileId, Permissions, Socket, SocketError, SocketGuard};
+
+/// Interval at which the sidecar checks that clients can reach its sockets by their paths.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The sockets beside their listeners: what they leave behind, and who gets them next.
 pub(super) struct Sockets {
@@ -26,6 +31,12 @@ pub(super) struct Sockets {
     pub(super) predecessors: Predecessors,
     /// What the successor gets.
     items: Vec<(Item, OwnedFd)>,
+    /// Receives a listener that replaces the current listener.
+    replacements: mpsc::Sender<UnixListener>,
+    /// The id of the file of the service manager's socket, if known.
+    activated_file: Option<FileId>,
+    /// The problem with the sockets' files that was logged last.
+    trouble: Option<String>,
 }
 
 /// Where the sockets come from.
@@ -46,17 +57,18 @@ impl Sockets {
         let activated = Activated::receive().map_err(SocketError::Activation)?;
         let mut inheritance = None;
         if take_over {
-            let asked = Inheritance::ask(&path).await;
-            inheritance = asked.map_err(SocketError::TakeOver)?;
+            inheritance = Inheritance::ask(&path).await?;
         }
+        let (group, mode) = (config.socket.group.as_ref(), config.socket.mode);
         let (unix, origin, control) = match (&mut inheritance, activated.unix) {
-            (Some(inheritance), _) => inherited(inheritance, &path)?,
+            (Some(inheritance), _) => {
+                inherited(inheritance, &path, Permissions::resolve(group, mode)?)?
+            }
             (None, Some(unix)) => {
                 let unix = UnixListener::from_std(unix.into()).map_err(SocketError::Activation)?;
                 (unix, Origin::Activated, None)
             }
             (None, None) => {
-                let (group, mode) = (config.socket.group.as_ref(), config.socket.mode);
                 let socket = Socket::bind_with_mode(&path, group, mode).await?;
                 let (unix, guard) = socket.into_parts();
                 (unix, Origin::Bound(guard), None)
@@ -68,15 +80,24 @@ impl Sockets {
             Some(address) => {
                 let tcp = listen(address, [handed_over, activated.tcp]).await;
                 let tcp = tcp.map_err(|source| SocketError::Tcp { address, source })?;
-                Some((tcp, config.tcp.max_connections.get()))
+                Some(TcpEndpoint {
+                    listener: tcp,
+                    max_connections: config.tcp.max_connections.get(),
+                    authentication_timeout: config.tcp.authentication_timeout,
+                })
             }
         };
         let control = control.or_else(|| control_beside(&path));
-        let guard = match origin {
-            Origin::Bound(guard) => Some(guard),
-            Origin::Activated => None,
+        let (guard, activated_file) = match origin {
+            Origin::Bound(guard) => (Some(guard), None),
+            Origin::Activated => (None, FileId::at(&path).unwrap_or_default()),
         };
-        let listeners = Listeners { unix, tcp };
+        let (replacements, replaced) = mpsc::channel(1);
+        let listeners = Listeners {
+            unix,
+            replacements: Some(replaced),
+            tcp,
+        };
         let items = items(&listeners, control.as_ref(), guard.as_ref());
         let (confirmation, predecessors) = inheritance
             .map(|inheritance| (inheritance.confirmation, inheritance.predecessors))
@@ -88,19 +109,107 @@ impl Sockets {
             guard,
             control,
             items: items.map_err(SocketError::TakeOver)?,
+            replacements,
+            activated_file,
+            trouble: None,
         };
         Ok((sockets, listeners))
     }
 
-    /// Waits until a successor serves the sockets. It hears which processes still end calls,
-    /// this one of that `life` among them, which ends when what comes back is dropped.
-    pub(super) async fn hand_over(&self, life: &str) -> UnixStream {
-        match &self.control {
-            Some(control) => {
-                let predecessors = &self.predecessors;
-                control.hand_over(&self.items, predecessors, life).await
+    /// Waits until a successor serves the sockets, and keeps the sockets' files in place meanwhile.
+    /// The successor learns which processes still finish calls, including this process with its
+    /// `life`, until the returned stream is dropped.
+    pub(super) async fn hand_over(&mut self, life: &str) -> UnixStream {
+        loop {
+            let accepted = async {
+                match &self.control {
+                    Some(control) => control.accept().await,
+                    None => std::future::pending().await,
+                }
+            };
+            // While a successor takes over, the files are not restored.
+            let Ok(successor) = tokio::time::timeout(LOOK_INTERVAL, accepted).await else {
+                self.restore().await;
+                continue;
+            };
+            let handed = successor.hand_over(&self.items, &self.predecessors, life);
+            match handed.await {
+                Ok(line) => return line,
+                Err(error) => {
+                    tracing::warn!(%error, "An attempt to take over failed");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
             }
-            None => std::future::pending().await,
+        }
+    }
+
+    /// Binds the sockets again that clients and successors cannot reach by path any more.
+    async fn restore(&mut self) {
+        let outcome = match &self.guard {
+            Some(guard) if !guard.is_in_place() => self.restore_socket().await,
+            Some(_) => Ok(()),
+            None => self.look_at_activated(),
+        };
+        let outcome = outcome.and_then(|()| self.restore_control());
+        let trouble = outcome.err().map(|error| error.to_string());
+        if trouble != self.trouble
+            && let Some(error) = &trouble
+        {
+            tracing::error!(
+                socket = %self.path.display(), error,
+                "Clients do not find the sidecar at its socket"
+            );
+        }
+        self.trouble = trouble;
+    }
+
+    async fn restore_socket(&mut self) -> Result<(), SocketError> {
+        let Some(guard) = &mut self.guard else {
+            return Ok(());
+        };
+        let listener = guard.restore().await?;
+        let error = SocketError::TakeOver;
+        let lock = guard.lock().try_clone_to_owned().map_err(error)?;
+        put(&mut self.items, Item::Lock, lock);
+        if let Some(listener) = listener {
+            let copy = listener.as_fd().try_clone_to_owned().map_err(error)?;
+            put(&mut self.items, Item::Unix, copy);
+            // The receiver may be gone while the sidecar stops.
+            drop(self.replacements.send(listener).await);
+        }
+        tracing::warn!(
+            socket = %self.path.display(),
+            "The file of the socket or of its lock was removed or replaced: listening on {} again",
+            self.path.display()
+        );
+        Ok(())
+    }
+
+    fn restore_control(&mut self) -> Result<(), SocketError> {
+        if !self.control.as_ref().is_some_and(Control::is_gone) {
+            return Ok(());
+        }
+        let control = Control::bind(&self.path).map_err(|source| SocketError::Bind {
+            path: self.path.clone(),
+            source,
+        })?;
+        let copy = control.descriptor().try_clone_to_owned();
+        put(
+            &mut self.items,
+            Item::Control,
+            copy.map_err(SocketError::TakeOver)?,
+        );
+        self.control = Some(control);
+        Ok(())
+    }
+
+    /// Checks the file of the service manager's socket. Only the service manager can bind that
+    /// socket.
+    fn look_at_activated(&self) -> Result<(), SocketError> {
+        let is_gone = |file| !FileId::at(&self.path).is_ok_and(|found| found == Some(file));
+        match self.activated_file {
+            Some(file) if is_gone(file) => Err(SocketError::ActivatedIsGone(self.path.clone())),
+            _ => Ok(()),
         }
     }
 
@@ -132,18 +241,31 @@ impl Sockets {
     }
 }
 
+/// Replaces the descriptor of that kind.
+fn put(items: &mut Vec<(Item, OwnedFd)>, item: Item, owned: OwnedFd) {
+    items.retain(|(known, _)| *known != item);
+    items.push((item, owned));
+}
+
 fn inherited(
     inheritance: &mut Inheritance,
     path: &Path,
+    permissions: Permissions,
 ) -> Result<(UnixListener, Origin, Option<Control>), SocketError> {
     let missing = || SocketError::TakeOver(io::ErrorKind::InvalidData.into());
     let unix = inheritance.take(Item::Unix).ok_or_else(missing)?;
+    let control = inheritance.take(Item::Control).ok_or_else(missing)?;
+    for (owned, path) in [(&unix, path), (&control, &control_path(path))] {
+        if !listens_on(owned, path).map_err(SocketError::TakeOver)? {
+            let path = path.to_owned();
+            return Err(SocketError::ForeignSocket { path });
+        }
+    }
     let unix = UnixListener::from_std(unix.into()).map_err(SocketError::TakeOver)?;
     let origin = match inheritance.take(Item::Lock) {
-        Some(lock) => Origin::Bound(SocketGuard::handed_over(path, lock)?),
+        Some(lock) => Origin::Bound(SocketGuard::handed_over(path, lock, permissions)?),
         None => Origin::Activated,
     };
-    let control = inheritance.take(Item::Control).ok_or_else(missing)?;
     let control = Control::handed_over(path, control).map_err(SocketError::TakeOver)?;
     Ok((unix, origin, Some(control)))
 }
@@ -175,7 +297,7 @@ fn items(
     control: Option<&Control>,
     guard: Option<&SocketGuard>,
 ) -> io::Result<Vec<(Item, OwnedFd)>> {
-    let tcp = listeners.tcp.as_ref().map(|(tcp, _)| tcp.as_fd());
+    let tcp = listeners.tcp.as_ref().map(|tcp| tcp.listener.as_fd());
     let all = [
         (Item::Unix, Some(listeners.unix.as_fd())),
         (Item::Tcp, tcp),
@@ -188,4 +310,43 @@ fn items(
     there
         .map(|(item, found)| Ok((item, found.try_clone_to_owned()?)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn l3_a_socket_that_listens_elsewhere_is_not_taken_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, elsewhere) = (directory.path().join("s"), directory.path().join("other"));
+        let permissions = Permissions::resolve(None, None).unwrap();
+        for listens in [&elsewhere, &path] {
+            drop(std::fs::remove_file(listens));
+            let listener = UnixListener::bind(listens).unwrap();
+            let control = Control::bind(&path).unwrap();
+            let copies = [
+                (Item::Unix, listener.as_fd().try_clone_to_owned().unwrap()),
+                (
+                    Item::Control,
+                    control.descriptor().try_clone_to_owned().unwrap(),
+                ),
+            ];
+            let handing = tokio::spawn(async move {
+                let successor = control.accept().await;
+                let nobody = Predecessors::default();
+                drop(successor.hand_over(&copies, &nobody, "a").await);
+            });
+            let mut inheritance = Inheritance::ask(&path).await.unwrap().unwrap();
+            let taken = inherited(&mut inheritance, &path, permissions);
+            match taken {
+                Ok(_) => assert_eq!(listens, &path),
+                Err(SocketError::ForeignSocket { path: refused }) => {
+                    assert_eq!((listens, &refused), (&elsewhere, &path));
+                }
+                Err(other) => panic!("{other}"),
+            }
+            handing.abort();
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use parking_lot::RwLock;
-use pillion_core::mcp::{Feature, McpError, RpcError};
+use pillion_core::mcp::{EntryKind, Feature, McpError, RpcError};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -43,12 +43,11 @@ impl Kind {
         }
     }
 
-    /// The member of an entry that tells it from the others.
-    fn id(self) -> &'static str {
+    fn of_entries(self) -> EntryKind {
         match self {
-            Self::Prompts => "name",
-            Self::Resources => "uri",
-            Self::Templates => "uriTemplate",
+            Self::Prompts => EntryKind::Prompt,
+            Self::Resources => EntryKind::Resource,
+            Self::Templates => EntryKind::ResourceTemplate,
         }
     }
 }
@@ -314,10 +313,13 @@ fn of_server(entries: &[Entry], server: &Arc<Server>) -> Vec<Entry> {
     of_it.cloned().collect()
 }
 
-/// An entry as its server wrote it; one without what tells it from others is left out (F6).
+/// Reads an entry, repairing it if necessary. An entry that cannot be repaired is dropped with a
+/// warning.
 fn read(kind: Kind, server: &Arc<Server>, raw: &RawValue) -> Option<Entry> {
-    let members: Members = serde_json::from_str(raw.get()).ok()?;
-    let remote_id: String = serde_json::from_str(members.get(kind.id())?.get()).ok()?;
+    let entry = server.checked(kind.of_entries(), raw)?;
+    let members: Members = serde_json::from_str(entry.get()).ok()?;
+    let remote_id: String =
+        serde_json::from_str(members.get(kind.of_entries().id_member())?.get()).ok()?;
     Some(Entry {
         id: remote_id.clone(),
         remote_id,

@@ -64,7 +64,7 @@ async fn answer_untraced(
         "server/discover" if is_stateless => raw(&discovered())?,
         "tools/list" => {
             only_page(request)?;
-            tools::list(app, caller).await?
+            tools::list(app, caller, version).await?
         }
         "tools/call" => tools::call(app, caller, request, link).await?,
         "prompts/list" => {

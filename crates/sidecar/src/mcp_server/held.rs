@@ -3,7 +3,9 @@
 //! another request. (A server of that revision needs nothing of this: its own
 //! `requestState` passes.)
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::Duration;
 
 use indexmap::IndexMap;
@@ -23,8 +25,9 @@ use crate::calling_client::message::{Request, invalid_params, raw};
 /// How long a client may take.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// How many may wait; then the oldest is given up.
-const MOST: usize = 1_000;
+/// Maximum number of waiting requests; above this limit, the oldest request of the caller with the
+/// most requests is dropped.
+const MAX_WAITING: usize = 1_000;
 
 /// What a `requestState` of ours starts with.
 const PREFIX: &str = "pillion:";
@@ -81,6 +84,26 @@ impl About {
     }
 }
 
+/// Returns the oldest request of the caller with the most requests, including the new request of
+/// `newcomer`. A caller never loses a request to a caller with more requests.
+fn oldest_of_the_heaviest<C: Eq + Hash + Clone>(
+    all: impl Iterator<Item = (Uuid, C, Instant)>,
+    newcomer: C,
+) -> Option<Uuid> {
+    let mut by_caller: HashMap<C, (usize, Option<(Instant, Uuid)>)> = HashMap::new();
+    for (id, caller, since) in all {
+        let (count, oldest) = by_caller.entry(caller).or_default();
+        *count += 1;
+        *oldest = Some(oldest.map_or((since, id), |oldest| oldest.min((since, id))));
+    }
+    by_caller.entry(newcomer).or_default().0 += 1;
+    let callers = by_caller.into_values();
+    let callers = callers.filter_map(|(count, oldest)| Some((count, oldest?)));
+    // Among callers with equally many requests, the caller of the oldest request.
+    let heaviest = callers.max_by_key(|(count, oldest)| (*count, Reverse(*oldest)));
+    heaviest.map(|(_, (_, id))| id)
+}
+
 impl Held {
     /// Keeps a request that waits for an answer, and gives the result that asks for it
     /// (`InputRequiredResult`).
@@ -105,9 +128,10 @@ impl Held {
         };
         let mut held = self.0.lock();
         held.retain(|_, waiting| waiting.since.elapsed() < LONGEST);
-        if held.len() >= MOST {
-            let oldest = held.iter().min_by_key(|(_, waiting)| waiting.since);
-            if let Some(id) = oldest.map(|(id, _)| *id) {
+        if held.len() >= MAX_WAITING {
+            let all = held.iter();
+            let all = all.map(|(id, waiting)| (*id, waiting.about.owner.counted(), waiting.since));
+            if let Some(id) = oldest_of_the_heaviest(all, owner.counted()) {
                 held.remove(&id);
             }
         }
@@ -173,4 +197,33 @@ pub(super) enum Resumed {
     Running(Running),
     /// The client said nothing to the question: it is asked once more.
     Unanswered(Running, Question),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn l4_a_caller_with_many_requests_loses_its_own() {
+        let begin = Instant::now();
+        let id = Uuid::from_u128;
+        let all = |callers: &[&'static str]| {
+            let all = callers.iter().zip(0..);
+            let all = all.map(|(caller, place)| {
+                let since = begin + Duration::from_secs(place);
+                (id(place.into()), *caller, since)
+            });
+            all.collect::<Vec<_>>()
+        };
+        let given_up = |callers: &[&'static str], newcomer| {
+            oldest_of_the_heaviest(all(callers).into_iter(), newcomer)
+        };
+        assert_eq!(given_up(&["bob", "eve", "eve"], "eve"), Some(id(1)));
+        // The heaviest caller loses a request for another caller's new request.
+        assert_eq!(given_up(&["bob", "eve", "eve"], "ann"), Some(id(1)));
+        // With equally many requests, the caller of the oldest request loses it.
+        assert_eq!(given_up(&["eve", "bob", "bob"], "eve"), Some(id(0)));
+        assert_eq!(given_up(&["bob", "eve"], "ann"), Some(id(0)));
+        assert_eq!(given_up(&[], "ann"), None);
+    }
 }

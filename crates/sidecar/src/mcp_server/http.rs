@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 
 use super::Caller;
 use super::stateless::VERSION;
+use crate::access::Standing;
 use crate::app::App;
 use crate::calling_client::message::{self, INVALID_REQUEST, Inbound, Unreadable};
 use headers::SESSION_ID;
@@ -28,6 +29,8 @@ pub(crate) struct Exchange<'a> {
     /// Whether somebody has decided which web pages may ask: over TCP that is the gate, which
     /// knows `tcp.allowed_origins`.
     pub(crate) is_origin_checked: bool,
+    /// Checks that the token is still valid, for streams that stay open.
+    pub(crate) standing: Standing,
 }
 
 impl Exchange<'_> {
@@ -119,7 +122,7 @@ fn json(status: StatusCode, message: axum::body::Bytes) -> Response {
     (status, [(header::CONTENT_TYPE, JSON)], message).into_response()
 }
 
-fn failed(status: StatusCode, id: Option<&RawValue>, error: RpcError) -> Response {
+pub(crate) fn failed(status: StatusCode, id: Option<&RawValue>, error: RpcError) -> Response {
     json(status, message::response(id, &Err(error)))
 }
 

@@ -15,12 +15,17 @@ use uuid::Uuid;
 
 use super::Owner;
 use super::subscriptions::Subscribed;
+use crate::calling_client::capabilities;
 use crate::calling_client::link::{LogThreshold, Question, Requester};
 use crate::calling_client::message;
 
 /// How many sessions there may be; then one goes of whoever has the most: of those where nobody
 /// listens and nothing runs, the one that was used least recently, and else of all.
 const MOST_SESSIONS: usize = 10_000;
+
+/// Maximum number of sessions of one principal; above this limit, one of the principal's own
+/// sessions is closed, by the rule for all sessions.
+const MAX_SESSIONS_PER_PRINCIPAL: usize = 1_000;
 
 /// How long a session may go unused while nobody listens.
 const LONGEST_IDLE: Duration = Duration::from_secs(3600);
@@ -37,6 +42,7 @@ const MOST_RESOURCES: usize = 1_000;
 pub(super) struct Sessions {
     kept: Mutex<HashMap<Uuid, Arc<Session>>>,
     most: usize,
+    most_of_one: usize,
 }
 
 impl Default for Sessions {
@@ -44,6 +50,7 @@ impl Default for Sessions {
         Self {
             kept: Mutex::default(),
             most: MOST_SESSIONS,
+            most_of_one: MAX_SESSIONS_PER_PRINCIPAL,
         }
     }
 }
@@ -87,13 +94,19 @@ impl State {
 }
 
 impl Sessions {
-    /// Keeps a session until it is closed, forgotten, or there are too many newer ones.
+    /// Stores a session until it is closed, expires, or is evicted because its principal or all
+    /// principals have too many sessions.
     pub(super) fn keep(&self, session: &Arc<Session>) {
         let mut sessions = self.kept.lock();
         sessions.retain(|_, session| !session.is_forgotten());
-        if sessions.len() >= self.most
-            && let Some(session) = spare(&sessions).and_then(|id| sessions.remove(&id))
-        {
+        let holder = session.holder();
+        let own = sessions.values().filter(|other| other.holder() == holder);
+        let spare = match own.count() >= self.most_of_one {
+            true => spare_of(&sessions, holder),
+            false if sessions.len() >= self.most => spare(&sessions),
+            false => None,
+        };
+        if let Some(session) = spare.and_then(|id| sessions.remove(&id)) {
             session.end();
         }
         sessions.insert(session.id, Arc::clone(session));
@@ -142,6 +155,13 @@ fn spare(sessions: &HashMap<Uuid, Arc<Session>>) -> Option<Uuid> {
     Some(spare.id)
 }
 
+/// Returns the session to evict when a principal has too many sessions.
+fn spare_of(sessions: &HashMap<Uuid, Arc<Session>>, holder: Option<&str>) -> Option<Uuid> {
+    let own = sessions.values().filter(|it| it.holder() == holder);
+    let spare = own.min_by_key(|session| session.use_of_it())?;
+    Some(spare.id)
+}
+
 impl Session {
     pub(super) fn new(
         version: ProtocolVersion,
@@ -152,7 +172,7 @@ impl Session {
             id: Uuid::new_v4(),
             version,
             owner,
-            capabilities: Arc::new(capabilities),
+            capabilities: capabilities::bounded(capabilities),
             log_level: LogThreshold::new(None),
             state: Mutex::new(State {
                 last_used: Instant::now(),
@@ -298,6 +318,7 @@ mod tests {
         let sessions = Sessions {
             kept: Mutex::default(),
             most: 2,
+            most_of_one: 2,
         };
         let open = || {
             let session = Session::new(ProtocolVersion::V2025_11_25, Map::new(), Owner::default());
@@ -328,6 +349,7 @@ mod tests {
         let sessions = Sessions {
             kept: Mutex::default(),
             most: 4,
+            most_of_one: 4,
         };
         let open = |principal: &str| {
             let owner = Owner {
@@ -358,5 +380,41 @@ mod tests {
         assert!(!is_kept(&listens), "nobody listens any more");
         assert!([&alices, &bobs, &runs, &carols].into_iter().all(is_kept));
         assert!(!endless.is_finished());
+    }
+
+    #[tokio::test]
+    async fn a_principal_with_too_many_sessions_loses_one_of_its_own() {
+        let sessions = Sessions {
+            most_of_one: 2,
+            ..Sessions::default()
+        };
+        let open = |principal: Option<&str>| {
+            let owner = Owner {
+                principal: principal.map(str::to_owned),
+                ..Owner::default()
+            };
+            let session = Session::new(ProtocolVersion::V2025_11_25, Map::new(), owner);
+            let session = Arc::new(session);
+            sessions.keep(&session);
+            session
+        };
+        let is_kept = |session: &Arc<Session>| sessions.kept.lock().contains_key(&session.id);
+        let alices = open(Some("alice"));
+        let nobodys = open(None);
+        let eves = [(); 3].map(|()| open(Some("eve")));
+        assert_eq!(eves.each_ref().map(is_kept), [false, true, true]);
+        let listens = eves[1].open_stream();
+        let next = open(Some("eve"));
+        assert_eq!(eves.each_ref().map(is_kept), [false, true, false]);
+        assert!([&alices, &nobodys, &next].into_iter().all(is_kept));
+        drop(listens);
+    }
+
+    #[test]
+    fn a_session_keeps_little_of_what_a_client_declares() {
+        let long = Value::String("x".repeat(1024 * 1024));
+        let declared = Map::from_iter([("junk".to_owned(), long)]);
+        let session = Session::new(ProtocolVersion::V2025_11_25, declared, Owner::default());
+        assert!(session.capabilities.is_empty());
     }
 }

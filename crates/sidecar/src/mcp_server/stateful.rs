@@ -19,6 +19,9 @@ use crate::calling_client::message::{
 /// What a request hears that the end of its session has cut off.
 const SESSION_ENDED: i64 = -32000;
 
+/// Maximum length of the URI of a resource subscription, in bytes.
+const MAX_URI_BYTES: usize = 8 * 1024;
+
 /// The answer to `initialize`, and the session that it opens.
 pub(super) fn initialize(
     caller: &Caller,
@@ -92,6 +95,9 @@ async fn watch(
     request: &Request,
 ) -> Result<(), RpcError> {
     let uri = request.text("uri")?;
+    if uri.len() > MAX_URI_BYTES {
+        return Err(invalid_params("'uri' is too long to be watched"));
+    }
     let weak = Arc::downgrade(session);
     let hear = move |method: &str, params: &RawValue| {
         if let Some(session) = weak.upgrade() {

@@ -16,6 +16,7 @@ use super::running::{Event, Running};
 use super::source::{Listener, Source};
 use super::{Caller, Owner, subscriptions};
 use crate::app::App;
+use crate::calling_client::capabilities;
 use crate::calling_client::link::{LogThreshold, Question, Requester};
 use crate::calling_client::message::{
     self, LOG_LEVEL, Members, PROTOCOL_VERSION, Request, SUBSCRIPTION_ID, error_with,
@@ -75,7 +76,7 @@ pub(super) fn requester(
     Ok(Requester {
         owner: Uuid::new_v4(),
         version: known,
-        capabilities: Arc::new(capabilities),
+        capabilities: capabilities::bounded(capabilities),
         log_level: LogThreshold::new(None),
         param_headers: None,
         hears,

@@ -1,5 +1,7 @@
 //! The MCP server over standard streams, for one client: a message a line.
 
+mod outbox;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +24,7 @@ use crate::app::App;
 use crate::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
 use crate::live::Live;
 use crate::visibility::Visibility;
+use outbox::{Outbox, Outgoing};
 
 /// What a connection to the sidecar changes to that carries these messages.
 pub(crate) const PROTOCOL: &str = "pillion-mcp";
@@ -111,12 +114,12 @@ impl Client {
             announcement,
             unwelcome,
         } = endings;
-        let (sender, messages) = mpsc::channel(MOST_WAITING);
+        let (outbox, messages) = Outbox::new();
         let state: Arc<Mutex<State>> = Arc::default();
-        let weak = sender.downgrade();
+        let weak = outbox.downgrade();
         let conversation = Conversation {
             client: self,
-            out: sender,
+            out: outbox,
             state: Arc::clone(&state),
         };
         let written = Notify::new();
@@ -134,7 +137,7 @@ impl Client {
                 () = unwelcome => {
                     (is_unwelcome, grace) = (true, LAST_CALLS);
                     // It may have more waiting than it reads.
-                    drop(conversation.out.try_send(draining()));
+                    conversation.out.try_send(draining());
                     Ok(())
                 }
             };
@@ -151,7 +154,7 @@ impl Client {
         let announcing = async {
             let announcement = announcement.await;
             if let Some(out) = weak.upgrade() {
-                drop(out.send(announcement).await);
+                drop(out.send(announcement.into()).await);
             }
             std::future::pending::<()>().await;
         };
@@ -176,7 +179,7 @@ pub(crate) fn draining() -> Bytes {
 /// What has been said so far.
 struct Conversation {
     client: Client,
-    out: mpsc::Sender<Bytes>,
+    out: Outbox,
     state: Arc<Mutex<State>>,
 }
 
@@ -219,6 +222,7 @@ impl Conversation {
                     if matches!(inbound, Inbound::Request(_)) {
                         // Whoever does not read answers is not read either.
                         while tasks.len() >= MOST_RUNNING && tasks.join_next().await.is_some() {}
+                        self.out.has_room().await;
                     }
                     self.take(inbound, tasks, streams).await;
                 }
@@ -340,7 +344,7 @@ fn is_stateless(request: &Request) -> bool {
     })
 }
 
-async fn answer_stateless(app: App, caller: Caller, out: mpsc::Sender<Bytes>, request: Request) {
+async fn answer_stateless(app: App, caller: Caller, out: Outbox, request: Request) {
     let request = Arc::new(request);
     let fail = async |error: RpcError| {
         drop(
@@ -377,7 +381,7 @@ async fn answer_stateless(app: App, caller: Caller, out: mpsc::Sender<Bytes>, re
     }
 }
 
-async fn pour(mut source: impl Source, out: &mpsc::Sender<Bytes>) {
+async fn pour(mut source: impl Source, out: &Outbox) {
     while let Some(message) = source.next().await {
         if out.send(message).await.is_err() {
             return;
@@ -387,12 +391,14 @@ async fn pour(mut source: impl Source, out: &mpsc::Sender<Bytes>) {
 
 pub(crate) async fn write(
     mut output: impl AsyncWrite + Unpin,
-    mut messages: mpsc::Receiver<Bytes>,
+    mut messages: mpsc::Receiver<impl Into<Outgoing>>,
 ) -> std::io::Result<()> {
-    while let Some(message) = messages.recv().await {
+    while let Some(outgoing) = messages.recv().await {
+        let Outgoing { message, _room } = outgoing.into();
         // Lines of its own a message can only have between its tokens.
         let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
-        let mut line: Vec<u8> = message.to_vec();
+        // Avoids a copy if the message has no other owner.
+        let mut line = Vec::from(message);
         for byte in line.iter_mut().filter(|byte| is_break(byte)) {
             *byte = b' ';
         }

@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pillion_core::mcp::{RpcError, param_header_mismatch};
+use pillion_core::mcp::{
+    EntryKind, ProtocolVersion, RpcError, as_call_tool_result, param_header_mismatch,
+};
 use pillion_core::registry::RegisteredTool;
-use pillion_core::tool::{self, CallContext, ToolCall, ToolResult};
+use pillion_core::tool::{self, CallContext, ErrorCode, ToolCall, ToolResult};
+use pillion_wire::UnavailableServer;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -31,6 +34,7 @@ fn exposed(app: &App, own: &Own) -> Vec<Exposed> {
     let listed = own.listed.iter();
     of_servers.extend(listed.map(|(name, tool)| (name.clone(), Arc::clone(tool))));
     let mut registered = app.registry().tools(None);
+    app.upstreams().put_in_order(&mut registered);
     registered.extend(own.tools.values().cloned());
     let wanted = registered
         .iter()
@@ -57,7 +61,11 @@ fn exposed(app: &App, own: &Own) -> Vec<Exposed> {
 }
 
 /// `ListToolsResult`. Whatever could not be asked is left out, and asked again later.
-pub(super) async fn list(app: &App, caller: &Caller) -> Result<Box<RawValue>, RpcError> {
+pub(super) async fn list(
+    app: &App,
+    caller: &Caller,
+    version: ProtocolVersion,
+) -> Result<Box<RawValue>, RpcError> {
     app.discover().await;
     let own = app.upstreams().own(&caller.context).await;
     let mut tools = Vec::new();
@@ -66,10 +74,13 @@ pub(super) async fn list(app: &App, caller: &Caller) -> Result<Box<RawValue>, Rp
             continue;
         }
         let entry = match listed {
-            Some(listed) => listed.listed_as(&name),
+            Some(listed) => listed.listed_as(&name, version),
             None => match app.workers().listed(tool.name()) {
-                Some(worker) => serde_json::value::to_raw_value(worker.listed()),
-                None => serde_json::value::to_raw_value(&native(&name, &tool)),
+                Some(worker) => worker.listed_for(version),
+                None => match native(&name, &tool) {
+                    Some(entry) => Ok(entry),
+                    None => continue,
+                },
             },
         };
         tools.push(entry.map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))?);
@@ -77,8 +88,9 @@ pub(super) async fn list(app: &App, caller: &Caller) -> Result<Box<RawValue>, Rp
     message::raw_list("tools", &tools)
 }
 
-/// The entry of a tool that no server below has.
-fn native(name: &str, tool: &RegisteredTool) -> Value {
+/// Returns the entry of a tool that belongs to no MCP server, or `None`, with a warning, if clients
+/// could not read the entry.
+fn native(name: &str, tool: &RegisteredTool) -> Option<Box<RawValue>> {
     let definition = tool.definition();
     let mut entry = json!({
         "name": name,
@@ -88,20 +100,27 @@ fn native(name: &str, tool: &RegisteredTool) -> Value {
     if !definition.annotations().is_empty() {
         entry["annotations"] = json!(definition.annotations());
     }
-    // MCP wants the type to be said.
-    if entry["inputSchema"].get("type").is_none() {
-        entry["inputSchema"]["type"] = json!("object");
+    let checked = message::raw(&entry).ok()?;
+    match EntryKind::Tool.check(&checked) {
+        Ok(checked) => Some(checked.entry),
+        Err(error) => {
+            tracing::warn!(tool.name = name, %error, "MCP clients are not shown a tool");
+            None
+        }
     }
-    entry
 }
 
-/// The tool that a client means, if it may see it (H2, L3), with what this client alone has. One
-/// that it may not see is not there.
-async fn find(
-    app: &App,
-    caller: &Caller,
-    name: &str,
-) -> (Result<Arc<RegisteredTool>, RpcError>, Own) {
+/// The result of looking up a tool by name for a client.
+struct Found {
+    tool: Option<Arc<RegisteredTool>>,
+    /// The tools that only this client has.
+    own: Own,
+    /// The servers that failed when they were asked for the tool.
+    unavailable: Vec<UnavailableServer>,
+}
+
+/// Looks up a tool by name. A tool that the client may not see is not found.
+async fn find(app: &App, caller: &Caller, name: &str) -> Found {
     let known = || {
         let tool = app.registry().get(name);
         let tool = tool.filter(|tool| tool.is_offered());
@@ -110,19 +129,24 @@ async fn find(
                 .get(app.upstreams().only_named(name)?.as_str())
         })
     };
-    let mut own = Own::default();
+    let (mut own, mut unavailable) = (Own::default(), Vec::new());
     let mut tool = known();
-    let lacks = |tool: &Option<Arc<RegisteredTool>>| {
-        let tool = tool.as_ref();
-        tool.is_none_or(|tool| !app.has_called(tool))
+    let missing = |tool: &Option<Arc<RegisteredTool>>| match tool {
+        Some(tool) => app.missing_of(tool),
+        None => vec![name.to_owned()],
     };
-    if lacks(&tool) {
+    let names = missing(&tool);
+    if !names.is_empty() {
         // It may be one of a server that has not been asked yet, or call one of such a server.
-        app.discover().await;
+        unavailable = app.upstreams().discover_named(&names).await;
         tool = known();
     }
-    if lacks(&tool) {
-        own = app.upstreams().own(&caller.context).await;
+    let names = missing(&tool);
+    if !names.is_empty() {
+        own = app.upstreams().own_named(&caller.context, &names).await;
+        if tool.is_some() {
+            own.add_absent(app.upstreams(), &names);
+        }
     }
     if tool.is_none() {
         let named = own.tools.get(name).cloned();
@@ -131,28 +155,39 @@ async fn find(
     // One that is not offered says itself why not.
     let tool = tool.or_else(|| app.registry().get(name));
     let tool = tool.filter(|tool| caller.visibility.admits(tool, name));
-    (tool.ok_or_else(|| message::unknown("tool", name)), own)
+    Found {
+        tool,
+        own,
+        unavailable,
+    }
 }
 
-/// What a call of a tool ends with that is blocked, or that would be one of a server that the
-/// caller has no credential for, if the client could see it otherwise.
-fn blocked(app: &App, caller: &Caller, own: &Own, name: &str) -> Option<Box<RawValue>> {
+/// Returns the result of a call to a tool that is missing, if the client could see the tool
+/// otherwise: the tool is blocked, its server needs a credential that the caller does not have, or
+/// its server is unavailable.
+fn absent(app: &App, caller: &Caller, found: &Found, name: &str) -> Option<Box<RawValue>> {
     let visibility = &caller.visibility;
-    let text = match own.refusal(name) {
-        Some(refused) => visibility
+    let Found {
+        own, unavailable, ..
+    } = found;
+    let mut result = json!({"isError": true});
+    let text = if let Some(refused) = own.refusal(name) {
+        visibility
             .admits_named(name, name, &refused.origin)
-            .then(|| refused.failure.message.clone()),
-        None => {
-            let blocked = app.upstreams().blocked(name)?;
-            visibility
-                .admits_named(&blocked.name(), name, &blocked.origin())
-                .then(|| blocked.reason(name))
-        }
+            .then(|| refused.failure.message.clone())
+    } else if let Some(blocked) = app.upstreams().blocked(name) {
+        visibility
+            .admits_named(&blocked.name(), name, &blocked.origin())
+            .then(|| blocked.reason(name))
+    } else {
+        let unavailable = unavailable.iter().chain(&own.unavailable);
+        let absent = app.upstreams().absent(name, unavailable)?;
+        result["_meta"]["pillion/error_code"] = json!(ErrorCode::Unavailable.as_str());
+        visibility
+            .admits_named(name, name, &absent.origin)
+            .then(|| absent.reason(name))
     }?;
-    let result = json!({
-        "content": [{"type": "text", "text": text}],
-        "isError": true,
-    });
+    result["content"] = json!([{"type": "text", "text": text}]);
     message::raw(&result).ok()
 }
 
@@ -169,13 +204,16 @@ pub(super) async fn call(
         Some(arguments) => match serde_json::from_str(arguments.get()) {
             Ok(Value::Null) => json!({}),
             Ok(arguments @ Value::Object(_)) => arguments,
+            Err(error) => return Err(message::unreadable("arguments", &error)),
             _ => return Err(invalid_params("'arguments' must be an object")),
         },
     };
-    let (tool, own) = match find(app, caller, &name).await {
-        (Ok(tool), own) => (tool, own),
-        (Err(error), own) => return blocked(app, caller, &own, &name).ok_or(error),
+    let found = find(app, caller, &name).await;
+    let Some(tool) = found.tool.clone() else {
+        let unknown = || message::unknown("tool", &name);
+        return absent(app, caller, &found, &name).ok_or_else(unknown);
     };
+    let own = found.own;
     if let Some(headers) = &link.requester.param_headers {
         let schema = tool.definition().input_schema();
         let header = |name: &str| headers.get(name).cloned();
@@ -201,16 +239,35 @@ pub(super) async fn call(
         results::add_link(&mut beginning, spilled, link.requester.version);
         return message::raw(&beginning);
     }
+    let is_kept = metadata.contains_key("cached");
     match deposit.filter(|_| !metadata.contains_key("truncated")) {
         // What came after the tool, such as a limit on its output, has the last word.
-        Some(Ok(verbatim)) if !result.result.is_null() => Ok(verbatim),
+        Some(Ok(verbatim)) if !result.result.is_null() => {
+            // A worker's result is already a valid `CallToolResult`, and a task is the result that
+            // the client requested.
+            match is_mcp && !request.params.contains_key("task") {
+                true => readable(verbatim, result.result, link.requester.version),
+                false => Ok(verbatim),
+            }
+        }
         Some(Err(error)) if !result.success => Err(error),
         // A kept result of a server is as good as the one that it wrote.
-        None if result.success && is_mcp && result.result.is_object() => {
-            message::raw(&result.result)
+        None if result.success && is_mcp && (is_kept || result.result.is_object()) => {
+            let written = message::raw(&result.result)?;
+            readable(written, result.result, link.requester.version)
         }
         _ => message::raw(&translated(&result, is_mcp)),
     }
+}
+
+/// Returns a server's result as `CallToolResult`: unchanged, if clients can read it.
+fn readable(
+    written: Box<RawValue>,
+    value: Value,
+    version: ProtocolVersion,
+) -> Result<Box<RawValue>, RpcError> {
+    as_call_tool_result(written, value, version)
+        .map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))
 }
 
 /// A result of ours as `CallToolResult` (I3): text for the model, S3's envelope for programs.

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::echo::is_bidi;
+
 /// What there is in a definition that somebody who looks at it would not see, place by place.
 pub(crate) fn warnings(definition: &Value) -> Vec<String> {
     let mut found = Vec::new();
@@ -57,10 +59,6 @@ fn kinds(text: &str) -> Vec<&'static str> {
 /// Each spells a letter of ASCII that nobody sees; of variation selectors the same can be made.
 fn is_tag(c: char) -> bool {
     matches!(c, '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}')
-}
-
-fn is_bidi(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Without U+200C, U+200D and the variation selectors of emoji, which have their place in text.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 type Stamp = Option<(u64, u64, i64, i64)>;
 
 /// Files as they were when the configuration was read, and at the last look.
+#[derive(Default)]
 pub(crate) struct Stamps {
     read: HashMap<PathBuf, Stamp>,
     seen: HashMap<PathBuf, Stamp>,
@@ -15,13 +16,7 @@ pub(crate) struct Stamps {
 impl Stamps {
     /// As they are now. They are to be read after that: what changes meanwhile has changed.
     pub(super) fn of(files: impl IntoIterator<Item = PathBuf>) -> Self {
-        let stamps = files.into_iter().map(|file| {
-            let stamp = stamp_of(&file);
-            (file, stamp)
-        });
-        let read: HashMap<_, _> = stamps.collect();
-        let seen = read.clone();
-        Self { read, seen }
+        Self::default().narrowed_to(files)
     }
 
     /// Of these files, as they were when they were looked at; of those that were not, as they are

@@ -2,6 +2,7 @@ use axum::extract::rejection::BytesRejection;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use pillion_core::json_error_text;
 use pillion_core::store::StoreError;
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use pillion_wire::Failure;
@@ -16,7 +17,7 @@ use crate::workers::WorkerRefusal;
 /// Why a request was refused before any tool ran.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RequestError {
-    #[error("Malformed JSON: {0}")]
+    #[error("Malformed JSON: {}", json_error_text(.0))]
     MalformedJson(#[source] serde_json::Error),
     #[error("The body is not as it should be: {0}")]
     NotThatBody(#[source] serde_json::Error),
@@ -43,6 +44,10 @@ pub(super) enum RequestError {
     KeyOfAnotherRequest,
     #[error("The request with this Idempotency-Key still runs")]
     KeyInProgress,
+    #[error(
+        "Too many requests with an Idempotency-Key run whose callers have gone: wait until some end"
+    )]
+    TooManyDetached,
     #[error("The tool's name in the path is not valid UTF-8")]
     BadToolName,
     #[error("The query is malformed: {0}")]
@@ -159,6 +164,7 @@ impl RequestError {
             Self::Upstream(failure) => (status_of_upstream(failure.code), failure.code),
             Self::KeyOfAnotherRequest => (StatusCode::UNPROCESSABLE_ENTITY, InvalidInput),
             Self::KeyInProgress => (StatusCode::CONFLICT, Unavailable),
+            Self::TooManyDetached => (StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimited),
             Self::NoStore
             | Self::Draining
             | Self::UnreadableResult
@@ -174,6 +180,9 @@ impl RequestError {
                 (StatusCode::CONFLICT, InvalidInput)
             }
             Self::NoUpgrade { .. } => (StatusCode::UPGRADE_REQUIRED, InvalidInput),
+            Self::UnknownTool(failure) if failure.error_code == Unavailable.as_str() => {
+                (StatusCode::SERVICE_UNAVAILABLE, Unavailable)
+            }
             Self::UnknownRoute { .. }
             | Self::UnknownTool(_)
             | Self::UnknownCall
@@ -231,7 +240,7 @@ impl IntoResponse for RequestError {
             problem = problem.called(code);
         }
         let mut response = problem.into_response();
-        if matches!(self, Self::KeyInProgress) {
+        if matches!(self, Self::KeyInProgress | Self::TooManyDetached) {
             let soon = HeaderValue::from_static("1");
             response.headers_mut().insert(RETRY_AFTER, soon);
         }

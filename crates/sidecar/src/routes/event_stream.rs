@@ -12,8 +12,10 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
 use pillion_chat::Backlog;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
+
+use crate::access::Standing;
 
 /// How often something is sent where nothing happens: so it is seen when the client has gone.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -28,15 +30,32 @@ pub(super) trait Events: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
 
-/// The answer that takes the next event when the connection has room for it, and not before.
-pub(super) fn of(events: impl Events) -> Response {
-    let body = Body::from_stream(Box::pin(unfold(events, async |mut events| {
-        let next = match timeout(HEARTBEAT, events.next()).await {
-            Ok(next) => next?,
-            Err(_) => Bytes::from_static(b": \n\n"),
-        };
-        Some((Ok::<_, Infallible>(next), events))
-    })));
+/// Returns an event stream that takes the next event only when the connection has room for it. The
+/// token of the request is checked with each heartbeat, and the stream ends when the token is no
+/// longer valid.
+pub(super) fn of(events: impl Events, standing: Standing) -> Response {
+    let first = (events, standing, Instant::now() + HEARTBEAT);
+    let body = Body::from_stream(Box::pin(unfold(
+        first,
+        async |(mut events, standing, at)| {
+            let next = match timeout_at(at, events.next()).await {
+                Ok(next) => next?,
+                Err(_) => Bytes::from_static(b": \n\n"),
+            };
+            let mut next_heartbeat = at;
+            let now = Instant::now();
+            if now >= at {
+                if !standing.holds().await {
+                    return None;
+                }
+                next_heartbeat = now + HEARTBEAT;
+            }
+            Some((
+                Ok::<_, Infallible>(next),
+                (events, standing, next_heartbeat),
+            ))
+        },
+    )));
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
         (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
@@ -58,12 +77,14 @@ where
         backlog: Arc::clone(&backlog),
     };
     let job = paced(job(outlet), Arc::clone(&backlog), patience);
-    of(OfJob {
+    let events = OfJob {
         events,
         backlog,
         // A task of its own, for it goes on while nobody reads.
         _job: AbortOnDropHandle::new(tokio::spawn(job)),
-    })
+    };
+    // The token is not checked again: a call that has begun is completed, as other calls are.
+    of(events, Standing::default())
 }
 
 /// Where a job sends its events.

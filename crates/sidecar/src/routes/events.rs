@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::error::RequestError;
 use super::event_stream;
 use super::parameters::Parameters;
-use crate::access::Grant;
+use crate::access::{Grant, Standing};
 use crate::app::App;
 use crate::events::{Event, Hearing, Listener, Types};
 
@@ -44,6 +44,7 @@ pub(super) struct Wanted {
 pub(super) async fn events(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
+    standing: Option<Extension<Standing>>,
     headers: HeaderMap,
     Parameters(wanted): Parameters<Wanted>,
 ) -> Result<Response, RequestError> {
@@ -58,7 +59,8 @@ pub(super) async fn events(
     let last = last.map(|last| last.to_str().unwrap_or_default());
     let listener = app.process().events.listen(last, types);
     let listener = listener.with_hearing(hearing);
-    Ok(event_stream::of(listener))
+    let standing = standing.map(|Extension(standing)| standing);
+    Ok(event_stream::of(listener, standing.unwrap_or_default()))
 }
 
 impl event_stream::Events for Listener {

@@ -1,9 +1,12 @@
+use std::sync::Arc;
+
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::access::{AllowedTools, Grant, Holder, Peer, Refusal, Scope, Users};
+use crate::access::{Admission, AllowedTools, Gate, Grant, Holder, Peer, Refusal, Scope, Users};
 use crate::app::App;
+use crate::live::Live;
 
 /// Lets the request in, or answers why not; what it may do is an extension from here on. Each
 /// request over TCP passes the gate. One of a process needs nothing more than its connection,
@@ -15,10 +18,25 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
             let Some(gate) = &app.access().gate else {
                 return Refusal::Closed.into_response();
             };
-            match gate.enter(&parts).await {
+            let grant = match gate.enter(&parts).await {
                 Ok(grant) => grant,
                 Err(refusal) => return refusal.into_response(),
+            };
+            if let Some(grant) = &grant {
+                let admission = parts.extensions.get::<Arc<Admission>>();
+                if let Some(admission) = admission.map(Arc::clone)
+                    && !admission.admit().await
+                {
+                    return Refusal::Full.into_response();
+                }
+                let live = Live::of(&app, super::router).downgrade();
+                let standing = Gate::standing(&parts, grant, move || {
+                    live.upgrade()
+                        .and_then(|live| live.app().access().gate.clone())
+                });
+                parts.extensions.insert(standing);
             }
+            grant
         }
         Some(Peer::Process { uid, .. }) => Some(Grant {
             name: format!("uid:{uid}"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use tokio::io::BufReader;
@@ -15,9 +15,8 @@ use super::caller::Caller;
 use super::error::RequestError;
 use super::parameters::Parameters;
 use super::upgrade;
-use crate::access::Peer;
+use crate::access::{Peer, Standing};
 use crate::app::App;
-use crate::calling_client::message;
 use crate::live::Live;
 use crate::mcp_server::http::Exchange;
 use crate::mcp_server::{self, stdio};
@@ -33,10 +32,11 @@ pub(super) async fn post(
     State(app): State<App>,
     headers: HeaderMap,
     caller: Caller,
+    standing: Option<Extension<Standing>>,
     Parameters(asked): Parameters<Asked>,
     Body(body): Body,
 ) -> Response {
-    match exchange(&app, &headers, caller, &asked) {
+    match exchange(&app, &headers, caller, standing, &asked) {
         Ok(exchange) => exchange.post(&body).await,
         Err(refusal) => *refusal,
     }
@@ -47,9 +47,10 @@ pub(super) async fn get(
     State(app): State<App>,
     headers: HeaderMap,
     caller: Caller,
+    standing: Option<Extension<Standing>>,
     Parameters(asked): Parameters<Asked>,
 ) -> Response {
-    match exchange(&app, &headers, caller, &asked) {
+    match exchange(&app, &headers, caller, standing, &asked) {
         Ok(exchange) => exchange.get(),
         Err(refusal) => *refusal,
     }
@@ -60,9 +61,10 @@ pub(super) async fn delete(
     State(app): State<App>,
     headers: HeaderMap,
     caller: Caller,
+    standing: Option<Extension<Standing>>,
     Parameters(asked): Parameters<Asked>,
 ) -> Response {
-    match exchange(&app, &headers, caller, &asked) {
+    match exchange(&app, &headers, caller, standing, &asked) {
         Ok(exchange) => exchange.delete(),
         Err(refusal) => *refusal,
     }
@@ -132,6 +134,7 @@ fn exchange<'a>(
     app: &'a App,
     headers: &'a HeaderMap,
     caller: Caller,
+    standing: Option<Extension<Standing>>,
     asked: &Asked,
 ) -> Result<Exchange<'a>, Box<Response>> {
     let is_origin_checked = caller.has_passed_gate();
@@ -147,9 +150,10 @@ fn exchange<'a>(
             caller,
             headers,
             is_origin_checked,
+            standing: standing.map(|Extension(it)| it).unwrap_or_default(),
         })
         .map_err(|error| {
             let status = axum::http::StatusCode::BAD_REQUEST;
-            Box::new((status, message::response(None, &Err(error))).into_response())
+            Box::new(mcp_server::http::failed(status, None, error))
         })
 }

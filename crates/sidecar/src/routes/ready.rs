@@ -8,16 +8,17 @@ use crate::access::Grant;
 use crate::app::App;
 use crate::moment::text_of;
 
-/// Says whether requests should come here: 200 once every MCP server was asked for its tools,
-/// whatever the answer was; 503 before, and while the sidecar drains.
+/// Returns whether the sidecar is ready for requests: 200 after every MCP server was asked for its
+/// tools, whatever it returned; 503 before that, while the sidecar drains, and while the file of
+/// its store is missing.
 ///
-/// The first look makes the sidecar ask, and does not wait for it.
+/// The first request makes the sidecar ask the servers, and does not wait for them.
 #[utoipa::path(
     get,
     path = "/readyz",
     tag = "operations",
     summary = "Say whether requests should come here",
-    description = "503 until every MCP server was asked for its tools, and while the sidecar drains. The first look makes it ask, without waiting.",
+    description = "503 until every MCP server was asked for its tools, while the sidecar drains, and while the file of its store is gone. The first look makes it ask, without waiting.",
     responses(
         (status = 200, description = "Ready", body = Readiness),
         (status = 503, description = "Not yet, or not any more", body = Readiness),
@@ -50,6 +51,8 @@ pub(super) fn of(app: &App) -> Readiness {
     let process = app.process();
     let status = if process.is_draining() {
         "draining"
+    } else if app.is_store_gone() {
+        "store_gone"
     } else if app.was_discovery_tried() {
         "ready"
     } else {

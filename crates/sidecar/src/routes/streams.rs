@@ -13,7 +13,7 @@ use pillion_wire::{StreamEntry, StreamList};
 use super::error::RequestError;
 use super::event_stream;
 use super::tagged::Known;
-use crate::access::Grant;
+use crate::access::{Grant, Standing};
 use crate::app::App;
 use crate::visibility::Visibility;
 
@@ -65,6 +65,7 @@ pub(super) async fn list(
 pub(super) async fn listen(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
+    standing: Option<Extension<Standing>>,
     path: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response, RequestError> {
@@ -79,7 +80,8 @@ pub(super) async fn listen(
         only_of: grant.calls_of().map(str::to_owned),
         stopping: Box::pin(app.process().draining()),
     };
-    Ok(event_stream::of(outgoing))
+    let standing = standing.map(|Extension(standing)| standing);
+    Ok(event_stream::of(outgoing, standing.unwrap_or_default()))
 }
 
 /// A stream on its way to one who listens.

@@ -12,12 +12,14 @@ use serde::Deserialize;
 use super::error::RequestError;
 use super::parameters::parsed;
 use crate::access::Grant;
+use crate::app::App;
+use crate::credentials::file_id;
 
 /// Which calls.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Wanted {
-    /// Only calls of tools of this MCP server, by its label.
+    /// Only calls to tools of this MCP server, by id or name.
     server: Option<String>,
     /// Only calls of this tool.
     tool: Option<String>,
@@ -38,6 +40,29 @@ pub(super) struct Wanted {
     until: Option<String>,
 }
 
+/// The names and ids of the MCP servers. The call log has the names.
+pub(super) struct ServerIds(Vec<(String, String)>);
+
+impl ServerIds {
+    fn of(app: &App) -> Self {
+        let servers = app.servers();
+        Self(servers.map(|servers| servers.names()).unwrap_or_default())
+    }
+
+    /// Returns the id of a server. A server that no longer exists was in the configuration file, so
+    /// its id is derived from its name.
+    fn id_of(&self, name: &str) -> String {
+        let known = self.0.iter().find(|(_, known)| known == name);
+        known.map_or_else(|| file_id(name), |(id, _)| id.clone())
+    }
+
+    /// Returns the name of the server with this id or name.
+    fn name_of(&self, key: String) -> String {
+        let known = self.0.iter().find(|(id, _)| *id == key);
+        known.map_or(key, |(_, name)| name.clone())
+    }
+}
+
 /// How a status is written.
 #[derive(utoipa::ToSchema)]
 #[schema(rename_all = "lowercase")]
@@ -54,7 +79,7 @@ enum StatusName {
 
 impl Wanted {
     /// What is wanted, of what `grant` lets one see.
-    fn filter(self, grant: &Grant) -> Result<CallFilter, RequestError> {
+    fn filter(self, grant: &Grant, servers: &ServerIds) -> Result<CallFilter, RequestError> {
         let known = || RequestError::word("status", CallStatus::ALL.map(CallStatus::as_str));
         let status = match self.status {
             None => None,
@@ -62,7 +87,7 @@ impl Wanted {
         };
         let id = "the id of a call";
         Ok(CallFilter {
-            server: self.server,
+            server: self.server.map(|server| servers.name_of(server)),
             tool: self.tool,
             user: only_of(grant.calls_of(), self.user)?,
             parent: parsed("parent", self.parent.as_deref(), id)?,

@@ -1,6 +1,7 @@
 //! Everything under `/api/v1/tools`.
 
 mod answer;
+mod answer_body;
 pub(super) mod batch_execute;
 pub(super) mod execute;
 pub(super) mod list;

@@ -20,9 +20,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::intake::{Intake, Received};
 use super::listener::Listener;
-use super::patient::Patient;
-use crate::access::Peer;
+use super::memory;
+use super::patient::{self, Patient};
+use super::unsent::Unsent;
+use super::waiting_bytes::WaitingShare;
+use super::waiting_room::Guest;
+use crate::access::{Admission, Peer};
 use crate::live::Live;
 use crate::problem::Problem;
 
@@ -38,73 +43,148 @@ const MOST_REFUSALS: usize = 16;
 
 static REFUSALS: Semaphore = Semaphore::const_new(MOST_REFUSALS);
 
-/// Serves one connection to its end; once `ending` is cancelled, to the end of the request
-/// that it has. So it is when no rule lets its process in any more.
-pub(super) async fn serve<L: Listener>(
-    accepted: L::Accepted,
-    peer: Peer,
-    live: Live,
-    place: Option<OwnedSemaphorePermit>,
-    ending: CancellationToken,
-) {
-    let stream = match L::adopt(accepted) {
-        Ok(stream) => stream,
-        Err(error) => {
-            tracing::warn!(%error, "Cannot serve a connection");
+/// A connection with the server state that it needs.
+pub(super) struct Connection {
+    pub(super) live: Live,
+    pub(super) peer: Peer,
+    /// Counts the bytes that wait for the client of this connection.
+    pub(super) share: WaitingShare,
+    /// When cancelled, the connection ends after its current request.
+    pub(super) ending: CancellationToken,
+}
+
+/// The permit of a connection.
+pub(super) enum Place {
+    Of {
+        _permit: Option<OwnedSemaphorePermit>,
+    },
+    /// The connection gets its permit with its first valid token.
+    Asked(Guest),
+}
+
+impl Place {
+    fn admission(&self) -> Option<Arc<Admission>> {
+        match self {
+            Self::Of { .. } => None,
+            Self::Asked(guest) => Some(Arc::clone(guest.admission())),
+        }
+    }
+
+    /// Resolves when the connection is to be closed because it has not authenticated.
+    async fn refused(&self) {
+        match self {
+            Self::Of { .. } => std::future::pending().await,
+            Self::Asked(guest) => guest.dismissed().await,
+        }
+    }
+}
+
+impl Connection {
+    /// Serves the connection to its end. The connection also ends when no socket rule admits its
+    /// process any more.
+    pub(super) async fn serve<L: Listener>(self, accepted: L::Accepted, place: Place) {
+        let stream = match L::adopt(accepted) {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "Cannot serve a connection");
+                return;
+            }
+        };
+        let app = self.live.app();
+        let metrics = Arc::clone(app.metrics());
+        let connections = metrics.connections(self.peer.transport());
+        connections.opened();
+        if let Peer::Process { uid, gid, pid } = self.peer
+            && !app.access().peers.allow(uid, gid)
+        {
+            connections.refused();
+            tracing::warn!(uid, gid, pid, "Refused a process that no rule lets in");
+            drop((app, place));
+            refuse(stream, self.peer).await;
+            connections.closed();
             return;
         }
-    };
-    let app = live.app();
-    let limits = app.http();
-    let metrics = Arc::clone(app.metrics());
-    let connections = metrics.connections(peer.transport());
-    connections.opened();
-    if let Peer::Process { uid, gid, pid } = peer
-        && !app.access().peers.allow(uid, gid)
-    {
-        connections.refused();
-        tracing::warn!(uid, gid, pid, "Refused a process that no rule lets in");
-        drop((app, place));
-        refuse(stream, peer).await;
+        // Requests use the state of their own time, not the state in which the connection began.
+        drop(app);
+        let peer = self.peer;
+        let was_cut_off = self.converse(stream, &place).await;
         metrics.connections(peer.transport()).closed();
-        return;
-    }
-    let was_cut_off = Arc::new(AtomicBool::new(false));
-    let stream = Patient::new(stream, limits.write_timeout, Arc::clone(&was_cut_off));
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        // Runs while a connection is idle, too.
-        .header_read_timeout(limits.idle_timeout)
-        .max_headers(limits.max_headers.get())
-        .max_buf_size(limits.max_header_bytes)
-        .serve_connection(TokioIo::new(stream), Requests { live, peer })
-        .with_upgrades();
-    let mut welcome = app.process().watch(Some(peer));
-    // The state that the connection began with is not its requests'.
-    drop(app);
-    let mut connection = pin!(connection);
-    let outcome = tokio::select! {
-        outcome = connection.as_mut() => outcome,
-        () = ending.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+        drop(place);
+        if was_cut_off {
+            memory::give_back();
         }
-        () = welcome.ended() => {
-            connection.as_mut().graceful_shutdown();
-            // A stream would go on for ever.
-            timeout(LAST_ANSWER, connection).await.unwrap_or(Ok(()))
-        }
-    };
-    let connections = metrics.connections(peer.transport());
-    connections.closed();
-    if was_cut_off.load(Ordering::Relaxed) {
-        connections.cut_off();
-        tracing::warn!(?peer, "Cut off a connection whose reader does not read");
-    } else if let Err(error) = outcome {
-        // The peer went away, was silent too long or did not speak HTTP.
-        tracing::debug!(%error, "A connection ended early");
     }
-    drop(place);
+
+    /// Serves requests until the connection ends. Returns whether the connection was closed because
+    /// the client did not read.
+    async fn converse<S>(self, stream: S, place: &Place) -> bool
+    where
+        S: AsyncRead + AsyncWrite + Unsent + Send + Unpin + 'static,
+    {
+        let Self {
+            live,
+            peer,
+            share,
+            ending,
+        } = self;
+        let app = live.app();
+        let limits = app.http();
+        let patience = patient::Limits {
+            patience: limits.write_timeout,
+            max_waiting_bytes: limits.max_waiting_bytes.get() as u64,
+        };
+        let was_cut_off = Arc::new(AtomicBool::new(false));
+        let intake = Intake::default();
+        let flag = Arc::clone(&was_cut_off);
+        let stream = Patient::new(stream, patience, flag, share.clone(), intake.clone());
+        let requests = Requests {
+            live: live.clone(),
+            peer,
+            admission: place.admission(),
+            intake,
+            share: share.clone(),
+            max_header_bytes: limits.max_header_bytes,
+        };
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            // This timeout also applies while a connection is idle.
+            .header_read_timeout(limits.idle_timeout)
+            .max_headers(limits.max_headers.get())
+            .max_buf_size(limits.max_header_bytes)
+            .serve_connection(TokioIo::new(stream), requests)
+            .with_upgrades();
+        let mut welcome = app.process().watch(Some(peer));
+        let metrics = Arc::clone(app.metrics());
+        drop(app);
+        let connections = metrics.connections(peer.transport());
+        let mut connection = pin!(connection);
+        let outcome = tokio::select! {
+            outcome = connection.as_mut() => outcome,
+            () = ending.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+            () = welcome.ended() => {
+                connection.as_mut().graceful_shutdown();
+                // A stream has no end of its own, so it is cut off after a timeout.
+                timeout(LAST_ANSWER, connection).await.unwrap_or(Ok(()))
+            }
+            () = place.refused() => {
+                connections.refused();
+                tracing::debug!(?peer, "Closed a connection that has brought no good token");
+                return false;
+            }
+        };
+        let was_cut_off = was_cut_off.load(Ordering::Relaxed);
+        if was_cut_off {
+            connections.cut_off();
+            tracing::warn!(?peer, "Cut off a connection whose reader does not read");
+        } else if let Err(error) = outcome {
+            // The client disconnected, sent nothing for too long, or did not speak HTTP.
+            tracing::debug!(%error, "A connection ended early");
+        }
+        was_cut_off
+    }
 }
 
 /// Answers the first request of a process that no rule lets in, if it comes at once.
@@ -128,6 +208,10 @@ async fn refuse(stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
 struct Requests {
     live: Live,
     peer: Peer,
+    admission: Option<Arc<Admission>>,
+    intake: Intake,
+    share: WaitingShare,
+    max_header_bytes: usize,
 }
 
 impl Service<Request<Incoming>> for Requests {
@@ -136,18 +220,57 @@ impl Service<Request<Incoming>> for Requests {
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let mut request = request.map(Body::new);
+        let Self {
+            admission, share, ..
+        } = self.clone();
+        let mut request = request.map(|body| Body::new(Received::new(body, &self.intake)));
+        share.begin_answer();
+        if head_bytes(&request) > self.max_header_bytes {
+            // The parser rejects a head of this size only if the head arrives in parts.
+            return Box::pin(ready(Ok(head_too_large())));
+        }
         request.extensions_mut().insert(self.peer);
+        if let Some(admission) = &admission {
+            admission.set_asking(true);
+            request.extensions_mut().insert(Arc::clone(admission));
+        }
         let live = self.live.clone();
         let answer = TowerToHyperService::new(live.router()).call(request);
         Box::pin(async move {
             let mut response = answer.await?;
-            if live.app().process().is_draining() {
+            let mut is_last = live.app().process().is_draining();
+            if let Some(admission) = &admission {
+                admission.set_asking(false);
+                // A connection that has not authenticated is not kept alive.
+                is_last |= !admission.is_admitted();
+            }
+            if is_last {
                 close(&mut response);
             }
-            Ok(response)
+            Ok(share.count(response))
         })
     }
+}
+
+/// Returns the approximate size of a request's head, in bytes.
+fn head_bytes(request: &Request<Body>) -> usize {
+    let headers = request.headers().iter();
+    let headers = headers.map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
+    let uri = request.uri();
+    let target = uri
+        .path_and_query()
+        .map_or(1, |target| target.as_str().len());
+    let authority = uri
+        .authority()
+        .map_or(0, |authority| authority.as_str().len());
+    let line = request.method().as_str().len() + target + authority + "  HTTP/1.1\r\n\r\n".len();
+    line + headers.sum::<usize>()
+}
+
+fn head_too_large() -> Response {
+    let mut response = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into_response();
+    close(&mut response);
+    response
 }
 
 /// What a process hears that no rule lets in. It may know that there is a sidecar: it could

@@ -1,20 +1,25 @@
 use std::io;
 use std::time::Duration;
 
+use nix::sys::socket::{setsockopt, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
+use super::unsent::Unsent;
 use crate::access::Peer;
 
 /// How long to wait after an `accept` that failed, which means that the process is out of
 /// descriptors: trying again at once would only burn the processor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Maximum TCP segment size, in bytes. Larger segments occur only on the loopback.
+const MAX_SEGMENT_BYTES: u32 = 8 * 1024;
+
 /// Something that connections come from.
 pub(super) trait Listener {
     /// A connection that no runtime has yet.
     type Accepted: Send + 'static;
-    type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
+    type Stream: AsyncRead + AsyncWrite + Unsent + Send + Unpin + 'static;
 
     /// The next connection, and who is at its other end.
     async fn next(&self) -> io::Result<(Self::Accepted, Peer)>;
@@ -23,7 +28,7 @@ pub(super) trait Listener {
     fn adopt(accepted: Self::Accepted) -> io::Result<Self::Stream>;
 
     /// As [`next`](Self::next), whatever goes wrong on the way.
-    async fn accept(&self) -> (Self::Accepted, Peer) {
+    async fn accept_always(&self) -> (Self::Accepted, Peer) {
         loop {
             match self.next().await {
                 Ok(accepted) => return accepted,
@@ -33,6 +38,15 @@ pub(super) trait Listener {
                 }
             }
         }
+    }
+}
+
+/// Limits the TCP segment size of a listener's connections. A receiver with a full buffer announces
+/// free space in units of segments, and the loopback's segments of 64 KiB would make a slow reader
+/// look stalled for a long time.
+pub(super) fn limit_segments(listener: &TcpListener) {
+    if let Err(error) = setsockopt(listener, sockopt::TcpMaxSeg, &MAX_SEGMENT_BYTES) {
+        tracing::debug!(%error, "Segments may be larger");
     }
 }
 

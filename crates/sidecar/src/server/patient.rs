@@ -6,48 +6,130 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-/// A stream whose reader has so long to take something of what is written; then writing
-/// fails with `TimedOut`. Without it a client that never reads holds a connection, and the
-/// answer, for ever.
+use super::intake::Intake;
+use super::unsent::Unsent;
+use super::waiting_bytes::WaitingShare;
+
+/// Maximum and minimum interval between two checks of whether the client reads.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Time after which a client that reads nothing counts as stalled. Stalled clients are disconnected
+/// when too many bytes wait.
+const STALLED_AFTER: Duration = Duration::from_secs(2);
+
+/// Maximum time in which a client may send unread data after its response, so that the client can
+/// notice the response.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Maximum number of slices of one write.
+const MAX_SLICES: usize = 16;
+
+/// A stream that limits the time in which the client reads nothing of what was written; after that,
+/// writes fail with `TimedOut`. Without this limit, a client that never reads would hold a
+/// connection and its response forever.
+///
+/// The limit counts what the client reads, not when the stream becomes writable: the system reports
+/// a writable stream only when a large part of the queue is free, which may take minutes with a
+/// slow client.
 pub(super) struct Patient<S> {
     stream: S,
-    patience: Duration,
-    /// Runs while a write waits.
-    waiting: Option<Pin<Box<Sleep>>>,
+    limits: Limits,
+    /// Set while a write waits.
+    waiting: Option<Waiting>,
     was_cut_off: Arc<AtomicBool>,
+    share: WaitingShare,
+    intake: Intake,
+    /// Set after our side was closed, while the client may still send.
+    lingering: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patient<S> {
+/// Limits for slow clients.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Maximum time in which a client reads nothing.
+    pub(super) patience: Duration,
+    /// Maximum number of bytes that wait for all clients together.
+    pub(super) max_waiting_bytes: u64,
+}
+
+struct Waiting {
+    next_look: Pin<Box<Sleep>>,
+    unsent: Option<u64>,
+    progress_at: Instant,
+}
+
+impl<S: Unsent> Patient<S> {
     /// `was_cut_off` is set when patience is over.
-    pub(super) fn new(stream: S, patience: Duration, was_cut_off: Arc<AtomicBool>) -> Self {
+    pub(super) fn new(
+        stream: S,
+        limits: Limits,
+        was_cut_off: Arc<AtomicBool>,
+        share: WaitingShare,
+        intake: Intake,
+    ) -> Self {
         Self {
             stream,
-            patience,
+            limits,
             waiting: None,
             was_cut_off,
+            share,
+            intake,
+            lingering: None,
         }
     }
 
-    /// The outcome of a write, or an error if there has been none for too long.
+    /// Returns the outcome of a write, or an error if the client has read nothing for too long.
     fn limited<T>(
         &mut self,
         outcome: Poll<io::Result<T>>,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<T>> {
         if outcome.is_ready() {
-            self.waiting = None;
+            if self.waiting.take().is_some() {
+                self.share.progressed();
+            }
             return outcome;
         }
-        let patience = self.patience;
-        let waiting = self
-            .waiting
-            .get_or_insert_with(|| Box::pin(sleep(patience)));
-        ready!(waiting.as_mut().poll(context));
-        waiting.as_mut().reset(Instant::now() + patience);
-        self.was_cut_off.store(true, Ordering::Relaxed);
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+        let Limits {
+            patience,
+            max_waiting_bytes,
+        } = self.limits;
+        let interval = (patience / 8).clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
+        let stream = &self.stream;
+        let waiting = self.waiting.get_or_insert_with(|| Waiting {
+            next_look: Box::pin(sleep(interval)),
+            unsent: stream.unsent(),
+            progress_at: Instant::now(),
+        });
+        loop {
+            ready!(waiting.next_look.as_mut().poll(context));
+            let now = Instant::now();
+            let unsent = stream.unsent();
+            if unsent < waiting.unsent {
+                waiting.progress_at = now;
+                self.share.progressed();
+            }
+            waiting.unsent = unsent;
+            let deadline = waiting.progress_at + patience;
+            let has_stalled = now >= waiting.progress_at + STALLED_AFTER;
+            let gives_way = has_stalled && self.share.is_to_give_way(max_waiting_bytes);
+            if now >= deadline || gives_way {
+                self.waiting = None;
+                self.was_cut_off.store(true, Ordering::Relaxed);
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            let next_look = (now + interval).min(deadline);
+            waiting.next_look.as_mut().reset(next_look);
+        }
+    }
+
+    fn wrote(&self, outcome: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(bytes)) = outcome {
+            self.share.written(*bytes as u64);
+        }
     }
 }
 
@@ -57,17 +139,46 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let outcome = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            self.intake.received();
+        }
+        outcome
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Patient<S> {
+    /// Reads and drops what the client still sends, until the client closes the connection or the
+    /// timeout ends. A socket that is closed with unread data discards the response of a client
+    /// that has not read it yet (RFC 9112, section 9.6).
+    fn linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let until = self
+            .lingering
+            .get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + LINGER_TIMEOUT)));
+        if until.as_mut().poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        let mut space = [0; 4096];
+        loop {
+            let mut buffer = ReadBuf::new(&mut space);
+            let read = Pin::new(&mut self.stream).poll_read(context, &mut buffer);
+            if ready!(read).is_err() || buffer.filled().is_empty() {
+                return Poll::Ready(());
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> AsyncWrite for Patient<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &[u8],
     ) -> Poll<io::Result<usize>> {
+        let buffer = &buffer[..buffer.len().min(S::MAX_WRITE)];
         let outcome = Pin::new(&mut self.stream).poll_write(context, buffer);
+        self.wrote(&outcome);
         self.limited(outcome, context)
     }
 
@@ -77,8 +188,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let outcome = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.limited(outcome, context)
+        if self.lingering.is_none() {
+            let outcome = Pin::new(&mut self.stream).poll_shutdown(context);
+            ready!(self.limited(outcome, context))?;
+            if !self.intake.has_unread() {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        self.linger(context).map(Ok)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -90,22 +207,73 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         context: &mut Context<'_>,
         buffers: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let outcome = Pin::new(&mut self.stream).poll_write_vectored(context, buffers);
+        let total: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+        let outcome = if total <= S::MAX_WRITE {
+            Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
+        } else {
+            let mut slices = [io::IoSlice::new(&[]); MAX_SLICES];
+            let count = first_bytes(buffers, S::MAX_WRITE, &mut slices);
+            Pin::new(&mut self.stream).poll_write_vectored(context, &slices[..count])
+        };
+        self.wrote(&outcome);
         self.limited(outcome, context)
     }
+}
+
+/// Puts the first `most` bytes of `buffers` into `slices`. Returns the number of used slices.
+fn first_bytes<'a>(
+    buffers: &'a [io::IoSlice<'a>],
+    mut most: usize,
+    slices: &mut [io::IoSlice<'a>; MAX_SLICES],
+) -> usize {
+    let mut count = 0;
+    let filled = buffers.iter().filter(|buffer| !buffer.is_empty());
+    for (slice, buffer) in slices.iter_mut().zip(filled) {
+        if most == 0 {
+            break;
+        }
+        let length = buffer.len().min(most);
+        *slice = io::IoSlice::new(&buffer[..length]);
+        most -= length;
+        count += 1;
+    }
+    count
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    use super::super::waiting_bytes::WaitingBytes;
+
+    impl Unsent for DuplexStream {
+        const MAX_WRITE: usize = usize::MAX;
+
+        fn unsent(&self) -> Option<u64> {
+            None
+        }
+    }
+
+    fn patient<S: Unsent>(
+        stream: S,
+        patience: Duration,
+        was_cut_off: &Arc<AtomicBool>,
+    ) -> Patient<S> {
+        let limits = Limits {
+            patience,
+            max_waiting_bytes: u64::MAX,
+        };
+        let share = WaitingBytes::new().share();
+        let was_cut_off = Arc::clone(was_cut_off);
+        Patient::new(stream, limits, was_cut_off, share, Intake::default())
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_reader_that_takes_its_time_is_waited_for_and_one_that_stops_is_not() {
         let (mut reader, stream) = duplex(16);
         let was_cut_off = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&was_cut_off);
-        let mut stream = Patient::new(stream, Duration::from_secs(10), flag);
+        let mut stream = patient(stream, Duration::from_secs(10), &was_cut_off);
         let writer = tokio::spawn(async move { stream.write_all(&[7; 160]).await });
         let mut buffer = [0; 16];
         for _ in 0..4 {
@@ -116,5 +284,20 @@ mod tests {
         let error = writer.await.unwrap().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(was_cut_off.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_write_takes_no_more_than_it_may() {
+        let bytes = [1, 2, 3, 4, 5, 6];
+        let buffers = [&bytes[..2], &[], &bytes[2..5], &bytes[5..]].map(io::IoSlice::new);
+        for (most, expected) in [(1, vec![1]), (4, vec![1, 2, 3, 4]), (9, bytes.to_vec())] {
+            let mut slices = [io::IoSlice::new(&[]); MAX_SLICES];
+            let count = first_bytes(&buffers, most, &mut slices);
+            let taken: Vec<u8> = slices[..count]
+                .iter()
+                .flat_map(|slice| slice.to_vec())
+                .collect();
+            assert_eq!(taken, expected, "{most}");
+        }
     }
 }

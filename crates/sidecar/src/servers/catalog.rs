@@ -95,6 +95,7 @@ impl Catalog {
         let retries = definition.retry_attempts;
         let mut section = McpServerSection::of_store(server, prefix, retries, &said);
         section.rate_limit = definition.rate_limit();
+        section.max_concurrent = definition.max_concurrent;
         section.require_approval = definition.require_approval;
         section.pin = definition.pin;
         section.credential = definition.credential;

@@ -1,10 +1,12 @@
 //! What F1 says of a server, in two parts: one that anybody may see, and its credentials.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use pillion_core::executor::ApprovalPolicy;
-use pillion_core::mcp::{Authentication, Endpoint, ServerConfig, StdioCommand, TransportKind};
+use pillion_core::mcp::{
+    Authentication, Endpoint, Handshake, ProtocolVersion, ServerConfig, StdioCommand, TransportKind,
+};
 use pillion_core::tool::ToolName;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
@@ -12,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::ServerError;
-use crate::config::{CredentialPolicy, PinPolicy, RateLimitSection};
+use crate::config::{CredentialPolicy, PinPolicy, RateLimitSection, problem_of_server_name};
 use crate::credentials::{CredentialNote, Credentials, place_of_url};
 
 /// Longest name, in characters.
@@ -26,6 +28,10 @@ pub(crate) struct Definition {
     pub(crate) description: Option<String>,
     #[serde(default)]
     pub(crate) transport: TransportKind,
+    #[serde(default, skip_serializing_if = "is_auto")]
+    pub(crate) handshake: Handshake,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) protocol_version: Option<ProtocolVersion>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) url: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,6 +59,8 @@ pub(crate) struct Definition {
         skip_serializing_if = "Option::is_none"
     )]
     rate_limit: Option<RateLimit>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max_concurrent: Option<NonZeroUsize>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) credential: CredentialPolicy,
 }
@@ -91,6 +99,10 @@ fn object_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Option<RateLimit
     from.deserialize_any(ObjectOrNull)
 }
 
+fn is_auto(handshake: &Handshake) -> bool {
+    *handshake == Handshake::default()
+}
+
 fn is_default(credential: &CredentialPolicy) -> bool {
     !credential.is_of_users()
 }
@@ -102,6 +114,33 @@ fn default_timeout() -> u64 {
 fn default_attempts() -> u8 {
     3
 }
+
+/// The members of a server in a request, except its name, `enabled` and its credentials, which are
+/// read elsewhere.
+const MEMBERS: [&str; 22] = [
+    "name",
+    "description",
+    "transport",
+    "handshake",
+    "protocolVersion",
+    "url",
+    "headers",
+    "authentication",
+    "command",
+    "args",
+    "env",
+    "inheritEnv",
+    "cwd",
+    "timeout",
+    "retryAttempts",
+    "enabled",
+    "toolPrefix",
+    "requireApproval",
+    "pin",
+    "rateLimit",
+    "maxConcurrent",
+    "credential",
+];
 
 /// What the store has under `configuration`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -122,6 +161,11 @@ impl Definition {
     pub(super) fn parse(mut keys: Map<String, Value>) -> Result<Self, ServerError> {
         // As for every key, null is as good as nothing.
         keys.retain(|_, value| !value.is_null());
+        if let Some(unknown) = keys.keys().find(|key| !MEMBERS.contains(&key.as_str())) {
+            let members = MEMBERS.map(|member| format!("`{member}`")).join(", ");
+            let message = format!("unknown field `{unknown}`, expected one of {members}");
+            return Err(ServerError::invalid(unknown, message));
+        }
         let definition: Self = serde_path_to_error::deserialize(Value::Object(keys)).map_err(
             |error: serde_path_to_error::Error<serde_json::Error>| {
                 let key = error.path().to_string();
@@ -215,6 +259,8 @@ impl Definition {
         };
         server.description = self.description.clone().unwrap_or_default();
         server.transport = self.transport;
+        server.handshake = self.handshake;
+        server.protocol_version = self.protocol_version;
         server.timeout = Duration::from_millis(self.timeout);
         server.authentication = credentials.authentication()?;
         server.headers = credentials.texts("headers")?.into_iter().collect();
@@ -240,6 +286,9 @@ pub(super) fn take_name(keys: &mut Map<String, Value>) -> Result<Option<String>,
     if !(1..=LONGEST_NAME).contains(&length) || name.trim().is_empty() {
         let message = "a name has between 1 and 100 characters";
         return Err(ServerError::invalid("name", message));
+    }
+    if let Some(problem) = problem_of_server_name(&name) {
+        return Err(ServerError::invalid("name", problem));
     }
     Ok(Some(name))
 }

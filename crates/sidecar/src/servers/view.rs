@@ -1,7 +1,7 @@
 use std::collections::HashMap;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 
-use pillion_wire::{ServerCalls, ServerEntry, ServerRateLimit};
+use pillion_wire::{ServerAuthentication, ServerCalls, ServerEntry, ServerRateLimit};
 use serde::Serialize;
 
 use super::definition::{kind_of, place_of};
@@ -74,7 +74,11 @@ fn of_section(section: &McpServerSection, id: String) -> ServerEntry {
         transport: name_of(&server.transport),
         url,
         command,
-        authentication: kind_of(&server.authentication).to_owned(),
+        handshake: name_of(&server.handshake),
+        protocol_version: server.protocol_version.as_ref().map(name_of),
+        authentication: ServerAuthentication {
+            kind: kind_of(&server.authentication).to_owned(),
+        },
         headers: server.headers.keys().cloned().collect(),
         timeout: u64::try_from(server.timeout.as_millis()).unwrap_or(u64::MAX),
         retry_attempts: section.retry_attempts,
@@ -83,6 +87,7 @@ fn of_section(section: &McpServerSection, id: String) -> ServerEntry {
         require_approval: section.require_approval.as_ref().map(name_of),
         pin: section.pin.as_ref().map(name_of),
         rate_limit: section.rate_limit.and_then(limit_of),
+        max_concurrent: section.max_concurrent.map(NonZeroUsize::get),
         credential: name_of(&section.credential),
         status: ConnectionStatus::Disconnected.as_str().to_owned(),
         ..ServerEntry::default()
@@ -100,6 +105,10 @@ fn of_known(known: &Known, id: String) -> ServerEntry {
                 transport: definition
                     .map(|it| name_of(&it.transport))
                     .unwrap_or_default(),
+                handshake: name_of(&definition.map(|it| it.handshake).unwrap_or_default()),
+                protocol_version: definition
+                    .and_then(|it| it.protocol_version.as_ref())
+                    .map(name_of),
                 command: definition.and_then(|it| it.command.clone()),
                 timeout: definition.map(|it| it.timeout).unwrap_or_default(),
                 retry_attempts: definition.map(|it| it.retry_attempts).unwrap_or_default(),
@@ -111,7 +120,7 @@ fn of_known(known: &Known, id: String) -> ServerEntry {
     entry.origin = "store".to_owned();
     entry.name.clone_from(&record.name);
     entry.enabled = record.enabled;
-    entry.authentication.clone_from(&known.authentication);
+    entry.authentication.kind.clone_from(&known.authentication);
     entry.headers.clone_from(&known.headers);
     entry.status = ConnectionStatus::Disconnected.as_str().to_owned();
     entry.last_connected_at = record.last_connected_at.map(text_of);

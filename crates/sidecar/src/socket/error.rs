@@ -82,6 +82,14 @@ pub enum SocketError {
         .0.display()
     )]
     AlreadyServed(PathBuf),
+    /// Another sidecar holds the lock on the path, but the file of its socket is gone.
+    #[error(
+        "another process holds the lock on {path}, but the file of its socket is gone: a sidecar \
+         binds the socket again within a second, where the directory lets it; with --take-over \
+         this one takes its place",
+        path = .0.display()
+    )]
+    ServedWithoutFile(PathBuf),
     /// There is a file at the path, and it is no socket.
     #[error("{} exists and is not a socket; it is left alone", .0.display())]
     NotASocket(PathBuf),
@@ -133,6 +141,34 @@ pub enum SocketError {
     /// The service manager handed over something that is no socket of ours.
     #[error("the service manager's sockets (LISTEN_FDS) cannot be used: {0}")]
     Activation(#[source] io::Error),
+    /// The control socket belongs to a process of an untrusted user.
+    #[error(
+        "cannot take over from the running sidecar: {} belongs to a process of user {uid}: take \
+         over as that user",
+        path.display()
+    )]
+    ForeignControl {
+        /// The control socket.
+        path: PathBuf,
+        /// The user of the listening process.
+        uid: u32,
+    },
+    /// The socket that was handed over listens at another path.
+    #[error(
+        "cannot take over from the running sidecar: the socket that it handed over does not \
+         listen on {}",
+        path.display()
+    )]
+    ForeignSocket {
+        /// The expected path of the socket.
+        path: PathBuf,
+    },
+    /// The file of the service manager's socket is gone, and only the service manager can bind it.
+    #[error(
+        "the file of the service manager's socket {} is gone: restart its unit",
+        .0.display()
+    )]
+    ActivatedIsGone(PathBuf),
     /// The running sidecar's sockets cannot be taken over.
     #[error("cannot take over from the running sidecar: {0}")]
     TakeOver(#[source] io::Error),

@@ -1,13 +1,14 @@
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::SocketError;
+use super::file_id::FileId;
 
 /// The lock on a socket's path: whoever holds it may look for a stale socket, remove it
 /// and bind. Without it two sidecars that start at once could each remove the other's.
@@ -19,15 +20,15 @@ use super::SocketError;
 /// process that hands its sockets over hands over one of these, too.
 #[derive(Debug)]
 pub(super) struct Lock {
-    file: OwnedFd,
+    file: File,
+    path: PathBuf,
 }
 
 impl Lock {
     pub(super) fn take(socket: &Path) -> Result<Self, SocketError> {
-        let mut path = socket.as_os_str().to_owned();
-        path.push(".lock");
+        let path = lock_path(socket);
         let error = |source| SocketError::Lock {
-            path: path.clone().into(),
+            path: path.clone(),
             source,
         };
         let file: File = OpenOptions::new()
@@ -39,18 +40,43 @@ impl Lock {
             .open(&path)
             .map_err(error)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { file: file.into() }),
-            Err(Errno::WOULDBLOCK) => Err(SocketError::AlreadyServed(socket.to_owned())),
+            Ok(()) => Ok(Self { file, path }),
+            Err(Errno::WOULDBLOCK) => Err(taken(socket)),
             Err(errno) => Err(error(errno.into())),
         }
     }
 
-    /// The lock that somebody else has taken and handed over.
-    pub(super) fn handed_over(file: OwnedFd) -> Self {
-        Self { file }
+    /// Makes the lock that another process has taken and handed over.
+    pub(super) fn handed_over(socket: &Path, file: OwnedFd) -> Self {
+        Self {
+            file: file.into(),
+            path: lock_path(socket),
+        }
+    }
+
+    /// Returns whether the locked file is still at its path. Otherwise, another process could lock
+    /// a new file.
+    pub(super) fn is_in_place(&self) -> bool {
+        let locked = self.file.metadata().map(|metadata| FileId::of(&metadata));
+        let found = FileId::at(&self.path);
+        matches!((locked, found), (Ok(locked), Ok(Some(found))) if locked == found)
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+}
+
+fn lock_path(socket: &Path) -> PathBuf {
+    let mut path = socket.as_os_str().to_owned();
+    path.push(".lock");
+    path.into()
+}
+
+/// Returns the error for a path that another process has locked.
+fn taken(socket: &Path) -> SocketError {
+    match FileId::at(socket) {
+        Ok(None) => SocketError::ServedWithoutFile(socket.to_owned()),
+        _ => SocketError::AlreadyServed(socket.to_owned()),
     }
 }

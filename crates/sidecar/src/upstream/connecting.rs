@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
 
 use super::Upstreams;
+use super::discovery::Reason;
 use super::server::Server;
 use crate::connections::ConnectionStatus;
 
@@ -36,7 +37,9 @@ impl Upstreams {
     pub(crate) async fn connect(&self, server: &Server, context: &CallContext) {
         server.open();
         server.expire();
-        self.discover().await;
+        if let Some(server) = self.server(&server.label) {
+            self.latest().ask(&server, Reason::Use).await;
+        }
         if !server.lists_for_all() {
             self.own(context).await;
         }

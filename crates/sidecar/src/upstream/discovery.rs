@@ -9,8 +9,7 @@ use futures_util::future::join_all;
 use indexmap::IndexMap;
 use pillion_core::tool::ToolName;
 use pillion_wire::UnavailableServer;
-use tokio::sync::MutexGuard;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::connecting::NOT_CONNECTED;
 use super::doubt::Doubt;
@@ -42,9 +41,11 @@ pub(super) struct State {
     is_stale: bool,
     /// It has said that its list is another now.
     has_changed: bool,
+    /// Whether the server is no longer used: it is not asked, and none of its tools is registered.
+    is_closed: bool,
 }
 
-/// How often all servers were looked at.
+/// Counts the requests for a server's tools.
 #[derive(Debug, Default)]
 pub(super) struct Asks {
     begun: AtomicU64,
@@ -58,7 +59,23 @@ enum Next {
     Never,
 }
 
+/// The reason for asking a server for its tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// A client lists the tools of all servers.
+    List,
+    /// A client uses this server: the server is asked even after a recent failure.
+    Use,
+}
+
 impl State {
+    /// Marks the server as closed, so that it is not asked again. Returns the names of its
+    /// registered tools.
+    pub(super) fn close(&mut self) -> Vec<ToolName> {
+        self.is_closed = true;
+        std::mem::take(&mut self.tools)
+    }
+
     fn is_due(&self, doubt: &Doubt) -> bool {
         if self.is_stale || (self.has_changed && self.is_believed(doubt)) {
             return true;
@@ -78,77 +95,85 @@ impl State {
 }
 
 impl Upstreams {
-    /// Asks every server whose list is missing or old, and names those that failed. Who comes while
-    /// others ask waits for them, and then for one more time at most: for the first that began after
-    /// it came.
+    /// Asks every server whose list is missing or old. Returns the servers that failed.
     pub(crate) async fn discover(&self) -> Vec<UnavailableServer> {
-        let mut latest = self;
+        let mut latest = self.latest();
         loop {
-            // In one order with what `expire` says and what `ask` looks at.
-            let begun = latest.asks.begun.load(Ordering::SeqCst);
-            let states = latest.states.lock().await;
+            let servers = latest.servers.iter();
+            join_all(servers.map(|server| latest.ask(server, Reason::List))).await;
+            latest.was_tried.store(true, Ordering::Release);
             match latest.successor.get() {
                 Some(successor) => latest = successor,
-                None if latest.asks.ended.load(Ordering::SeqCst) > begun => {
-                    return latest.unavailable();
-                }
-                None => return latest.ask(states).await,
+                None => return latest.unavailable(),
             }
         }
     }
 
-    /// Asks those servers of which that is due. Nobody takes the place of these meanwhile.
-    async fn ask(&self, mut states: MutexGuard<'_, Vec<State>>) -> Vec<UnavailableServer> {
-        if self.servers.is_empty() {
-            return Vec::new();
+    /// Asks a server if necessary. A caller that comes while a request is in progress waits for
+    /// that request and for at most one more: the first that began after the caller came.
+    pub(super) async fn ask(&self, server: &Arc<Server>, reason: Reason) {
+        // Ordered with `expire` and with the reads below.
+        let begun = server.asks.begun.load(Ordering::SeqCst);
+        let mut state = server.state.lock().await;
+        if state.is_closed || server.asks.ended.load(Ordering::SeqCst) > begun {
+            return;
         }
-        let number = self.asks.begun.fetch_add(1, Ordering::SeqCst) + 1;
-        for (server, state) in self.servers.iter().zip(states.iter_mut()) {
-            if server.is_asked_for_all() {
-                // Kept there until there is an answer: whoever asks may go away.
-                state.is_stale |= server.takes_stale();
-                state.has_changed |= server.takes_change();
+        let number = server.asks.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        if server.is_asked_for_all() {
+            // Stored until there is a response, because the caller may be dropped.
+            state.is_stale |= server.takes_stale();
+            state.has_changed |= server.takes_change();
+            let is_due = state.is_due(&server.doubt);
+            if is_due || (reason == Reason::Use && state.failures > 0) {
+                self.ask_now(server, &mut state, is_due, reason).await;
             }
         }
-        let asked = self.servers.iter().zip(&*states).map(|(server, state)| {
-            let limit = self.times.discovery_timeout;
-            async move {
-                if !server.is_asked_for_all() || !state.is_due(&server.doubt) {
-                    return None;
-                }
-                if server.status() != ConnectionStatus::Connected {
-                    self.tell_status(server, ConnectionStatus::Connecting, None);
-                }
-                let since = Instant::now();
-                let listed = server.list(&server.shared.client, limit).await;
-                Some((listed, since.elapsed()))
-            }
-        });
-        let answers = join_all(asked).await;
-        // In the order of the configuration, whichever server answered first.
-        let known = self.servers.iter().zip(states.iter_mut());
-        for ((server, state), answer) in known.zip(answers) {
-            match answer {
-                // It was disconnected meanwhile.
-                Some(_) if server.is_closed() => {}
-                Some((Ok(tools), took)) => {
-                    let policy = server.section.pin.unwrap_or(self.times.pin);
-                    match self.pins.blocked(server.pinned(None), policy, &tools).await {
-                        Ok(blocked) => self.accept(server, state, &tools, &blocked, took),
-                        Err(error) => self.give_up(server, state, error),
-                    }
-                }
-                Some((Err(error), _)) => self.give_up(server, state, error),
-                None => {}
-            }
+        server.asks.ended.store(number, Ordering::SeqCst);
+    }
+
+    async fn ask_now(&self, server: &Arc<Server>, state: &mut State, is_due: bool, reason: Reason) {
+        if server.status() != ConnectionStatus::Connected {
+            self.tell_status(server, ConnectionStatus::Connecting, None);
         }
-        self.was_tried.store(true, Ordering::Release);
-        self.asks.ended.store(number, Ordering::SeqCst);
-        self.unavailable()
+        let client = &server.shared.client;
+        if reason == Reason::Use {
+            client.end_pause();
+        }
+        let since = Instant::now();
+        let listed = server.list(client, self.times.discovery_timeout).await;
+        let took = since.elapsed();
+        self.wait_for_namesakes_of(server).await;
+        // The server may have been disconnected in the meantime.
+        if server.is_closed() {
+            return;
+        }
+        match listed {
+            Ok(tools) => {
+                let policy = server.section.pin.unwrap_or(self.times.pin);
+                match self.pins.blocked(server.pinned(None), policy, &tools).await {
+                    Ok(blocked) => self.accept(server, state, &tools, &blocked, took),
+                    Err(error) => self.give_up(server, state, error, is_due),
+                }
+            }
+            Err(error) => self.give_up(server, state, error, is_due),
+        }
+    }
+
+    /// Waits for the earlier servers with this tool prefix: if two servers have a tool of one name,
+    /// the first server in the configuration provides it, whichever responds first.
+    async fn wait_for_namesakes_of(&self, server: &Arc<Server>) {
+        let before = self
+            .servers
+            .iter()
+            .take_while(|other| !Arc::ptr_eq(other, server));
+        for other in before.filter(|other| other.tool_prefix == server.tool_prefix) {
+            // With a timeout, because another configuration may order the servers differently.
+            drop(timeout(self.times.discovery_timeout, other.state.lock()).await);
+        }
     }
 
     /// The servers that failed when they were last asked.
-    fn unavailable(&self) -> Vec<UnavailableServer> {
+    pub(super) fn unavailable(&self) -> Vec<UnavailableServer> {
         let servers = self.servers.iter();
         servers
             .filter_map(|server| {
@@ -185,7 +210,7 @@ impl Upstreams {
 
     /// Tells what is otherwise than it was, if anything is.
     fn tell_changes(&self, server: &Arc<Server>, registered: &[(ToolName, Arc<UpstreamTool>)]) {
-        let known = self.tools.read();
+        let known = self.offered.tools.read();
         let before = known.iter();
         let before: IndexMap<&ToolName, &Arc<UpstreamTool>> = before
             .filter(|(_, tool)| Arc::ptr_eq(tool.server(), server))
@@ -243,15 +268,15 @@ impl Upstreams {
         });
         let now_blocked: IndexMap<String, Blocked> = now_blocked.collect();
         // At every moment a tool is registered or blocked, so that nobody takes it for unknown.
-        self.blocked.write().extend(now_blocked.clone());
+        self.offered.blocked.write().extend(now_blocked.clone());
         let registered = offer.register(tools, blocked, &state.tools, &self.registry);
-        self.blocked.write().retain(|name, other| {
+        self.offered.blocked.write().retain(|name, other| {
             !Arc::ptr_eq(&other.server, server) || now_blocked.contains_key(name)
         });
         let names = registered.iter().map(|(name, _)| name.clone()).collect();
         self.tell_changes(server, &registered);
         {
-            let mut known = self.tools.write();
+            let mut known = self.offered.tools.write();
             known.retain(|_, tool| !Arc::ptr_eq(tool.server(), server));
             known.extend(registered);
         }
@@ -278,7 +303,8 @@ impl Upstreams {
         );
     }
 
-    fn give_up(&self, server: &Server, state: &mut State, error: String) {
+    /// Records a failure. If the server was asked only for a call, lists do not skip it for longer.
+    fn give_up(&self, server: &Server, state: &mut State, error: String, was_due: bool) {
         // Once for each reason, not once for each try.
         if server.report().error.as_ref() != Some(&error) {
             self.tell_status(server, ConnectionStatus::Error, Some(&error));
@@ -290,6 +316,9 @@ impl Upstreams {
             .saturating_mul(1 << state.failures.min(16));
         let pause = pause.min(LONGEST_PAUSE.max(self.times.retry_after));
         server.has_failed(error);
+        if !was_due {
+            return;
+        }
         state.is_stale = false;
         state.failures += 1;
         state.next = Some(Next::At(Instant::now() + pause));

@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use pillion_core::mcp::EntryKind;
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::tool::{Tool, ToolName, ToolOrigin};
 use serde_json::value::RawValue;
@@ -44,19 +45,9 @@ impl Offer<'_> {
         blocked: &HashSet<String>,
         registry: &ToolRegistry,
     ) -> Option<(ToolName, Arc<UpstreamTool>)> {
-        let label = &self.server.label;
-        let warn = |error: &dyn std::fmt::Display| {
-            tracing::warn!(
-                server.label = label, %error,
-                "A tool of MCP server `{label}` is left out"
-            );
-        };
-        let tool = match UpstreamTool::new(self.server, raw) {
-            Ok(tool) => Arc::new(tool),
-            Err(error) => {
-                warn(&error);
-                return None;
-            }
+        let tool = UpstreamTool::read(self.server, raw)?;
+        let warn = |reason: &dyn std::fmt::Display| {
+            self.server.report_dropped(EntryKind::Tool, raw, reason);
         };
         if blocked.contains(tool.remote_name()) {
             return None;

@@ -7,12 +7,13 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use indexmap::IndexMap;
 use pillion_core::executor::OwnTools;
+use pillion_core::mcp::EntryKind;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{CallContext, Tool, ToolFailure, ToolName, ToolOrigin};
 use pillion_wire::UnavailableServer;
 use tokio::time::Instant;
 
-use super::discovery::LONGEST_PAUSE;
+use super::discovery::{LONGEST_PAUSE, Reason};
 use super::{Server, UpstreamTool, Upstreams};
 
 /// What a server lists on a line, and when it is asked again.
@@ -81,12 +82,41 @@ impl Upstreams {
     /// long ago, are asked now.
     pub(crate) async fn own(&self, context: &CallContext) -> Own {
         let latest = self.latest();
-        let servers = latest.servers.iter();
+        let servers = latest.servers.iter().cloned();
+        latest.own_of_all(servers, context, Reason::List).await
+    }
+
+    /// Returns the tools that only this caller has, for a lookup of these names: of the servers
+    /// whose prefixes the names have, even after a recent failure, or of all servers if a name has
+    /// no such prefix.
+    pub(crate) async fn own_named(&self, context: &CallContext, names: &[String]) -> Own {
+        let latest = self.latest();
+        let named = latest.named_by(names);
+        let is_told = |name: &String| named.iter().any(|server| server.is_told_by(name));
+        // Without a prefix, a caller's own tools may have any name.
+        let has_any_name =
+            |server: &Arc<Server>| server.tool_prefix.is_empty() && !server.lists_for_all();
+        if names.iter().all(is_told) && !latest.servers.iter().any(has_any_name) {
+            return latest.own_of_all(named, context, Reason::Use).await;
+        }
+        latest.own(context).await
+    }
+
+    /// Returns the tools of these servers that only this caller has.
+    async fn own_of_all(
+        &self,
+        servers: impl IntoIterator<Item = Arc<Server>>,
+        context: &CallContext,
+        reason: Reason,
+    ) -> Own {
+        let latest = self;
+        let servers = servers.into_iter();
         let servers: Vec<_> = servers.filter(|server| !server.lists_for_all()).collect();
         if servers.is_empty() {
             return Own::default();
         }
-        let lists = servers.iter().map(|server| latest.own_of(server, context));
+        let lists = servers.iter();
+        let lists = lists.map(|server| latest.own_of(server, context, reason));
         let mut own = Own::default();
         let mut tools = OwnTools::new();
         for (server, list) in servers.iter().zip(join_all(lists).await) {
@@ -132,12 +162,18 @@ impl Upstreams {
         &self,
         server: &Arc<Server>,
         context: &CallContext,
+        reason: Reason,
     ) -> Result<(Vec<OwnTool>, Option<String>), ToolFailure> {
         let line = server.line_for(context).await?;
         let mut listing = line.listing.lock().await;
         let epoch = server.epoch.load(Ordering::Relaxed);
         let is_due = listing.next.is_none_or(|next| Instant::now() >= next);
-        if is_due || listing.epoch != epoch {
+        let is_due = is_due || listing.epoch != epoch;
+        let is_used = reason == Reason::Use && listing.failures > 0;
+        if is_due || is_used {
+            if is_used {
+                line.client.end_pause();
+            }
             let asked = server
                 .list(&line.client, self.times.discovery_timeout)
                 .await;
@@ -166,13 +202,15 @@ impl Upstreams {
                 }
                 Err(error) => {
                     tracing::warn!(server.label = server.label, %error, "Failed to list a user's MCP tools");
-                    let pause = self.times.retry_after;
-                    let pause = pause.saturating_mul(1 << listing.failures.min(16));
-                    let pause = pause.min(LONGEST_PAUSE.max(self.times.retry_after));
-                    listing.next = Some(Instant::now() + pause);
-                    listing.epoch = epoch;
-                    listing.failures += 1;
                     listing.error = Some(error);
+                    if is_due {
+                        let pause = self.times.retry_after;
+                        let pause = pause.saturating_mul(1 << listing.failures.min(16));
+                        let pause = pause.min(LONGEST_PAUSE.max(self.times.retry_after));
+                        listing.next = Some(Instant::now() + pause);
+                        listing.epoch = epoch;
+                        listing.failures += 1;
+                    }
                 }
             }
         }
@@ -206,24 +244,14 @@ fn refresh_after(configured: Duration) -> Duration {
 
 /// One that cannot be offered is left out (F6).
 fn own_tool(server: &Arc<Server>, raw: &super::offer::RawTool) -> Option<OwnTool> {
-    let warn = |error: &dyn std::fmt::Display| {
-        let label = &server.label;
-        tracing::warn!(server.label = label, %error, "A tool of MCP server `{label}` is left out");
-    };
-    let upstream = match UpstreamTool::new(server, raw) {
-        Ok(tool) => Arc::new(tool),
-        Err(error) => {
-            warn(&error);
-            return None;
-        }
-    };
+    let upstream = UpstreamTool::read(server, raw)?;
     match RegisteredTool::new(Arc::clone(&upstream) as Arc<dyn Tool>) {
         Ok(registered) => Some(OwnTool {
             registered: Arc::new(registered),
             upstream,
         }),
         Err(error) => {
-            warn(&error);
+            server.report_dropped(EntryKind::Tool, raw, &error);
             None
         }
     }

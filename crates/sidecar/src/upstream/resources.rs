@@ -1,6 +1,6 @@
 //! The resources of one server, for whoever asks by its name (F2).
 
-use pillion_core::mcp::{McpError, RequestOptions, RpcError};
+use pillion_core::mcp::{EntryKind, McpError, RequestOptions, RpcError};
 use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -20,7 +20,8 @@ pub(crate) struct Reading {
 }
 
 impl Server {
-    /// Its resources, as it wrote them; none where it knows no resources.
+    /// Returns the server's resources, repaired where necessary, or `None` if the server does not
+    /// support resources. Entries that cannot be repaired are dropped with a warning.
     ///
     /// # Errors
     /// As for [`line_for`](Self::line_for), or what went wrong at the server.
@@ -30,7 +31,10 @@ impl Server {
     ) -> Result<Vec<Box<RawValue>>, ToolFailure> {
         let line = self.line_for(context).await?;
         let listed = line.during(None, line.client.list_resources()).await;
-        listed.map_err(|error| self.failure(error.code(), &error))
+        let listed = listed.map_err(|error| self.failure(error.code(), &error))?;
+        let listed = listed.iter();
+        let checked = listed.filter_map(|raw| self.checked(EntryKind::Resource, raw));
+        Ok(checked.collect())
     }
 
     /// What a resource holds.

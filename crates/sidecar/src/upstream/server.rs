@@ -6,13 +6,17 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use parking_lot::RwLock;
-use pillion_core::mcp::McpClient;
+use pillion_core::mcp::{Feature, McpClient};
 use pillion_core::store::{PinOwner, Timestamp};
 use pillion_core::tool::{ToolOrigin, TraceContext};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tokio::time::timeout;
 
 use super::Listeners;
+use super::discovery::{Asks, State};
 use super::doubt::Doubt;
+use super::entries::ReportedProblems;
 use super::line::Line;
 use super::offer::RawTool;
 use super::users::Users;
@@ -23,6 +27,9 @@ use crate::telemetry::{Span, Telemetry};
 
 /// How long to wait before a server is asked again at once; twice as long each time.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
+
+/// Timeout of a request for resources whose result is not used.
+const RESOURCES_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// One server.
 #[derive(Debug)]
@@ -42,8 +49,13 @@ pub(crate) struct Server {
     /// It said that its list has changed.
     has_changed: AtomicBool,
     pub(crate) doubt: Doubt,
+    /// The problems with entries of the server's lists that were already logged.
+    pub(super) reported: ReportedProblems,
     /// Nobody may use it until it is connected again.
     is_closed: AtomicBool,
+    /// The state of discovery. Locked while the server is being asked.
+    pub(super) state: tokio::sync::Mutex<State>,
+    pub(super) asks: Asks,
     /// How often its lists became old at once.
     pub(super) epoch: AtomicU64,
     pub(super) section: McpServerSection,
@@ -69,7 +81,10 @@ impl Server {
             is_stale: AtomicBool::new(false),
             has_changed: AtomicBool::new(false),
             doubt: Doubt::default(),
+            reported: ReportedProblems::default(),
             is_closed: AtomicBool::new(false),
+            state: tokio::sync::Mutex::default(),
+            asks: Asks::default(),
             epoch: AtomicU64::new(0),
             report: RwLock::new(ServerReport {
                 label: section.label().to_owned(),
@@ -216,7 +231,10 @@ impl Server {
         })
         .await;
         match (tried, error) {
-            (Ok(Some(tools)), _) => Ok(tools),
+            (Ok(Some(tools)), _) => {
+                self.ask_for_resources(client).await;
+                Ok(tools)
+            }
             (_, Some(error)) => Err(error),
             (_, None) => Err(format!(
                 "the server did not list its tools within {:.1}s",
@@ -224,6 +242,44 @@ impl Server {
             )),
         }
     }
+
+    /// Lists the resources of a server that has resources, if the configuration pins a revision
+    /// whose clients did so after connecting. The result is ignored.
+    async fn ask_for_resources(&self, client: &McpClient) {
+        let pinned = self.section.server.protocol_version;
+        if !pinned.is_some_and(|version| version.supports(Feature::ResourcesAfterTools)) {
+            return;
+        }
+        let Ok(connection) = client.connection().await else {
+            return;
+        };
+        let hello = connection.server.as_ref();
+        let hello = hello.and_then(|hello| serde_json::from_str::<Hello>(hello.get()).ok());
+        if hello.is_none_or(|hello| hello.capabilities.resources.is_none()) {
+            return;
+        }
+        match timeout(RESOURCES_TIMEOUT, client.list_resources()).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                tracing::debug!(server.label = self.label, %error, "The server lists no resources");
+            }
+            Err(_) => tracing::debug!(
+                server.label = self.label,
+                "The server is slow to list resources"
+            ),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Hello {
+    capabilities: HasResources,
+}
+
+#[derive(Deserialize)]
+struct HasResources {
+    #[serde(default)]
+    resources: Option<IgnoredAny>,
 }
 
 /// A server is being asked, until this is dropped.

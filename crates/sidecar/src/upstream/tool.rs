@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use pillion_core::digest::sha256_hex;
-use pillion_core::mcp::{McpTool, McpToolError};
+use pillion_core::mcp::{EntryKind, McpTool, McpToolError, ProtocolVersion};
 use pillion_core::tool::{
     ActsAsFuture, CallContext, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture,
     ToolOrigin, ToolOutput, TraceContext,
@@ -10,7 +10,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::{Line, Server};
 use crate::calling_client::link::Link;
-use crate::calling_client::message::Members;
+use crate::calling_client::listed_tool::ListedTool;
 use crate::pins;
 
 /// A tool of an MCP server. For a call that came through our own MCP server everything
@@ -19,8 +19,8 @@ use crate::pins;
 pub(crate) struct UpstreamTool {
     inner: Arc<McpTool>,
     server: Arc<Server>,
-    /// The entry of `tools/list`, as the server wrote it.
-    listed: Members,
+    /// The entry of `tools/list`, as the server wrote it, with necessary repairs.
+    listed: ListedTool,
     /// SHA-256 of what counts of it, as its pin has it.
     hash: String,
     /// What nobody would see who looks at it.
@@ -28,16 +28,32 @@ pub(crate) struct UpstreamTool {
 }
 
 impl UpstreamTool {
-    /// # Errors
-    /// [`McpToolError`], as for [`McpTool::from_listed`].
-    pub(super) fn new(server: &Arc<Server>, listed: &RawValue) -> Result<Self, McpToolError> {
-        let tool = McpTool::from_listed(server.shared.client.clone(), &server.tool_prefix, listed)?;
+    /// Reads a tool from an entry of `tools/list`. Returns `None`, with a warning, if the tool
+    /// cannot be offered.
+    pub(super) fn read(server: &Arc<Server>, listed: &RawValue) -> Option<Arc<Self>> {
+        let entry = server.checked(EntryKind::Tool, listed)?;
+        match Self::new(server, listed, &entry) {
+            Ok(tool) => Some(Arc::new(tool)),
+            Err(error) => {
+                server.report_dropped(EntryKind::Tool, listed, &error);
+                None
+            }
+        }
+    }
+
+    /// `entry` is the repaired entry. Pins compare the entry as the server wrote it.
+    fn new(
+        server: &Arc<Server>,
+        listed: &RawValue,
+        entry: &RawValue,
+    ) -> Result<Self, McpToolError> {
+        let tool = McpTool::from_listed(server.shared.client.clone(), &server.tool_prefix, entry)?;
         Ok(Self {
             inner: Arc::new(tool),
             server: Arc::clone(server),
             hash: pins::hash(listed).unwrap_or_default(),
-            warnings: pins::warnings(&serde_json::from_str(listed.get())?),
-            listed: serde_json::from_str(listed.get())?,
+            warnings: pins::warnings(&serde_json::from_str(entry.get())?),
+            listed: ListedTool::new(entry)?,
         })
     }
 
@@ -48,8 +64,7 @@ impl UpstreamTool {
 
     /// Whether the other is described in the same words.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        let of = |tool: &Self| serde_json::to_string(&tool.listed).ok();
-        of(self) == of(other)
+        self.listed.is_same(&other.listed)
     }
 
     /// What is hidden in its definition.
@@ -61,11 +76,14 @@ impl UpstreamTool {
         &self.server
     }
 
-    /// The entry of `tools/list` under another name.
-    pub(crate) fn listed_as(&self, name: &str) -> Result<Box<RawValue>, serde_json::Error> {
-        let mut listed = self.listed.clone();
-        listed.insert("name".to_owned(), to_raw_value(name)?);
-        to_raw_value(&listed)
+    /// Returns the entry of `tools/list` under another name, as clients of that revision can read
+    /// it.
+    pub(crate) fn listed_as(
+        &self,
+        name: &str,
+        version: ProtocolVersion,
+    ) -> Result<Box<RawValue>, serde_json::Error> {
+        self.listed.to_entry(name, version)
     }
 
     async fn ask(

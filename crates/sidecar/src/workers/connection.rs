@@ -1,8 +1,8 @@
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use futures_util::StreamExt;
+use pillion_core::mcp::as_call_tool_result;
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -211,10 +211,13 @@ fn finish(job: Box<Job>, answer: Result<Box<RawValue>, Value>) {
         Err(error) => Err(message::failure(&error)),
         Ok(raw) => match serde_json::from_str::<Value>(raw.get()) {
             Ok(result) => {
-                if let Some(link) = job.link.filter(|_| result.get("content").is_some()) {
-                    Arc::clone(&link).deposit(Ok(raw));
+                let outcome = message::outcome(&result);
+                if let Some(link) = job.link.filter(|_| result.get("content").is_some())
+                    && let Ok(readable) = as_call_tool_result(raw, result, link.requester.version)
+                {
+                    link.deposit(Ok(readable));
                 }
-                message::outcome(&result)
+                outcome
             }
             Err(error) => Err(ToolFailure::internal(format!(
                 "The worker's result cannot be read: {error}"

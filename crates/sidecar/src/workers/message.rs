@@ -70,11 +70,19 @@ pub(super) fn read(line: &str) -> Result<Said, serde_json::Error> {
 /// The call, as the worker gets it.
 pub(super) fn call(id: u64, tool: &str, job: &Job) -> String {
     let mut about = json!({"callId": job.context.call_id});
-    if let Some(user) = &job.context.user {
-        about["user"] = json!(user);
-    }
-    if let Some(channel) = &job.context.channel {
-        about["channel"] = json!(channel);
+    // A tool may trust `user`. A user that the caller merely claims is in another member.
+    let context = &job.context;
+    let claimed = context.user.as_deref();
+    let claimed = claimed.filter(|_| !context.is_user_vouched);
+    for (member, text) in [
+        ("user", context.vouched_user()),
+        ("claimedUser", claimed),
+        ("principal", context.principal.as_deref()),
+        ("channel", context.channel.as_deref()),
+    ] {
+        if let Some(text) = text {
+            about[member] = json!(text);
+        }
     }
     if let Some(timeout) = job.timeout {
         about["deadlineMs"] = json!(timeout.as_millis());

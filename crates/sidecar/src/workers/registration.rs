@@ -2,12 +2,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pillion_core::mcp::{EntryError, EntryKind};
 use pillion_core::registry::{RegistryError, ToolRegistry};
 use pillion_core::tool::{DefinitionError, ToolDefinition, ToolName};
 use serde::Deserialize;
+use serde_json::value::to_raw_value;
 use serde_json::{Map, Value};
 
 use super::tool::WorkerTool;
+use crate::calling_client::listed_tool::ListedTool;
 
 /// The most tools that one worker offers.
 const MOST_TOOLS: usize = 1_000;
@@ -49,6 +52,12 @@ pub(crate) enum RegistrationError {
         index: usize,
         #[source]
         source: DefinitionError,
+    },
+    #[error("The tool of index {index}: {source}")]
+    Entry {
+        index: usize,
+        #[source]
+        source: EntryError,
     },
     #[error("{0}")]
     Schema(#[source] RegistryError),
@@ -136,6 +145,11 @@ fn read(index: usize, mut listed: Map<String, Value>) -> Result<WorkerTool, Regi
         .map_err(|source| RegistrationError::Definition { index, source })?;
     let said = listed.clone();
     listed.retain(|key, _| !OURS.contains(&key.as_str()));
+    let form = |source| RegistrationError::Form { index, source };
+    let listed = to_raw_value(&listed).map_err(form)?;
+    let checked = EntryKind::Tool.check(&listed);
+    let checked = checked.map_err(|source| RegistrationError::Entry { index, source })?;
+    let listed = ListedTool::new(&checked.entry).map_err(form)?;
     let timeout = entry.timeout_ms.map(Duration::from_millis);
     Ok(WorkerTool::new(definition, said, listed, timeout))
 }

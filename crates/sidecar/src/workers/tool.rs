@@ -2,15 +2,18 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use pillion_core::mcp::ProtocolVersion;
 use pillion_core::tool::{
     CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture, ToolName,
     ToolOutput,
 };
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 use super::{Job, Workers};
 use crate::calling_client::link::Link;
+use crate::calling_client::listed_tool::ListedTool;
 
 /// A tool that workers offer. A call of it waits for a worker that is free.
 pub(crate) struct WorkerTool {
@@ -18,7 +21,7 @@ pub(crate) struct WorkerTool {
     /// All that the worker said of it: what says the same is the same tool.
     said: Map<String, Value>,
     /// The entry of `tools/list`.
-    listed: Map<String, Value>,
+    listed: ListedTool,
     timeout: Option<Duration>,
     workers: OnceLock<Weak<Workers>>,
 }
@@ -27,7 +30,7 @@ impl WorkerTool {
     pub(super) fn new(
         definition: ToolDefinition,
         said: Map<String, Value>,
-        listed: Map<String, Value>,
+        listed: ListedTool,
         timeout: Option<Duration>,
     ) -> Self {
         Self {
@@ -47,9 +50,15 @@ impl WorkerTool {
         self.definition.name()
     }
 
-    /// The entry of `tools/list`.
-    pub(crate) fn listed(&self) -> &Map<String, Value> {
-        &self.listed
+    /// Returns the entry of `tools/list` for clients of that revision.
+    ///
+    /// # Errors
+    /// When the entry cannot be written as JSON.
+    pub(crate) fn listed_for(
+        &self,
+        version: ProtocolVersion,
+    ) -> Result<Box<RawValue>, serde_json::Error> {
+        self.listed.to_entry(self.name().as_str(), version)
     }
 
     /// Whether a call that was checked against one of them cannot be the other's.

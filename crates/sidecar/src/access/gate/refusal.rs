@@ -1,5 +1,5 @@
-use axum::http::StatusCode;
-use axum::http::header::WWW_AUTHENTICATE;
+use axum::http::header::{CONNECTION, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use pillion_core::tool::ErrorCode;
 
@@ -33,6 +33,9 @@ pub enum Refusal {
         /// What would be.
         needed: Scope,
     },
+    /// The token is valid, but no permit is free for its connection.
+    #[error("All tcp.max_connections connections are taken; try again later")]
+    Full,
     /// Whether the token is good cannot be found out.
     #[error("Access tokens cannot be checked now")]
     CannotCheck(#[source] TokenCheckError),
@@ -45,7 +48,9 @@ impl Refusal {
                 (StatusCode::FORBIDDEN, ErrorCode::Denied)
             }
             Self::NoToken | Self::BadToken => (StatusCode::UNAUTHORIZED, ErrorCode::Denied),
-            Self::CannotCheck(_) => (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable),
+            Self::Full | Self::CannotCheck(_) => {
+                (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable)
+            }
         }
     }
 
@@ -57,7 +62,20 @@ impl Refusal {
             Self::Scope { needed } => Some(format!(
                 "Bearer realm=\"pillion\", error=\"insufficient_scope\", scope=\"{needed}\""
             )),
-            Self::Closed | Self::Host | Self::Origin | Self::CannotCheck(_) => None,
+            Self::Closed | Self::Host | Self::Origin | Self::Full | Self::CannotCheck(_) => None,
+        }
+    }
+
+    /// Returns whether the connection is closed: the request has not authenticated.
+    fn ends_connection(&self) -> bool {
+        match self {
+            Self::Closed
+            | Self::Host
+            | Self::Origin
+            | Self::NoToken
+            | Self::BadToken
+            | Self::Full => true,
+            Self::Scope { .. } | Self::CannotCheck(_) => false,
         }
     }
 }
@@ -72,7 +90,12 @@ impl IntoResponse for Refusal {
         if matches!(self, Self::NoToken | Self::BadToken) {
             problem = problem.called("invalid_api_key");
         }
+        let ends_connection = self.ends_connection();
         let mut response = problem.into_response();
+        if ends_connection {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(CONNECTION, close);
+        }
         if let Some(Ok(challenge)) = self.challenge().map(TryInto::try_into) {
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }

@@ -18,6 +18,9 @@ pub(super) struct Decide {
     /// The user who decides, for the record
     #[arg(long, value_name = "USER")]
     user: Option<String>,
+    /// Prints the sidecar's whole answer as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 impl Decide {
@@ -31,6 +34,10 @@ impl Decide {
             caller = caller.user(user);
         }
         let body = client.raw().decide(&self.id, approve, &request, &caller)?;
+        if self.json {
+            super::print_json(&String::from_utf8_lossy(&body))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let ApprovalAnswer { approval, .. } = super::decode(&body)?;
         let by = approval.decided_by.unwrap_or_default();
         let (tool, status) = (approval.tool, approval.status);

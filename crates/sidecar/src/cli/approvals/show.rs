@@ -11,6 +11,9 @@ use super::CliError;
 pub(super) struct Show {
     /// The approval's id
     id: String,
+    /// Prints the sidecar's whole answer as one line of JSON
+    #[arg(long)]
+    json: bool,
 }
 
 impl Show {
@@ -18,6 +21,10 @@ impl Show {
         let body = client.raw().approval(&self.id);
         let body =
             body.map_err(|error| CliError::with_id(error, &self.id, "pillion approvals list"))?;
+        if self.json {
+            super::print_json(&String::from_utf8_lossy(&body))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let answer: ApprovalAnswer = super::decode(&body)?;
         let text = serde_json::to_string_pretty(&answer.approval).map_err(CliError::Answer)?;
         super::print_json(&text)?;

@@ -39,7 +39,7 @@ fn row(tool: &ToolUse) -> [String; 7] {
         .map(|rate| format!("{:.1} %", rate * 100.0));
     [
         tool.tool_name.clone(),
-        tool.server_id.clone().unwrap_or_default(),
+        tool.server_name.clone().unwrap_or_default(),
         tool.calls.to_string(),
         rate.unwrap_or_default(),
         time(tool.p50_ms),

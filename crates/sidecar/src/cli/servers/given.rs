@@ -1,4 +1,4 @@
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -39,6 +39,12 @@ pub(super) struct Given {
     /// How to speak to it: auto, streamable_http, legacy_sse, post_sse, get_sse, http, websocket
     #[arg(long, value_name = "TRANSPORT")]
     transport: Option<String>,
+    /// Whether a connection starts with initialize: auto, never
+    #[arg(long, value_name = "WHETHER")]
+    handshake: Option<String>,
+    /// The revision of MCP that the handshake offers, such as 2025-06-18; or default, for the newest
+    #[arg(long, value_name = "REVISION")]
+    protocol_version: Option<String>,
     /// Sends the bearer token in this environment variable; kept encrypted
     #[arg(long, value_name = "VARIABLE", conflicts_with = "bearer_file")]
     bearer_env: Option<String>,
@@ -76,6 +82,9 @@ pub(super) struct Given {
     /// number
     #[arg(long, value_name = "LIMIT", value_parser = rate_limit)]
     rate_limit: Option<Value>,
+    /// How many of its tools run at once; or default, which leaves it to the configuration
+    #[arg(long, value_name = "N", value_parser = max_concurrent)]
+    max_concurrent: Option<Value>,
     /// Whose credential calls go out with: shared (the server's own), per_user, user_or_shared
     #[arg(long, value_name = "WHOSE")]
     credential: Option<String>,
@@ -105,12 +114,15 @@ impl Given {
         insert("cwd", self.cwd.map(Into::into));
         insert("description", self.description.map(Into::into));
         insert("transport", self.transport.map(Into::into));
+        insert("handshake", self.handshake.map(Into::into));
+        insert("protocolVersion", self.protocol_version.map(policy));
         insert("timeout", self.timeout_ms.map(Into::into));
         insert("retryAttempts", self.retry_attempts.map(Into::into));
         insert("toolPrefix", self.tool_prefix.map(Into::into));
         insert("requireApproval", self.require_approval.map(policy));
         insert("pin", self.pin.map(policy));
         insert("rateLimit", self.rate_limit);
+        insert("maxConcurrent", self.max_concurrent);
         insert("credential", self.credential.map(Into::into));
         Ok(keys)
     }
@@ -163,6 +175,16 @@ fn policy(name: String) -> Value {
         "default" => Value::Null,
         _ => name.into(),
     }
+}
+
+/// Parses the maximum number of concurrent calls for a request: null means the configured default.
+fn max_concurrent(text: &str) -> Result<Value, &'static str> {
+    if text == "default" {
+        return Ok(Value::Null);
+    }
+    let number: Result<NonZeroUsize, _> = text.parse();
+    let number = number.map_err(|_| "expected a number of 1 or more, or default")?;
+    Ok(number.get().into())
 }
 
 /// A rate limit as it is in a request. A window that is left out is null, so that a change takes it

@@ -29,7 +29,15 @@ pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError>
         ("from", server.origin.clone()),
         ("where", place_of(&server)),
         ("transport", server.transport.clone()),
-        ("authentication", server.authentication.clone()),
+        ("handshake", server.handshake.clone()),
+        (
+            "protocol",
+            server
+                .protocol_version
+                .clone()
+                .unwrap_or_else(|| "newest".to_owned()),
+        ),
+        ("authentication", server.authentication.kind.clone()),
         ("credential", server.credential.clone()),
         ("headers", headers),
         ("timeout", format!("{} ms", server.timeout)),
@@ -38,6 +46,10 @@ pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError>
         ("approval", policy(&server.require_approval)),
         ("pin", policy(&server.pin)),
         ("rate limit", server.rate_limit.map_or_else(none, limit)),
+        (
+            "max concurrent",
+            policy(&server.max_concurrent.map(|most| most.to_string())),
+        ),
         ("enabled", server.enabled.to_string()),
         ("status", server.status.clone()),
         ("error", text(&server.error)),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use pillion_client::{Caller, Client};
+use pillion_core::tool::ErrorCode;
 use pillion_wire::{Answer, Failure, UnavailableServer};
 use serde::de::IgnoredAny;
 
@@ -94,7 +95,10 @@ impl Call {
             }
             Answer::Refused(failure) => {
                 complain(&refusal(&failure));
-                super::warn_of(&unavailable_servers(&failure));
+                // An `unavailable` error already names the servers.
+                if failure.error_code != ErrorCode::Unavailable.as_str() {
+                    super::warn_of(&unavailable_servers(&failure));
+                }
             }
         }
         Ok(ExitCode::FAILURE)

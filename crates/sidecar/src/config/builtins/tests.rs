@@ -51,13 +51,13 @@ fn d2_the_zone_of_a_call_that_names_none_can_be_set() {
 
 #[test]
 fn d6_the_weather_comes_from_whom_the_configuration_or_a_key_says() {
-    use WeatherProvider::{Mock, OpenMeteo, OpenWeatherMap};
+    use WeatherProvider::{Mock, OpenMeteo, OpenWeatherMap, Unset};
     let key = [("OPENWEATHER_API_KEY", KEY), ("OWN_KEY", KEY)];
     let section = |keys: &str| format!("[tools.get_weather]\n{keys}");
-    assert!(matches!(
-        weather("", &[]),
-        Some(OpenMeteo { api_key: None })
-    ));
+    // No request leaves the machine unless a provider is configured.
+    assert!(matches!(weather("", &[]), Some(Unset)));
+    let elsewhere = section("base_url = \"http://127.0.0.1:9\"");
+    assert!(matches!(weather(&elsewhere, &[]), Some(Unset)));
     assert!(matches!(weather("", &key), Some(OpenWeatherMap { .. })));
     let named = section("provider = \"open-meteo\"");
     assert!(matches!(

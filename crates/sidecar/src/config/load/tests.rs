@@ -1,3 +1,4 @@
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use pillion_core::mcp::Endpoint;
@@ -27,11 +28,36 @@ fn message(text: &str, variables: &[(&str, &str)]) -> String {
 fn nothing_at_all_gives_the_defaults() {
     let config = with_variables("", &[]).unwrap();
     assert_eq!(config.executor.timeout, Duration::from_secs(30));
-    assert_eq!(config.executor.max_concurrent.get(), 5);
+    assert_eq!(config.executor.max_concurrent, None);
     assert_eq!(config.http.max_body_bytes.get(), 1 << 20);
     assert_eq!(config.socket.path, None);
     let core = config.executor.to_core(&config.tools);
+    assert_eq!(core.max_concurrent.get(), 5);
+    assert_eq!(core.max_concurrent_total.get(), 20);
     assert_eq!(core.tool_timeouts["calculator"], Duration::from_secs(5));
+}
+
+#[test]
+fn c1_how_many_tools_run_at_once_is_said_of_each_source_and_of_all() {
+    let numbers = |keys: &str| {
+        let config = with_variables(&format!("[executor]\n{keys}"), &[]).unwrap();
+        let core = config.executor.to_core(&config.tools);
+        let local = core.max_concurrent_local.map(NonZeroUsize::get);
+        (
+            core.max_concurrent.get(),
+            core.max_concurrent_total.get(),
+            local,
+        )
+    };
+    assert_eq!(numbers("max_concurrent = 2"), (2, 2, None));
+    assert_eq!(numbers("max_concurrent_total = 9"), (5, 9, None));
+    let all = "max_concurrent = 2\nmax_concurrent_local = 3\nmax_concurrent_total = 9";
+    assert_eq!(numbers(all), (2, 9, Some(3)));
+    let server = format!("{SERVER}max_concurrent = 1\n");
+    let config = with_variables(&server, &[]).unwrap();
+    let label = config.mcp_servers[0].label();
+    let core = config.executor_config();
+    assert_eq!(core.server_concurrency[label].get(), 1);
 }
 
 #[test]
@@ -48,7 +74,7 @@ fn the_environment_wins_over_the_file() {
     ];
     let config = with_variables(text, &variables).unwrap();
     assert_eq!(config.executor.timeout, Duration::from_millis(250));
-    assert_eq!(config.executor.max_concurrent.get(), 2);
+    assert_eq!(config.executor.max_concurrent, NonZeroUsize::new(2));
     assert_eq!(config.socket.group, Some(Group::Id(33)));
     assert_eq!(config.log.format, LogFormat::Json);
     assert_eq!(config.http.max_connections.get(), 512);
@@ -64,7 +90,7 @@ fn n1_the_variables_of_the_seed_are_read_and_pillions_own_win() {
         ("MCP_CALCULATOR_TIMEOUT", "2.5"),
     ];
     let config = with_variables("[executor]\nmax_concurrent = 2", &seeds).unwrap();
-    assert_eq!(config.executor.max_concurrent.get(), 7);
+    assert_eq!(config.executor.max_concurrent, NonZeroUsize::new(7));
     let core = config.executor.to_core(&config.tools);
     assert_eq!(
         core.tool_timeouts["calculator"],
@@ -72,7 +98,7 @@ fn n1_the_variables_of_the_seed_are_read_and_pillions_own_win() {
     );
     let both = [seeds[0], ("PILLION__EXECUTOR__MAX_CONCURRENT", "9")];
     let config = with_variables("", &both).unwrap();
-    assert_eq!(config.executor.max_concurrent.get(), 9);
+    assert_eq!(config.executor.max_concurrent, NonZeroUsize::new(9));
     for bad in ["abc", "-1", "0", "nan", "inf"] {
         let message = message("", &[("MCP_CALCULATOR_TIMEOUT", bad)]);
         assert_eq!(

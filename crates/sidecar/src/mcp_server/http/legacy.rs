@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::headers::{self, SESSION_ID};
-use super::stream::body;
+use super::stream::{body, lasting_body};
 use super::{Exchange, accepted, event_stream, failed, invalid, json as json_response};
 use crate::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
 use crate::mcp_server::sessions::Session;
@@ -169,7 +169,7 @@ pub(super) fn get(exchange: &Exchange<'_>) -> Response {
         Err(response) => return response,
     };
     let listener = Listener::of_session(exchange.app, &exchange.caller, &session);
-    event_stream(body(None, listener))
+    event_stream(lasting_body(None, listener, exchange.standing.clone()))
 }
 
 /// Ends the session.

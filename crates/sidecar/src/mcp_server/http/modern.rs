@@ -8,7 +8,7 @@ use pillion_core::mcp::RpcError;
 use serde_json::value::RawValue;
 
 use super::headers;
-use super::stream::body;
+use super::stream::{body, lasting_body};
 use super::{Exchange, accepted, event_stream, json as json_response};
 use crate::calling_client::link::Requester;
 use crate::calling_client::message::{
@@ -35,7 +35,10 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
     };
     if request.method == "subscriptions/listen" {
         return match listen(exchange.app, &exchange.caller, &request).await {
-            Ok((first, listener)) => event_stream(body(Some(first), listener)),
+            Ok((first, listener)) => {
+                let standing = exchange.standing.clone();
+                event_stream(lasting_body(Some(first), listener, standing))
+            }
             Err(error) => failed(&request, error),
         };
     }

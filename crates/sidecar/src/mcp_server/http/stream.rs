@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use futures_util::stream::unfold;
+use tokio::time::{Instant, timeout_at};
 
+use crate::access::Standing;
 use crate::mcp_server::source::Source;
 
 /// How often something is sent on a stream where nothing happens: so it is seen when the
@@ -14,16 +16,34 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// An event stream: what is there already, then what comes.
 pub(super) fn body(first: Option<Bytes>, source: impl Source) -> Body {
-    let stream = unfold((first, Some(source)), async |(first, source)| {
+    // The token is not checked again: a call that has begun is completed.
+    lasting_body(first, source, Standing::default())
+}
+
+/// Streams like [`body`], but ends when the token of the request is no longer valid. The token is
+/// checked with each keep-alive.
+pub(super) fn lasting_body(first: Option<Bytes>, source: impl Source, standing: Standing) -> Body {
+    let state = (first, source, standing, Instant::now() + KEEP_ALIVE);
+    let stream = unfold(state, async |(first, mut source, standing, at)| {
         if let Some(first) = first {
-            return Some((Ok::<_, Infallible>(event(&first)), (None, source)));
+            return Some((
+                Ok::<_, Infallible>(event(&first)),
+                (None, source, standing, at),
+            ));
         }
-        let mut source = source?;
-        match tokio::time::timeout(KEEP_ALIVE, source.next()).await {
-            Ok(Some(message)) => Some((Ok(event(&message)), (None, Some(source)))),
-            Ok(None) => None,
-            Err(_) => Some((Ok(Bytes::from_static(b": \n\n")), (None, Some(source)))),
+        let next = match timeout_at(at, source.next()).await {
+            Ok(message) => event(&message?),
+            Err(_) => Bytes::from_static(b": \n\n"),
+        };
+        let mut next_sign = at;
+        let now = Instant::now();
+        if now >= at {
+            if !standing.holds().await {
+                return None;
+            }
+            next_sign = now + KEEP_ALIVE;
         }
+        Some((Ok(next), (None, source, standing, next_sign)))
     });
     Body::from_stream(Box::pin(stream))
 }

@@ -4,14 +4,16 @@ use pillion_core::store::{CallStatus, ToolCallRecord, ToolStatistics};
 use pillion_wire::{ToolCallEntry, ToolUse};
 use serde_json::Value;
 
+use super::ServerIds;
 use crate::moment::text_of;
 
 /// A call as the API shows it.
-pub(super) fn of(call: ToolCallRecord) -> ToolCallEntry {
+pub(super) fn of(call: ToolCallRecord, servers: &ServerIds) -> ToolCallEntry {
     ToolCallEntry {
         id: call.id.to_string(),
         started_at: text_of(call.started_at()),
-        server_id: call.server,
+        server_id: call.server.as_deref().map(|name| servers.id_of(name)),
+        server_name: call.server,
         tool_name: call.tool,
         user: call.user,
         caller: call.caller,
@@ -29,10 +31,11 @@ pub(super) fn of(call: ToolCallRecord) -> ToolCallEntry {
 }
 
 /// A tool's figures as the API shows them.
-pub(super) fn of_tool(tool: ToolStatistics) -> ToolUse {
+pub(super) fn of_tool(tool: ToolStatistics, servers: &ServerIds) -> ToolUse {
     ToolUse {
         success_rate: tool.success_rate(),
-        server_id: tool.server,
+        server_id: tool.server.as_deref().map(|name| servers.id_of(name)),
+        server_name: tool.server,
         tool_name: tool.tool,
         calls: tool.calls,
         succeeded: tool.succeeded,

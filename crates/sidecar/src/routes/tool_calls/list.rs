@@ -2,7 +2,7 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use pillion_wire::ToolCallList;
 
-use super::{Wanted, entry};
+use super::{ServerIds, Wanted, entry};
 use crate::access::Grant;
 use crate::app::App;
 use crate::routes::error::RequestError;
@@ -31,11 +31,16 @@ pub(in crate::routes) async fn list(
     Parameters(wanted): Parameters<Wanted>,
     Parameters(page): Parameters<WantedPage>,
 ) -> Result<Json<ToolCallList>, RequestError> {
-    let (filter, page) = (wanted.filter(&grant)?, page.request()?);
+    let servers = ServerIds::of(&app);
+    let (filter, page) = (wanted.filter(&grant, &servers)?, page.request()?);
     let page = store_of(&app)?.calls(&filter, &page).await?;
     Ok(Json(ToolCallList {
         success: true,
-        calls: page.items.into_iter().map(entry::of).collect(),
+        calls: page
+            .items
+            .into_iter()
+            .map(|call| entry::of(call, &servers))
+            .collect(),
         next: page.next.map(|cursor| cursor.to_string()),
     }))
 }

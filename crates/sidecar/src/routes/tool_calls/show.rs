@@ -4,7 +4,7 @@ use axum::{Extension, Json};
 use pillion_core::store::CallId;
 use pillion_wire::ToolCallAnswer;
 
-use super::entry;
+use super::{ServerIds, entry};
 use crate::access::Grant;
 use crate::app::App;
 use crate::routes::error::RequestError;
@@ -40,6 +40,6 @@ pub(in crate::routes) async fn show(
     let call = call.ok_or(RequestError::UnknownCall)?;
     Ok(Json(ToolCallAnswer {
         success: true,
-        call: entry::of(call),
+        call: entry::of(call, &ServerIds::of(&app)),
     }))
 }

@@ -2,7 +2,7 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use pillion_wire::ToolCallStatistics;
 
-use super::{Wanted, entry};
+use super::{ServerIds, Wanted, entry};
 use crate::access::Grant;
 use crate::app::App;
 use crate::routes::error::RequestError;
@@ -29,11 +29,15 @@ pub(in crate::routes) async fn statistics(
     Extension(grant): Extension<Grant>,
     Parameters(wanted): Parameters<Wanted>,
 ) -> Result<Json<ToolCallStatistics>, RequestError> {
+    let servers = ServerIds::of(&app);
     let tools = store_of(&app)?
-        .call_statistics(&wanted.filter(&grant)?)
+        .call_statistics(&wanted.filter(&grant, &servers)?)
         .await?;
     Ok(Json(ToolCallStatistics {
         success: true,
-        tools: tools.into_iter().map(entry::of_tool).collect(),
+        tools: tools
+            .into_iter()
+            .map(|tool| entry::of_tool(tool, &servers))
+            .collect(),
     }))
 }

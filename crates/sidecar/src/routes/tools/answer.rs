@@ -37,9 +37,9 @@ pub(super) fn is_known(app: &App, visibility: &Visibility, own: &Own, name: &str
     tool.is_some_and(|tool| visibility.admits(&tool, name))
 }
 
-/// What the API says of a tool that is not there (B5). It may be one of a server that is
-/// unavailable, or that the caller has no credential for; nothing is said of one that the caller
-/// may not see (L3).
+/// Returns the response for a tool that does not exist. A tool whose name has the prefix of an
+/// unavailable server is `unavailable`, too; a tool may also belong to a server for which the
+/// caller has no credential. The response does not reveal a tool that the caller may not see.
 pub(super) fn unknown(
     app: &App,
     visibility: &Visibility,
@@ -63,6 +63,16 @@ pub(super) fn unknown(
         let failure = Failure::new(ErrorCode::Denied.as_str(), blocked.reason(&name));
         return failure.for_tool(name);
     }
+    let of_all = unavailable.iter().chain(&own.unavailable);
+    let absent = app.upstreams().absent(name, of_all);
+    let absent = absent.filter(|absent| visibility.admits_named(name, name, &absent.origin));
+    if let Some(absent) = absent {
+        let name = shortened(name);
+        let failure = Failure::new(ErrorCode::Unavailable.as_str(), absent.reason(&name));
+        return failure
+            .for_tool(name)
+            .detail("unavailable_servers", json!([absent.server]));
+    }
     let name = shortened(name);
     let failure = Failure::new(
         ErrorCode::NotFound.as_str(),
@@ -70,7 +80,7 @@ pub(super) fn unknown(
     );
     let mut available = app.registry().tools(None);
     available.extend(own.tools.values().cloned());
-    available.retain(|tool| visibility.admits(tool, tool.name().as_str()));
+    available.retain(|tool| tool.is_offered() && visibility.admits(tool, tool.name().as_str()));
     let available: Vec<_> = available.iter().map(|tool| tool.name()).collect();
     let unavailable: Vec<_> = unavailable.iter().chain(&own.unavailable).collect();
     let mut failure = failure

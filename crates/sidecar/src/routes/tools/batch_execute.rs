@@ -39,6 +39,7 @@ use crate::routes::error::RequestError;
         (status = 409, description = "The batch with this Idempotency-Key still runs"),
         (status = 413, description = "The body is too long"),
         (status = 422, description = "The Idempotency-Key is that of another request"),
+        (status = 429, description = "Too many requests with an Idempotency-Key run whose callers have gone"),
         (status = 503, description = "An Idempotency-Key came, and the store cannot be used"),
     )
 )]
@@ -149,6 +150,14 @@ impl Request for BatchRequest {
             ..caller.context.clone()
         });
         run(&app, self, &caller, contexts).await
+    }
+
+    fn not_stored(answer: &BatchAnswer, records: impl Iterator<Item = CallId>) -> BatchAnswer {
+        let results = answer.results.iter().zip(records);
+        answer_of(results.map(|(result, record)| {
+            let stands = once::not_stored(&result.answer, Some(record));
+            (result.id.clone(), stands)
+        }))
     }
 
     fn cut_off(self, begun: Vec<Option<CallId>>) -> BatchAnswer {

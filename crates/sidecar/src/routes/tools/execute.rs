@@ -1,14 +1,14 @@
+use axum::Extension;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
+use axum::response::Response;
 use pillion_core::store::CallId;
 use pillion_core::tool::ToolCall;
 use pillion_wire::Answer;
 use serde_json::{Value, json};
 
-use super::answer;
 use super::once::{self, Key, Ran, Request};
+use super::{answer, answer_body};
 use crate::app::App;
 use crate::echo::shortened;
 use crate::routes::body::Arguments;
@@ -42,6 +42,7 @@ use crate::routes::request_log::RequestId;
         (status = 409, description = "The request with this Idempotency-Key still runs"),
         (status = 413, description = "The body is too long"),
         (status = 422, description = "The Idempotency-Key is that of another request"),
+        (status = 429, description = "Too many requests with an Idempotency-Key run whose callers have gone"),
         (status = 503, description = "An Idempotency-Key came, and the store cannot be used"),
     )
 )]
@@ -58,7 +59,7 @@ pub(in crate::routes) async fn execute(
     let call = ToolCall::new(&*id, name, arguments);
     match key {
         Some(key) => once::run(app, key, call, caller).await,
-        None => Ok(Json(run(&app, call, &caller).await.answer).into_response()),
+        None => Ok(answer_body::respond(run(&app, call, &caller).await.answer)),
     }
 }
 
@@ -109,6 +110,10 @@ impl Request for ToolCall {
     ) -> Ran<Answer> {
         caller.context.record = records.next();
         run(&app, self, &caller).await
+    }
+
+    fn not_stored(answer: &Answer, mut records: impl Iterator<Item = CallId>) -> Answer {
+        once::not_stored(answer, records.next())
     }
 
     fn cut_off(self, begun: Vec<Option<CallId>>) -> Answer {

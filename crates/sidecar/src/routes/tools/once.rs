@@ -1,5 +1,7 @@
 //! Requests that name themselves (`Idempotency-Key`).
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::OptionalFromRequestParts;
 use axum::http::header::CONTENT_TYPE;
@@ -15,7 +17,7 @@ use tracing::Instrument;
 
 use super::answer;
 use crate::app::App;
-use crate::idempotency::Claim;
+use crate::idempotency::{Claim, Held, scope};
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 
@@ -77,7 +79,7 @@ fn unescaped(quoted: &str) -> Option<String> {
 
 /// A request that runs tools, and may come with a key.
 pub(super) trait Request: Send + 'static {
-    type Answer: Serialize + Send + 'static;
+    type Answer: Serialize + Send + Sync + 'static;
 
     /// What it asks for. Another request that says the same, its keys in whatever order, is the
     /// same request.
@@ -93,6 +95,10 @@ pub(super) trait Request: Send + 'static {
         caller: Caller,
         records: impl Iterator<Item = CallId> + Send,
     ) -> impl Future<Output = Ran<Self::Answer>> + Send;
+
+    /// Returns the replacement for a response that is not stored: the outcome of its calls, with
+    /// their ids in the call log from `records`.
+    fn not_stored(answer: &Self::Answer, records: impl Iterator<Item = CallId>) -> Self::Answer;
 
     /// The answer, where an earlier life of the sidecar has begun some of its calls and answered
     /// none: those with an id, which they have in the call log.
@@ -116,8 +122,10 @@ pub(super) async fn run<R: Request>(
     caller: Caller,
 ) -> Result<Response, RequestError> {
     let state = app.state().ok_or(RequestError::NoStore)?;
+    let principal = caller.context.principal.clone();
+    let principal = principal.as_deref();
     let key = IdempotencyKey {
-        scope: json!([caller.context.principal, caller.context.user]).to_string(),
+        scope: scope(principal, caller.context.user.as_deref()),
         key,
     };
     let content = fingerprint(request.content());
@@ -135,20 +143,50 @@ pub(super) async fn run<R: Request>(
             return Ok(replayed(answer));
         }
     };
-    let process = std::sync::Arc::clone(app.process());
+    // The limit of connections also limits requests whose clients wait.
+    if keys.detached().of(principal) >= app.http().idempotency_max_detached.get() {
+        held.did_not_run().await;
+        return Err(RequestError::TooManyDetached);
+    }
+    let (attachment, run) = keys.detached().begin(principal);
+    let process = Arc::clone(app.process());
     let task = async move {
+        let _run = run;
+        let principal = caller.context.principal.clone();
+        let max_bytes = app.http().idempotency_max_bytes;
         let Ran { answer, is_final } = request.run(app, caller, held.calls()).await;
-        let text = serde_json::to_string(&answer);
-        match text {
-            Ok(text) if is_final => held.ran(&text).await,
-            Ok(_) => held.did_not_run().await,
-            Err(error) => tracing::error!(%error, "An answer cannot be written"),
+        if is_final {
+            store::<R>(held, &answer, principal.as_deref(), max_bytes).await;
+        } else {
+            held.did_not_run().await;
         }
         answer
     };
     let running = process.calls.spawn(task.in_current_span());
     let answer = running.await.map_err(|_| RequestError::Panicked)?;
+    drop(attachment);
     Ok(Json(answer).into_response())
+}
+
+/// Stores the response of a request that has run. If the responses of its principal exceed `max`,
+/// stores only that the request has run.
+async fn store<R: Request>(held: Held, answer: &R::Answer, principal: Option<&str>, max: u64) {
+    let text = match serde_json::to_string(answer) {
+        Ok(text) if held.admits(principal, text.len(), max).await => Ok(text),
+        Ok(text) => {
+            tracing::warn!(
+                principal,
+                bytes = text.len(),
+                "The answer of a request with a key is not stored: http.idempotency_max_bytes"
+            );
+            serde_json::to_string(&R::not_stored(answer, held.calls()))
+        }
+        Err(error) => Err(error),
+    };
+    match text {
+        Ok(text) => held.ran(&text).await,
+        Err(error) => tracing::error!(%error, "An answer cannot be written"),
+    }
 }
 
 /// What stands for a request: SHA-256 of its content, in whatever order.
@@ -186,6 +224,32 @@ pub(super) fn cut_off(call: ToolCall, begun: Option<CallId>) -> Answer {
         result
             .metadata
             .extend([interrupted, ("record_id".to_owned(), id)]);
+    }
+    answer::ran(result)
+}
+
+/// Returns the replacement for a call's response that is not stored.
+pub(super) fn not_stored(answer: &Answer, record: Option<CallId>) -> Answer {
+    let Answer::Ran(execution) = answer else {
+        return answer.clone();
+    };
+    let outcome = if execution.result.success {
+        "succeeded"
+    } else {
+        "failed"
+    };
+    let error = format!(
+        "The call {outcome}, and its answer is not stored: the answers of this caller take as much \
+         room as http.idempotency_max_bytes allows. The call log has its record. To run it again, \
+         send a new Idempotency-Key"
+    );
+    let mut result = ToolResult::failure("", &execution.tool, ErrorCode::Unavailable, error);
+    result
+        .metadata
+        .insert("answer_stored".to_owned(), json!(false));
+    if let Some(id) = record {
+        let id = json!(id.to_string());
+        result.metadata.insert("record_id".to_owned(), id);
     }
     answer::ran(result)
 }

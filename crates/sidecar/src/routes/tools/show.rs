@@ -27,6 +27,7 @@ use crate::routes::error::RequestError;
     responses(
         (status = 200, description = "The tool", body = ToolAnswer),
         (status = 404, description = "There is no such tool for this caller"),
+        (status = 503, description = "It would be one of an MCP server that is unavailable"),
     )
 )]
 pub(in crate::routes) async fn show(

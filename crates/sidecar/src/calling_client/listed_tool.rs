@@ -1,0 +1,45 @@
+//! Entries of `tools/list`, converted for the clients of each revision.
+
+use pillion_core::mcp::{Feature, ProtocolVersion, has_object_output};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::message::Members;
+
+/// A checked entry of `tools/list`, with each member as its server or worker wrote it.
+#[derive(Debug)]
+pub(crate) struct ListedTool {
+    members: Members,
+    /// Whether the `outputSchema`, if present, has the type `object`.
+    has_object_output: bool,
+}
+
+impl ListedTool {
+    /// # Errors
+    /// When the entry is not an object.
+    pub(crate) fn new(entry: &RawValue) -> Result<Self, serde_json::Error> {
+        Ok(Self {
+            members: serde_json::from_str(entry.get())?,
+            has_object_output: has_object_output(entry),
+        })
+    }
+
+    /// Returns the entry under `name` for clients of that revision.
+    pub(crate) fn to_entry(
+        &self,
+        name: &str,
+        version: ProtocolVersion,
+    ) -> Result<Box<RawValue>, serde_json::Error> {
+        let mut members = self.members.clone();
+        if !self.has_object_output && !version.supports(Feature::AnyStructuredContent) {
+            members.shift_remove("outputSchema");
+        }
+        members.insert("name".to_owned(), to_raw_value(name)?);
+        to_raw_value(&members)
+    }
+
+    /// Returns whether both entries are equal.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let of = |tool: &Self| serde_json::to_string(&tool.members).ok();
+        of(self) == of(other)
+    }
+}

@@ -1,0 +1,182 @@
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use pillion_core::tool::{ToolName, ToolOrigin};
+use serde::de::{Deserialize, Deserializer, Error, Unexpected};
+
+use super::builtins;
+
+/// `mcp.tools`: the tools that MCP clients are offered; every tool by default.
+///
+/// An entry is a tool's name, a prefix of names with `*` after it, `@builtin` for the built-in
+/// tools, or `@servers` for the tools of MCP servers. An entry with `!` before it excludes tools; a
+/// list of such entries alone offers every other tool.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct OfferedTools(Option<Arc<[Entry]>>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    leaves_out: bool,
+    tools: Tools,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Tools {
+    Builtin,
+    OfServers,
+    Named(String),
+    Beginning(String),
+}
+
+/// The names of the built-in tools.
+static BUILT_IN: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let tools = pillion_builtins::all();
+    let names = tools
+        .iter()
+        .map(|tool| tool.definition().name().to_string());
+    let others = builtins::NAMES
+        .iter()
+        .chain(&["search_memory", "remember", "forget"]);
+    names.chain(others.map(|name| (*name).to_owned())).collect()
+});
+
+impl OfferedTools {
+    /// Returns whether the tool that is registered under that name is offered.
+    pub(crate) fn admit(&self, name: &str, origin: &ToolOrigin) -> bool {
+        let Some(entries) = &self.0 else {
+            return true;
+        };
+        let (out, offered): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.leaves_out);
+        let is_one_of = |list: &[&Entry]| list.iter().any(|entry| entry.tools.have(name, origin));
+        let is_offered = match offered.is_empty() {
+            true => !out.is_empty(),
+            false => is_one_of(&offered),
+        };
+        is_offered && !is_one_of(&out)
+    }
+
+    /// Returns whether every tool is offered.
+    pub(crate) fn is_all(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl Tools {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "@builtin" => return Some(Self::Builtin),
+            "@servers" => return Some(Self::OfServers),
+            "*" => return Some(Self::Beginning(String::new())),
+            _ => {}
+        }
+        let (name, is_beginning) = match text.strip_suffix('*') {
+            Some(beginning) => (beginning, true),
+            None => (text, false),
+        };
+        // A prefix of a tool name is a valid tool name itself.
+        ToolName::new(name).ok()?;
+        Some(match is_beginning {
+            true => Self::Beginning(name.to_owned()),
+            false => Self::Named(name.to_owned()),
+        })
+    }
+
+    fn have(&self, name: &str, origin: &ToolOrigin) -> bool {
+        match self {
+            Self::Builtin => !origin.is_mcp() && BUILT_IN.iter().any(|own| own == name),
+            Self::OfServers => origin.is_mcp(),
+            Self::Named(own) => own == name,
+            Self::Beginning(beginning) => name.starts_with(beginning),
+        }
+    }
+}
+
+impl fmt::Debug for OfferedTools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(entries) => f.debug_list().entries(entries.iter()).finish(),
+            None => f.write_str("all"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for OfferedTools {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        let entries = texts.iter().map(|text| {
+            let (leaves_out, rest) = match text.strip_prefix('!') {
+                Some(rest) => (true, rest),
+                None => (false, text.as_str()),
+            };
+            let tools = Tools::parse(rest).ok_or_else(|| {
+                let expected = "a tool's name, the beginning of names and '*', '@builtin' or \
+                                '@servers', perhaps with '!' before it";
+                Error::invalid_value(Unexpected::Str(text), &expected)
+            })?;
+            Ok(Entry { leaves_out, tools })
+        });
+        let entries: Vec<_> = entries.collect::<Result<_, _>>()?;
+        Ok(Self(Some(entries.into())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    fn offered(list: &str) -> Vec<&'static str> {
+        let text = format!("[mcp]\ntools = {list}");
+        let tools = Config::parse(&text, "pillion.toml").unwrap().mcp.tools;
+        let server = ToolOrigin::Mcp {
+            server_label: "far".to_owned(),
+            server_url: String::new(),
+        };
+        let own = ToolOrigin::Native;
+        let all = [
+            ("calculator", &own),
+            ("remember", &own),
+            ("orders", &own),
+            ("far_echo", &server),
+            ("calculator", &server),
+        ];
+        let admitted = all
+            .into_iter()
+            .filter(|(name, origin)| tools.admit(name, origin));
+        admitted.map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn the_tools_of_mcp_clients_are_configured_in_one_line() {
+        assert!(Config::default().mcp.tools.is_all());
+        for (list, expected) in [
+            (
+                "['*']",
+                &["calculator", "remember", "orders", "far_echo", "calculator"][..],
+            ),
+            ("[]", &[]),
+            ("['@servers']", &["far_echo", "calculator"]),
+            ("['!@builtin']", &["orders", "far_echo", "calculator"]),
+            (
+                "['@builtin', 'far_*', '!remember']",
+                &["calculator", "far_echo"],
+            ),
+            ("['orders']", &["orders"]),
+            ("['!*']", &[]),
+        ] {
+            assert_eq!(offered(list), expected, "{list}");
+        }
+    }
+
+    #[test]
+    fn what_names_no_tools_is_refused() {
+        for entry in ["", "!", "a b", "@workers", "a*b", "!!a"] {
+            let text = format!("[mcp]\ntools = ['{entry}']");
+            let error = Config::parse(&text, "pillion.toml")
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("mcp.tools"), "{error}");
+            assert!(error.contains("'@builtin'"), "{error}");
+        }
+    }
+}

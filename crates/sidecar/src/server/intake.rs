@@ -1,0 +1,72 @@
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use axum::body::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+
+/// Whether a client has sent bytes that were not read. Such a client may still be sending, and
+/// would lose the response if the connection were closed.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Intake(Arc<AtomicBool>);
+
+impl Intake {
+    /// Records that bytes have arrived that belong to no request yet.
+    pub(super) fn received(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Records that all received bytes belong to requests that were read to their end.
+    fn finished(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_unread(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A request body that records when it was read.
+#[derive(Debug)]
+pub(super) struct Received {
+    body: Incoming,
+    intake: Intake,
+}
+
+impl Received {
+    pub(super) fn new(body: Incoming, intake: &Intake) -> Self {
+        if body.is_end_stream() {
+            intake.finished();
+        }
+        Self {
+            body,
+            intake: intake.clone(),
+        }
+    }
+}
+
+impl Body for Received {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        let is_last = matches!(frame, Poll::Ready(None)) || self.body.is_end_stream();
+        if is_last {
+            self.intake.finished();
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

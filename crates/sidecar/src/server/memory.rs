@@ -1,0 +1,27 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static IS_GIVING_BACK: AtomicBool = AtomicBool::new(false);
+
+/// Returns the memory of large responses from the allocator to the system, on another thread than
+/// those that serve requests, and only once at a time.
+pub(super) fn give_back() {
+    if IS_GIVING_BACK.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    tokio::task::spawn_blocking(|| {
+        trim();
+        IS_GIVING_BACK.store(false, Ordering::Release);
+    });
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn trim() {
+    #[expect(unsafe_code, reason = "the C library alone knows its free memory")]
+    // SAFETY: malloc_trim(3) may be called at any time, on any thread.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn trim() {}

@@ -1,0 +1,117 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::access::Admission;
+
+/// Additional time for a request that is being checked when the timeout ends.
+const LAST_REQUEST: Duration = Duration::from_secs(1);
+
+/// The TCP connections that have not authenticated yet. They use no permits of authenticated
+/// connections, and a new connection never waits for others: above the limit, the oldest connection
+/// is closed.
+#[derive(Debug, Clone)]
+pub(super) struct WaitingRoom(Arc<Room>);
+
+#[derive(Debug)]
+struct Room {
+    max_connections: usize,
+    timeout: Duration,
+    guests: Mutex<Guests>,
+}
+
+#[derive(Debug, Default)]
+struct Guests {
+    next: u64,
+    guests: BTreeMap<u64, (Arc<Admission>, CancellationToken)>,
+}
+
+/// A connection that has not authenticated yet.
+#[derive(Debug)]
+pub(super) struct Guest {
+    room: WaitingRoom,
+    number: u64,
+    admission: Arc<Admission>,
+    dismissed: CancellationToken,
+}
+
+impl WaitingRoom {
+    pub(super) fn new(max_connections: usize, timeout: Duration) -> Self {
+        Self(Arc::new(Room {
+            max_connections,
+            timeout,
+            guests: Mutex::default(),
+        }))
+    }
+
+    /// Adds a connection, and closes the oldest one above the limit.
+    pub(super) fn enter(&self, admission: Admission) -> Guest {
+        let admission = Arc::new(admission);
+        let dismissed = CancellationToken::new();
+        let mut guests = self.0.guests.lock();
+        let number = guests.next;
+        guests.next += 1;
+        let all = &mut guests.guests;
+        all.insert(number, (Arc::clone(&admission), dismissed.clone()));
+        if all.len() > self.0.max_connections {
+            // Prefers a connection without a request in progress: such a request may be about to
+            // authenticate.
+            let idle = all
+                .iter()
+                .find(|(other, (admission, _))| **other != number && !admission.is_asking());
+            let oldest = idle
+                .or_else(|| all.iter().next())
+                .map(|(number, _)| *number);
+            if let Some((_, dismissed)) = oldest.and_then(|oldest| all.remove(&oldest)) {
+                dismissed.cancel();
+            }
+        }
+        drop(guests);
+        Guest {
+            room: self.clone(),
+            number,
+            admission,
+            dismissed,
+        }
+    }
+
+    fn leave(&self, number: u64) {
+        self.0.guests.lock().guests.remove(&number);
+    }
+}
+
+impl Guest {
+    pub(super) fn admission(&self) -> &Arc<Admission> {
+        &self.admission
+    }
+
+    /// Resolves when the connection is to be closed, because it has not authenticated in time or a
+    /// newer connection needs the room. Never resolves after the connection has authenticated.
+    pub(super) async fn dismissed(&self) {
+        let too_long = async {
+            sleep(self.room.0.timeout).await;
+            while self.admission.is_asking() {
+                sleep(LAST_REQUEST).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.admission.admitted() => {
+                self.room.leave(self.number);
+                std::future::pending::<()>().await;
+            }
+            () = self.dismissed.cancelled() => {}
+            () = too_long => {}
+        }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.room.leave(self.number);
+    }
+}

@@ -1,0 +1,23 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillion_store::SqlStore;
+
+/// Interval at which the store's file is checked for the log. Each write does its own check.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Logs when the file of an open store is deleted or replaced, and when the file is back.
+pub(super) async fn watch(store: Arc<SqlStore>) {
+    let mut was_there = true;
+    loop {
+        let failure = store.file_failure();
+        let is_there = failure.is_none();
+        match failure {
+            Some(error) if was_there => tracing::error!(error, "The store is gone: calls fail"),
+            None if !was_there => tracing::warn!("The file of the store is back"),
+            _ => {}
+        }
+        was_there = is_there;
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+}
