@@ -140,6 +140,7 @@ file_put_contents("$work/pillion.toml", <<<TOML
     location = "$work/pillion.db"
     [executor]
     max_concurrent = 16
+    max_concurrent_total = 48
     [[mcp_servers]]
     label = "http"
     url = "$url"

@@ -10,14 +10,15 @@ use std::sync::Arc;
 
 use futures_util::future::join;
 use pillion_core::executor::{Executor, ExecutorHooks};
-use pillion_core::tool::{CallContext, ToolCall, ToolResult};
+use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
+use serde_json::json;
 
 use crate::classes::tool_registry::Registry;
 use crate::mcp::hooks::{self, Hooks};
 use crate::mcp::{Attendant, Errand};
 use crate::switchboard::{Serves, Switchboard, Work};
 use crate::wait::wait_serving;
-use crate::zend::{Failure, Object, must_stop};
+use crate::zend::{Failure, Object, is_nested, is_too_deep, must_stop, too_deep};
 pub use notices::Begun;
 
 /// How several calls run.
@@ -77,6 +78,9 @@ pub fn execute(
     mut context: CallContext,
     mode: Mode,
 ) -> Result<Vec<ToolResult>, Failure> {
+    if is_too_deep() {
+        return Ok(calls.into_iter().map(refused_as_too_deep).collect());
+    }
     let registry = attendants.registry;
     let clients = registry.clients(attendants.object)?;
     let has_mcp = calls.iter().any(|call| registry.is_mcp(&call.name));
@@ -90,7 +94,11 @@ pub fn execute(
         .into_iter()
         .enumerate()
         .partition(|(_, call)| mode == Mode::Sequential || registry.is_php(&call.name));
-    let executor = executor.clone();
+    // A tool in PHP that makes calls holds a permit until its calls have ended.
+    let executor = match is_nested() {
+        true => executor.with_own_permits(),
+        false => executor.clone(),
+    };
     let begun = Begun::default();
     let ran = wait_serving(
         |jobs| {
@@ -133,6 +141,16 @@ pub fn execute(
         ordered[place] = Some(result);
     }
     Ok(ordered.into_iter().flatten().collect())
+}
+
+/// Returns the result of a call that nests too deep. Listeners are not notified of the call: a
+/// listener might make another one.
+fn refused_as_too_deep(call: ToolCall) -> ToolResult {
+    let mut result = ToolResult::failure(call.id, call.name, ErrorCode::InternalError, too_deep());
+    result
+        .metadata
+        .insert("execution_time".to_owned(), json!(0.0));
+    result
 }
 
 /// Does what the engine asks for, on the PHP thread; `mcp` does what a client's server wants.

@@ -58,6 +58,17 @@ impl Tool for PhpTool {
         self.origin.clone()
     }
 
+    /// Returns the address of the server: an approval does not hold for a tool of another server
+    /// with the same label.
+    fn digest(&self) -> Option<String> {
+        match &self.origin {
+            ToolOrigin::Mcp { server_url, .. } => {
+                Some(server_url.clone()).filter(|url| !url.is_empty())
+            }
+            _ => None,
+        }
+    }
+
     fn approval_policy(&self) -> Option<ApprovalPolicy> {
         self.approval_policy
     }

@@ -145,6 +145,8 @@ return [
         'connection' => env('PILLION_APPROVALS_CONNECTION'),    // a database connection
         'table' => 'pillion_approvals',
         'expires_after' => 3600,                                // seconds until an undecided or unused one lapses
+        'max_pending' => 1000,                                  // undecided calls of a tenant; null for no limit
+        'max_pending_per_user' => 100,                          // undecided calls of one user; null for no limit
     ],
 
     /*
@@ -162,7 +164,9 @@ return [
     'limits' => [
         'timeout' => 30,
         'tool_timeouts' => [],
-        'max_concurrent' => 5,
+        'max_concurrent' => 5,          // concurrent calls of each MCP server, and of the tools of no server
+        'max_concurrent_total' => 20,   // concurrent calls in total; one slot is reserved for tools of no server
+        'server_concurrency' => [],     // overrides max_concurrent for single servers, by label
         'tool_concurrency' => [],
         'queue_timeout' => 30,
         'max_output_bytes' => 16 * 1024 * 1024,

@@ -45,6 +45,20 @@ final class Configured
         return is_string($value) && is_numeric($value) ? $value + 0 : $value;
     }
 
+    /**
+     * Returns a positive whole number, or null for no limit.
+     *
+     * @throws InvalidInputException when the setting is neither
+     */
+    public static function limit(Repository $config, string $key): ?int
+    {
+        $value = self::number($config->get("pillion.$key"));
+        if ($value === null || (is_int($value) && $value > 0)) {
+            return $value;
+        }
+        throw new InvalidInputException("pillion.$key must be a whole number above zero, or null");
+    }
+
     public static function wrong(string $key, string $what, mixed $value): InvalidInputException
     {
         return new InvalidInputException("pillion.$key $what, not " . get_debug_type($value));

@@ -50,6 +50,8 @@ final class PillionServiceProvider extends ServiceProvider
             $app->make('events'),
             (int) $app->make('config')->get('pillion.approvals.expires_after', 3600),
             $app->make(Hooks::class)->tenant(),
+            Configured::limit($app->make('config'), 'approvals.max_pending'),
+            Configured::limit($app->make('config'), 'approvals.max_pending_per_user'),
         ));
         $this->app->bind(ModelDirectory::class, fn (Container $app) => new ModelDirectory($app->make('config')));
         $this->app->bind(Chats::class, fn (Container $app) => new Chats(

@@ -15,6 +15,7 @@ use Pillion\Laravel\Contracts\ApprovalStore;
 use Pillion\Laravel\Events\ApprovalDecided;
 use Pillion\Laravel\Events\ApprovalRequested;
 use Pillion\Laravel\Facades\Pillion;
+use Pillion\Laravel\PillionManager;
 use Pillion\Laravel\Tests\Fixtures\LabelledTool;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolRegistry;
@@ -95,6 +96,88 @@ final class ApprovalTest extends TestCase
         Pillion::approvals()->approve($id);
         $this->travel(3601)->seconds();
         self::assertSame('approval_required', Pillion::call('delete')->errorCode, 'an approval that was not used');
+    }
+
+    /** @dataProvider stores */
+    public function test_only_so_many_calls_wait(string $driver): void
+    {
+        $this->use($driver);
+        $this->configure(['approvals.max_pending' => 3, 'approvals.max_pending_per_user' => '2']);
+        $delete = fn (?string $user, string $what) => ($user === null ? app(PillionManager::class) : Pillion::forUser($user))->call('delete', ['what' => $what]);
+        $first = $delete('alice', 'a');
+        self::assertSame(['approval_required', 'approval_required'], [$first->errorCode, $delete('alice', 'b')->errorCode]);
+        $refused = $delete('alice', 'c');
+        self::assertSame('rate_limited', $refused->errorCode);
+        self::assertSame('2 calls of this user wait for approval already: they have to be decided first', $refused->error);
+        self::assertArrayNotHasKey('approval_id', $refused->metadata);
+        self::assertSame('approval_required', $delete('alice', 'a')->errorCode, 'it waits already');
+        self::assertSame('approval_required', $delete(null, 'a')->errorCode);
+        $refused = $delete('bob', 'a');
+        self::assertSame(['rate_limited', '3 calls wait for approval already: they have to be decided first'], [$refused->errorCode, $refused->error]);
+        self::assertCount(3, Pillion::approvals()->pending());
+
+        Pillion::approvals()->approve($first->metadata['approval_id']);
+        self::assertSame('deleted', $delete('alice', 'a')->result);
+        self::assertSame('approval_required', $delete('bob', 'a')->errorCode);
+        $this->travel(3601)->seconds();
+        self::assertSame('approval_required', $delete('alice', 'c')->errorCode, 'what has lapsed does not wait');
+
+        $this->configure(['approvals.max_pending' => null, 'approvals.max_pending_per_user' => 0]);
+        $this->expectExceptionMessage('pillion.approvals.max_pending_per_user must be a whole number above zero, or null');
+        $delete('alice', 'd');
+    }
+
+    public function test_a_store_of_the_applications_own_need_not_count(): void
+    {
+        $this->use('cache');
+        $this->configure(['approvals.max_pending_per_user' => 1]);
+        $inner = $this->app->make(ApprovalStore::class);
+        $this->app->instance(ApprovalStore::class, new class ($inner) implements ApprovalStore {
+            public function __construct(private readonly ApprovalStore $inner)
+            {
+            }
+
+            public function add(Approval $approval): bool
+            {
+                return $this->inner->add($approval);
+            }
+
+            public function find(?string $tenant, string $id): ?Approval
+            {
+                return $this->inner->find($tenant, $id);
+            }
+
+            public function pending(?string $tenant, ?string $user = null): array
+            {
+                return $this->inner->pending($tenant, $user);
+            }
+
+            public function decide(?string $tenant, string $id, ApprovalStatus $status, ?string $by): ?Approval
+            {
+                return $this->inner->decide($tenant, $id, $status, $by);
+            }
+
+            public function take(?string $tenant, string $id): ?ApprovalStatus
+            {
+                return $this->inner->take($tenant, $id);
+            }
+        });
+        $codes = array_map(fn (string $what) => Pillion::call('delete', ['what' => $what])->errorCode, ['a', 'b', 'a']);
+        self::assertSame(['approval_required', 'rate_limited', 'approval_required'], $codes);
+        self::assertSame('approval_required', Pillion::forUser('alice')->call('delete')->errorCode);
+    }
+
+    public function test_what_has_lapsed_is_deleted(): void
+    {
+        $this->use('database');
+        foreach (['a', 'b', 'c'] as $what) {
+            Pillion::call('delete', ['what' => $what]);
+        }
+        $table = fn () => $this->app->make('db')->connection(config('pillion.approvals.connection'))->table('pillion_approvals');
+        self::assertSame(3, $table()->count());
+        $this->travel(3601)->seconds();
+        $id = Pillion::call('delete', ['what' => 'd'])->metadata['approval_id'];
+        self::assertSame([$id], $table()->pluck('id')->all());
     }
 
     /** @dataProvider stores */

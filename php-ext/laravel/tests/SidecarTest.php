@@ -8,6 +8,9 @@ use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Tests\Support\Sidecar;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\SidecarProcess;
+use Pillion\ToolDefinition;
+use Pillion\ToolRegistry;
+use Pillion\ToolResult;
 
 final class SidecarTest extends TestCase
 {
@@ -105,6 +108,36 @@ final class SidecarTest extends TestCase
             self::assertCount(2, $decided, 'one of each');
             self::assertCount(2, array_unique($decided));
             self::assertSame(['approval_required', 'approval_required', null], $codes);
+        } finally {
+            $process->stop();
+        }
+    }
+
+    public function test_g3_a_call_with_the_id_of_another_is_another_call(): void
+    {
+        $process = new SidecarProcess([['label' => 'dice', 'url' => FakeServer::url(), 'require_approval' => 'always']]);
+        try {
+            $this->configure([
+                'sidecar.socket' => $process->socket,
+                'sidecar.register' => true,
+                'approvals.tools' => ['wipe' => 'always-ask'],
+            ]);
+            $wiped = 0;
+            app(ToolRegistry::class)->register(new ToolDefinition('wipe', 'Wipes'), function () use (&$wiped): string {
+                $wiped++;
+                return 'wiped';
+            });
+            // A model may give two calls the same id, and the sidecar requests approval for the first call.
+            $calls = [['id' => 'x', 'name' => 'dice_roll', 'arguments' => ['dice' => '2d6']], ['id' => 'x', 'name' => 'wipe']];
+            $run = fn () => array_map(fn (ToolResult $result) => $result->errorCode, Pillion::executor()->executeAll($calls));
+            self::assertSame(['approval_required', 'approval_required'], $run());
+            foreach (Pillion::approvals()->pending() as $pending) {
+                Pillion::approvals()->approve($pending->id);
+            }
+            self::assertSame([null, null], $run());
+            self::assertSame(1, $wiped);
+            self::assertSame(['approval_required', 'approval_required'], $run(), 'both approvals are used up');
+            self::assertSame(1, $wiped);
         } finally {
             $process->stop();
         }

@@ -99,6 +99,18 @@ final class WorkTest extends TestCase
         self::assertStringContainsString('heard of limited', $printed);
     }
 
+    public function test_another_claimed_user_is_no_way_around_a_limit(): void
+    {
+        [$sidecar] = $this->work();
+        $of = static fn (string $user): array => ['claimedUser' => $user, 'principal' => 'token:ci'];
+        $sidecar->sendCall(1, 'limited', [], $of('alice'));
+        self::assertArrayNotHasKey('isError', $sidecar->hear()['result']);
+        $sidecar->sendCall(2, 'limited', [], $of('bob'));
+        self::assertSame('rate_limited', $sidecar->hear()['result']['errorCode']);
+        $sidecar->sendCall(3, 'limited', [], ['user' => 'alice', 'principal' => 'uid:33']);
+        self::assertArrayNotHasKey('isError', $sidecar->hear()['result']);
+    }
+
     public function test_who_calls_the_sidecar_calls_the_application(): void
     {
         if (getenv('PILLION') === false) {

@@ -7,6 +7,7 @@ namespace Pillion;
 use Pillion\Fallback\McpEntry;
 use Pillion\Fallback\Registry\Capabilities;
 use Pillion\Fallback\Registry\Origin;
+use Pillion\Fallback\Shown;
 
 /**
  * The base of MCP tools written in PHP.
@@ -53,5 +54,11 @@ abstract class MCPToolAdapter implements MCPToolInterface
     public function isEnabledForModel(array|object $model): bool
     {
         return Capabilities::of($model)->refusal($this->getName(), Origin::ofEntry($this->serverConfig)) === null;
+    }
+
+    /** Returns what dumps show: the properties, without the credentials of the server. */
+    public function __debugInfo(): array
+    {
+        return array_replace((array) $this, ["\0*\0serverConfig" => Shown::entry($this->serverConfig)]);
     }
 }

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion;
 
 use Pillion\Fallback\Argument;
+use Pillion\Fallback\Batch;
 use Pillion\Fallback\Calls;
 use Pillion\Fallback\Context;
 use Pillion\Fallback\Json;
@@ -95,7 +96,8 @@ class Sidecar
     }
 
     /**
-     * Runs a call. A tool that fails is a failed result.
+     * Runs a call. Returns a failed result when the tool fails, when the call is too large for the sidecar, or
+     * when the arguments cannot be converted to JSON.
      *
      * @param ToolCall|array<string, mixed>                                 $call
      * @param array{user?: string, channel?: string, request_id?: string, approval?: string, approval_wait?: int|float} $context
@@ -105,11 +107,12 @@ class Sidecar
      */
     public function execute(ToolCall|array $call, array $context = []): ToolResult
     {
-        return $this->api->results([Calls::one($call)], 'sequential', Context::of($context))[0];
+        return Batch::run($this->api, [Calls::shaped($call)], 'sequential', Context::of($context))[0];
     }
 
     /**
-     * Runs calls one after the other, in one request.
+     * Runs calls one after the other, in as few requests as the sidecar accepts. A call that cannot be sent
+     * becomes a failed result; the other calls run.
      *
      * @param list<ToolCall|array<string, mixed>>                           $calls
      * @param array{user?: string, channel?: string, request_id?: string, approval?: string, approval_wait?: int|float} $context
@@ -120,11 +123,12 @@ class Sidecar
      */
     public function executeAll(array $calls, array $context = []): array
     {
-        return $this->api->results(Calls::all($calls), 'sequential', Context::of($context));
+        return Batch::run($this->api, self::calls($calls), 'sequential', Context::of($context));
     }
 
     /**
-     * Runs calls side by side, in one request.
+     * Runs calls concurrently, in as few requests as the sidecar accepts: up to 100 calls in each request, or
+     * fewer if the sidecar is configured so. A call that cannot be sent becomes a failed result.
      *
      * @param list<ToolCall|array<string, mixed>>                           $calls
      * @param array{user?: string, channel?: string, request_id?: string, approval?: string, approval_wait?: int|float} $context
@@ -135,7 +139,7 @@ class Sidecar
      */
     public function executeParallel(array $calls, array $context = []): array
     {
-        return $this->api->results(Calls::all($calls), 'parallel', Context::of($context));
+        return Batch::run($this->api, self::calls($calls), 'parallel', Context::of($context));
     }
 
     /**
@@ -179,5 +183,15 @@ class Sidecar
     {
         Argument::texts([1 => $approvalId, 2 => $reason]);
         return Json::arrays($this->api->decide($approvalId, 'deny', $reason));
+    }
+
+    /**
+     * @param array<array-key, mixed> $calls
+     *
+     * @return list<ToolCall>
+     */
+    private static function calls(array $calls): array
+    {
+        return array_map(Calls::shaped(...), array_values($calls));
     }
 }

@@ -36,11 +36,11 @@ class ToolRegistry implements \Countable
     }
 
     /**
-     * A new registry with `calculator`, `get_time` and `roll_dice`,
-     * and those tools that ask a service over the network for which there are settings, which may be empty:
-     * `get_weather` asks Open-Meteo unless they say otherwise; no model sees those that the sidecar does not offer, such as
-     * `web_search` without a provider. The `timezone` of `get_time` is that of a call that names none. Aliases are
-     * `time_tool`, `weather_tool`, `weather` and `search_tool`.
+     * Returns a new registry with `calculator`, `get_time` and `roll_dice`, and with the network tools
+     * (`get_weather`, `web_search`) that `$services` names, even with empty settings. The sidecar's configuration sets
+     * the providers of network tools. Models do not see a tool that the sidecar does not offer, such as a tool without
+     * a provider. The `timezone` of `get_time` applies to calls that name no time zone. Aliases are `time_tool`,
+     * `weather_tool`, `weather` and `search_tool`.
      *
      * @param array{get_time?: array{timezone?: string}, get_weather?: array{provider?: 'open-meteo'|'openweathermap'|'mock', api_key?: string, api_key_env?: string, base_url?: string, geocoding_url?: string, units?: 'celsius'|'fahrenheit', timeout?: int|float, egress?: array<string, mixed>}, web_search?: array{provider?: 'google'|'brave'|'searxng'|'mock', api_key?: string, api_key_env?: string, cx?: string, base_url?: string, timeout?: int|float, egress?: array<string, mixed>}} $services
      *

@@ -34,7 +34,7 @@ impl ToolRunner for PhpRunner {
     }
 
     fn at_once(&self) -> NonZeroUsize {
-        self.executor.max_concurrent()
+        self.executor.calls_at_once()
     }
 
     async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {
@@ -176,7 +176,7 @@ impl ToolRunner for ExtendedRunner {
     }
 
     fn at_once(&self) -> NonZeroUsize {
-        self.executor.max_concurrent()
+        self.executor.calls_at_once()
     }
 
     async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {

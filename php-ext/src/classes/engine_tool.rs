@@ -22,7 +22,7 @@ use crate::model::model_argument;
 use crate::wait::wait;
 use crate::zend::{
     Call, Class, Failure, Hidden, Method, Object, Outcome, State, StateClass, Type, array_of,
-    bool_of, new_with_state, state_of, string_of,
+    bool_of, is_nested, new_with_state, state_of, string_of,
 };
 
 static NATIVE: StateClass<EngineTool<Native>> = StateClass::new();
@@ -213,7 +213,10 @@ where
     let id = call.string(1)?;
     let state = this::<K>(call)?;
     let tool_call = ToolCall::new(id, state.tool.name().as_str(), arguments);
-    let executor = state.executor()?;
+    let mut executor = state.executor()?;
+    if is_nested() {
+        executor = executor.with_own_permits();
+    }
     let run = async move {
         executor
             .execute_one(tool_call, &CallContext::default())

@@ -3,6 +3,8 @@
 //! Its state is in real protected properties, so that PHP subclasses read `$this->client`,
 //! and `DmcpTool` inherits from it like any class.
 
+mod shown;
+
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::{ClassFlags, PropertyFlags};
 use ext_php_rs::types::Zval;
@@ -50,7 +52,8 @@ pub(super) fn register() -> ZendResult<()> {
             .sensitive()]),
         )
         .method(Method::new("getMCPServerConfig", get_mcp_server_config).returns(Type::ARRAY))
-        .method(Method::new("isServerAvailable", is_server_available).returns(Type::BOOL));
+        .method(Method::new("isServerAvailable", is_server_available).returns(Type::BOOL))
+        .method(Method::new("__debugInfo", shown::debug_info).returns(Type::ARRAY));
     with_offer(class, is_enabled_for_model).register(&CLASS)
 }
 

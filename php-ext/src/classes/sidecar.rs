@@ -1,27 +1,26 @@
 //! `Sidecar`: the same calls through the sidecar's socket (requirements I1, I2).
 
 mod answer;
+mod batch;
 
-use std::iter::repeat_with;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
-use pillion_client::wire::{BatchCall, BatchMode, BatchRequest, DecisionRequest};
+use pillion_client::wire::DecisionRequest;
 use pillion_client::{Caller, Client, ClientError};
-use pillion_core::tool::{ErrorCode, JsonObject, ToolCall};
+use pillion_core::tool::{ErrorCode, JsonObject};
 use serde_json::Value;
 
-use super::tool_call::{call_of, exact_arguments};
-use super::tool_executor::calls_of;
+use super::tool_call::exact_arguments;
 use super::{tool_definition, tool_result};
 use crate::context::context_argument;
 use crate::exception;
 use crate::json::{EmptyObject, decode, encode_arguments, to_value_as};
 use crate::zend::{
     Call, Class, Failure, Method, Object, Outcome, Parameter, State, StateClass, Type, bool_of,
-    construct, entries, list_of, noted_interrupt, state_of, string_of,
+    construct, entries, noted_interrupt, state_of, string_of,
 };
 use crate::{runtime, settings};
 use answer::Answer;
@@ -77,17 +76,17 @@ pub(super) fn register() -> ZendResult<()> {
                 .returns(Type::MIXED),
         )
         .method(
-            Method::new("execute", execute)
+            Method::new("execute", batch::execute)
                 .parameters(&[Parameter::required("call", call), context])
                 .returns(Type::class(tool_result::NAME)),
         )
         .method(
-            Method::new("executeAll", execute_all)
+            Method::new("executeAll", batch::execute_all)
                 .parameters(&[calls, context])
                 .returns(Type::ARRAY),
         )
         .method(
-            Method::new("executeParallel", execute_parallel)
+            Method::new("executeParallel", batch::execute_parallel)
                 .parameters(&[calls, context])
                 .returns(Type::ARRAY),
         )
@@ -236,66 +235,6 @@ fn decide(call: &Call<'_>, approve: bool) -> Outcome {
     approval
         .map(Zval::shallow_clone)
         .ok_or_else(|| exception::transport("The sidecar's answer has no approval"))
-}
-
-fn execute(call: &mut Call<'_>) -> Outcome {
-    let single = call.value(0).map_or(Err(Failure::Pending), call_of)?;
-    let results = run(call, vec![single], BatchMode::Sequential)?;
-    results
-        .into_iter()
-        .next()
-        .ok_or_else(|| Failure::error("The sidecar answered without a result"))
-}
-
-fn execute_all(call: &mut Call<'_>) -> Outcome {
-    let calls = calls_of(call.array(0)?)?;
-    run(call, calls, BatchMode::Sequential).map(list_of)
-}
-
-fn execute_parallel(call: &mut Call<'_>) -> Outcome {
-    let calls = calls_of(call.array(0)?)?;
-    run(call, calls, BatchMode::Parallel).map(list_of)
-}
-
-/// Sends calls as one request; the results are in their order.
-fn run(call: &Call<'_>, calls: Vec<ToolCall>, mode: BatchMode) -> Result<Vec<Zval>, Failure> {
-    let caller = caller_argument(call, 1)?;
-    let names: Vec<_> = calls
-        .iter()
-        .map(|call| (call.id.clone(), call.name.clone()))
-        .collect();
-    let calls = calls.into_iter().map(|call| BatchCall {
-        id: call.id,
-        name: call.name,
-        arguments: call.arguments,
-    });
-    let request = BatchRequest {
-        calls: calls.collect(),
-        mode,
-    };
-    let request = serde_json::to_vec(&request)
-        .map_err(|error| exception::invalid_input(error.to_string()))?;
-    let body = ask(call, |client| client.raw().batch(&request, &caller))?;
-    let results = list_in(&body, "results", EmptyObject::Array)?;
-    if results.array().map_or(0, |results| results.len()) != names.len() {
-        return Err(exception::transport(
-            "The sidecar's answer has no result for each call",
-        ));
-    }
-    let answers = results.array().into_iter().flat_map(entries);
-    let results: Vec<_> = names
-        .into_iter()
-        .zip(answers)
-        .zip(
-            asked_arguments(&body)?
-                .into_iter()
-                .chain(repeat_with(|| None)),
-        )
-        .map(|(((id, name), (_, answer)), asked)| {
-            Answer::of(answer).asking_for(asked).into_result(id, name)
-        })
-        .collect::<Result<_, _>>()?;
-    Ok(results)
 }
 
 /// The arguments of the calls that need approval, as they are: whoever approves of one has to

@@ -106,18 +106,47 @@ pub fn exact_arguments(arguments: &Value) -> Outcome {
 
 /// An object of PHP, or an array as `fromArray` takes it, as a call of the engine.
 pub fn call_of(value: &Zval) -> std::result::Result<ToolCall, Failure> {
-    let value = value.dereference();
-    let parts = match (Object::of(value), value.array()) {
-        (Some(object), _) if object.instance_of(CLASS.get()) => Parts::of_object(object)?,
-        (_, Some(table)) => Parts::of_array(table)?,
-        _ => {
-            return Err(exception::invalid_input(format!(
-                "A call must be a {NAME} or an array, {} given",
-                type_name(value)
-            )));
+    parts_of(value)?.into_call()
+}
+
+/// A call whose arguments cannot be converted to JSON.
+pub struct RefusedCall {
+    pub id: String,
+    pub name: String,
+    /// Why the arguments cannot be converted.
+    pub reason: String,
+}
+
+/// Reads a call like [`call_of`], but returns a [`RefusedCall`] for arguments that cannot be
+/// converted to JSON, so that other calls can run.
+///
+/// # Errors
+/// For a value that is not a call, and for exceptions of PHP code.
+pub fn call_or_refusal(
+    value: &Zval,
+) -> std::result::Result<std::result::Result<ToolCall, RefusedCall>, Failure> {
+    let parts = parts_of(value)?;
+    let (id, name) = (parts.id.clone(), parts.name.clone());
+    match parts.into_call() {
+        Ok(call) => Ok(Ok(call)),
+        Err(Failure::Thrown(thrown)) => {
+            let reason = thrown.message;
+            Ok(Err(RefusedCall { id, name, reason }))
         }
-    };
-    parts.into_call()
+        Err(failure) => Err(failure),
+    }
+}
+
+fn parts_of(value: &Zval) -> std::result::Result<Parts, Failure> {
+    let value = value.dereference();
+    match (Object::of(value), value.array()) {
+        (Some(object), _) if object.instance_of(CLASS.get()) => Parts::of_object(object),
+        (_, Some(table)) => Parts::of_array(table),
+        _ => Err(exception::invalid_input(format!(
+            "A call must be a {NAME} or an array, {} given",
+            type_name(value)
+        ))),
+    }
 }
 
 impl Parts {

@@ -169,7 +169,7 @@ fn run(call: &Call<'_>, calls: Vec<ToolCall>, mode: Mode) -> Result<Vec<ToolResu
 }
 
 /// The calls in a list: objects or arrays.
-pub fn calls_of(table: &ZendHashTable) -> Result<Vec<ToolCall>, Failure> {
+fn calls_of(table: &ZendHashTable) -> Result<Vec<ToolCall>, Failure> {
     entries(table).map(|(_, call)| call_of(call)).collect()
 }
 

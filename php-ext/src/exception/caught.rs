@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use pillion_core::tool::{ErrorCode, ToolFailure};
 
-use super::{PILLION, RATE_LIMITED, error_code};
+use super::{PILLION, RATE_LIMITED, error_code, of_code};
 use crate::zend::{Failure, Object, Thrown, legible, take_exception, throw_again};
 
 /// A failure inside a tool is that call's failure (C4), but for what must end the request.
@@ -17,6 +17,15 @@ pub fn into_tool_failure(failure: Failure) -> Result<ToolFailure, Failure> {
             Some(exception) => Object::of(&exception).map_or(Err(Failure::Pending), caught),
             None => Err(Failure::Pending),
         },
+    }
+}
+
+/// Converts the failure to read the return value of a tool or callable into an internal error: the
+/// tool or callable is wrong, not the input. Exceptions of PHP code are returned unchanged.
+pub fn as_internal(failure: Failure) -> Failure {
+    match failure {
+        Failure::Thrown(thrown) => of_code(ErrorCode::InternalError, thrown.message),
+        other => other,
     }
 }
 

@@ -6,6 +6,7 @@ use pillion_core::tool::{ToolFailure, ToolOutput};
 use super::question::{self, About};
 use super::run::outcome_of;
 use crate::classes::tool_result::{NAME as TOOL_RESULT, result_of};
+use crate::exception;
 use crate::mcp::hooks::{self, Hooks};
 use crate::switchboard::{Switchboard, Work};
 use crate::zend::Failure;
@@ -50,7 +51,8 @@ pub(super) fn ask(
         approval: ready.approval.as_deref(),
     };
     let said = question::ask(hooks, hooks::BEFORE, &about, TOOL_RESULT, |answer| {
-        Ok(result_of(answer)?.map(outcome_of))
+        let result = result_of(answer).map_err(exception::as_internal)?;
+        Ok(result.map(outcome_of))
     })?;
     Ok(said.and_then(Option::transpose))
 }

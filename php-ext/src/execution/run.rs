@@ -40,9 +40,12 @@ fn call(tool: Object<'_>, run: &Run) -> Result<Result<ToolOutput, ToolFailure>, 
     } else {
         tool.call("execute", [arguments, string_of(&run.call_id)])?
     };
-    match result_of(&value)? {
+    match result_of(&value).map_err(exception::as_internal)? {
         Some(result) => Ok(outcome_of(result)),
-        None if is_callable => Ok(Ok(ToolOutput::value(to_value(&value)?))),
+        None if is_callable => {
+            let value = to_value(&value).map_err(exception::as_internal)?;
+            Ok(Ok(ToolOutput::value(value)))
+        }
         None => Ok(Err(ToolFailure::internal(format!(
             "{}::execute() returned no {TOOL_RESULT}",
             tool.class_name()

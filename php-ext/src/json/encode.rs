@@ -121,8 +121,9 @@ impl Serialize for Php<'_> {
             return serializer.serialize_f64(number);
         }
         if value.is_object() {
-            let _held = value.shallow_clone();
-            return self.pass.nested(|| self.object(value, serializer));
+            // PHP code in `jsonSerialize()` may release the object, or replace it in its container.
+            let held = value.shallow_clone();
+            return self.pass.nested(|| self.object(&held, serializer));
         }
         if value.is_resource() {
             return Err(S::Error::custom("it holds a resource"));

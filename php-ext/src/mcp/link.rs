@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ext_php_rs::types::Zval;
-use pillion_core::mcp::{McpClient, McpError, OAuthGrant};
+use pillion_core::mcp::{McpClient, McpError, OAuthGrant, TransportKind};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -216,7 +216,12 @@ impl Link {
         self.settle(hooks, &connection)?;
         hooks.log(LogLevel::Debug, self.response, || {
             let error = outcome.as_ref().err().map(ToString::to_string);
-            json!({"method": method, "duration_ms": started.elapsed().as_millis() as u64, "error": error})
+            json!({
+                "method": method,
+                "transport": connection.client().transport().map(TransportKind::name),
+                "duration_ms": started.elapsed().as_millis() as u64,
+                "error": error,
+            })
         })?;
         Ok(outcome)
     }

@@ -6,7 +6,7 @@ use ext_php_rs::types::{ZendHashTable, Zval};
 use ext_php_rs::zend::{CatchError, ExecutorGlobals, try_catch};
 
 use super::interrupt::settle_memory_limit;
-use super::{Failure, Object, Outcome, ffi, string_of};
+use super::{Failure, Object, Outcome, ffi, nesting, string_of};
 
 /// Runs something that may run PHP code, and comes back in every case.
 ///
@@ -35,7 +35,7 @@ pub fn guarded<R>(body: impl FnOnce() -> R) -> Result<R, Failure> {
 /// Calls anything that is callable.
 ///
 /// # Errors
-/// As [`guarded`].
+/// As for [`guarded`], and a `PillionException` when calls nest too deep.
 pub fn call_callable<const N: usize>(callable: &Zval, arguments: [Zval; N]) -> Outcome {
     call_function(None, callable.shallow_clone(), arguments, None)
 }
@@ -63,6 +63,7 @@ fn call_function<const N: usize>(
     mut arguments: [Zval; N],
     named: Option<&ZendHashTable>,
 ) -> Outcome {
+    nesting::check()?;
     let named = named.map_or(std::ptr::null_mut(), |named| {
         std::ptr::from_ref(named).cast_mut()
     });

@@ -6,6 +6,8 @@ use ext_php_rs::types::{ZendHashTable, Zval};
 
 use super::ffi;
 
+/// `ZEND_PROP_PURPOSE_ARRAY_CAST`: all properties, of every visibility.
+const ARRAY_CAST: i32 = 1;
 /// `ZEND_PROP_PURPOSE_JSON`: the properties as `json_encode` sees them.
 const JSON: i32 = 4;
 
@@ -17,11 +19,25 @@ impl Properties {
     ///
     /// This can run PHP code: call it inside [`guarded`](super::guarded).
     pub fn for_json(object: &Zval) -> Option<Self> {
-        debug_assert!(object.is_object());
+        Self::of(object, JSON)
+    }
+
+    /// Returns all properties, as `(array) $object` does: the names of non-public properties begin
+    /// with a NUL byte. Returns `None` if the object has no properties.
+    ///
+    /// This can run PHP code: call it inside [`guarded`](super::guarded).
+    pub fn for_array(object: &Zval) -> Option<Self> {
+        Self::of(object, ARRAY_CAST)
+    }
+
+    fn of(object: &Zval, purpose: i32) -> Option<Self> {
+        if !object.is_object() {
+            return None;
+        }
         // SAFETY: the zval holds an object and is only read. The table comes with a
         // reference of our own.
         let table =
-            unsafe { ffi::zend_get_properties_for(std::ptr::from_ref(object).cast_mut(), JSON) };
+            unsafe { ffi::zend_get_properties_for(std::ptr::from_ref(object).cast_mut(), purpose) };
         NonNull::new(table).map(Self)
     }
 }
@@ -39,7 +55,8 @@ impl Drop for Properties {
     /// `zend_release_properties`.
     fn drop(&mut self) {
         let table = self.0.as_ptr();
-        // SAFETY: drops the reference that `for_json` got; the last one frees the table.
+        // SAFETY: drops the reference that the constructor took; the last reference frees the
+        // table.
         unsafe {
             if (*table).gc.u.type_info & GC_IMMUTABLE != 0 {
                 return;

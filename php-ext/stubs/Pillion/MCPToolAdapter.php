@@ -40,4 +40,9 @@ abstract class MCPToolAdapter implements MCPToolInterface
     public function isEnabledForModel(array|object $model): bool
     {
     }
+
+    /** Returns what dumps show: the properties, without the credentials of the server. */
+    public function __debugInfo(): array
+    {
+    }
 }

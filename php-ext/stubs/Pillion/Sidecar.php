@@ -69,7 +69,8 @@ class Sidecar
     }
 
     /**
-     * Runs a call. A tool that fails is a failed result.
+     * Runs a call. Returns a failed result when the tool fails, when the call is too large for the sidecar, or
+     * when the arguments cannot be converted to JSON.
      *
      * @param ToolCall|array<string, mixed>                                 $call
      * @param array{user?: string, channel?: string, request_id?: string, approval?: string, approval_wait?: int|float} $context
@@ -82,7 +83,8 @@ class Sidecar
     }
 
     /**
-     * Runs calls one after the other, in one request.
+     * Runs calls one after the other, in as few requests as the sidecar accepts. A call that cannot be sent
+     * becomes a failed result; the other calls run.
      *
      * @param list<ToolCall|array<string, mixed>>                           $calls
      * @param array{user?: string, channel?: string, request_id?: string, approval?: string, approval_wait?: int|float} $context
@@ -96,7 +98,8 @@ class Sidecar
     }
 
     /**
-     * Runs calls side by side, in one request.
+     * Runs calls concurrently, in as few requests as the sidecar accepts: up to 100 calls in each request, or
+     * fewer if the sidecar is configured so. A call that cannot be sent becomes a failed result.
      *
      * @param list<ToolCall|array<string, mixed>>                           $calls
      * @param array{user?: string, channel?: string, request_id?: string, approval?: string, approval_wait?: int|float} $context

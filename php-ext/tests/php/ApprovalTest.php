@@ -215,6 +215,34 @@ final class ApprovalTest extends TestCase
         }
     }
 
+    public function testG3AnApprovalIsNotForWhatHasTakenTheToolsPlace(): void
+    {
+        $handler = fn (): string => 'ran';
+        $schema = ['type' => 'object', 'properties' => ['what' => ['type' => 'string']]];
+        $tool = fn (string $description, array $schema) => fn (ToolRegistry $registry) => $registry->register(new ToolDefinition('wipe', $description, $schema), $handler);
+        $away = fn (string $url) => fn (ToolRegistry $registry) => $registry->register(new DmcpTool(['server_label' => 'dice', 'server_url' => $url]));
+        foreach ([
+            'wipe' => [
+                $tool('Wipes the cache', $schema),
+                [$tool('Wipes the disk', $schema), $tool('Wipes the cache', ['properties' => ['what' => ['type' => 'string', 'default' => 'all']]] + $schema)],
+            ],
+            // No server listens at either address.
+            'dmcp_roll_dice' => [$away('http://127.0.0.1:1/mcp'), [$away('http://127.0.0.1:2/mcp'), $away('http://127.0.0.1:1/other')]],
+        ] as $name => [$asked, $others]) {
+            $call = function (\Closure $register, array $context = []) use ($name): ToolResult {
+                $registry = new ToolRegistry();
+                $register($registry);
+                $executor = new ToolExecutor($registry, ['approvals' => ['default' => 'always-ask']]);
+                return $executor->execute(new ToolCall('c1', $name, ['what' => 'all', 'dice' => '1d6']), $context);
+            };
+            $approved = ['approved' => [$call($asked)->metadata['approval_id']]];
+            self::assertNotSame('approval_required', $call($asked, $approved)->errorCode, 'the same tool again');
+            foreach ($others as $other) {
+                self::assertSame('approval_required', $call($other, $approved)->errorCode);
+            }
+        }
+    }
+
     public function testG3ArgumentsDoNotChangeBeforeTheyAreApproved(): void
     {
         $json = '{"empty":{},"inner":{"map":{},"list":[]},"n":1.0}';

@@ -35,7 +35,7 @@ final class DocsTest extends TestCase
             $code = str_replace('https://llm.example.org/v1', FakeLlm::url(), $code);
         }
         if (str_contains($code, 'pillion.sock')) {
-            self::$sidecar ??= new SidecarProcess([], FakeLlm::forSidecar() + ['PILLION__TOOLS__ROLL_DICE__REQUIRE_APPROVAL' => 'always']);
+            self::$sidecar ??= new SidecarProcess([['label' => 'dice', 'url' => McpServer::url()]], FakeLlm::forSidecar() + ['PILLION__TOOLS__ROLL_DICE__REQUIRE_APPROVAL' => 'always']);
             $code = str_replace('/run/pillion/pillion.sock', self::$sidecar->socket, $code);
         }
         $ran = Process::php($code, ['-d', 'pillion.log_level=off']);

@@ -20,6 +20,23 @@ enum Plain
     case One;
 }
 
+/** Replaces itself in its container while it is serialized. */
+final class Replaced implements \JsonSerializable
+{
+    public mixed $slot = null;
+    public int $kept = 1;
+
+    public function __construct(private readonly mixed $other)
+    {
+    }
+
+    public function jsonSerialize(): mixed
+    {
+        $this->slot = $this->other;
+        return $this;
+    }
+}
+
 /**
  * What goes out as JSON, seen by a server that returns the body it got.
  *
@@ -152,5 +169,17 @@ final class JsonTest extends TestCase
         self::assertSame('{"v":{"0":1,"2":3}}', $written($holes));
         self::assertSame('{"v":[1,3]}', $written(array_values($holes)));
         self::assertSame('{"v":{"-5":"a","b":"c","7":"d"}}', $written([-5 => 'a', 'b' => 'c', 7 => 'd']));
+    }
+
+    public function testAnObjectThatReplacesItselfIsWrittenAsItWas(): void
+    {
+        foreach (['text', 7, null, [1], new \stdClass()] as $other) {
+            $replaced = new Replaced($other);
+            $replaced->slot = &$slot;
+            $slot = $replaced;
+            $json = json_encode($other);
+            self::assertSame("[{\"slot\":$json,\"kept\":1}]", $this->sent([&$slot]));
+            self::assertEquals($other, $slot);
+        }
     }
 }

@@ -65,6 +65,16 @@ final class MCPSSEClientTest extends TestCase
     }
 
     /** @group extension */
+    public function testE4AnHttpErrorWithJsonKeepsItsStatus(): void
+    {
+        $this->client = new MCPSSEClient(FakeServer::url(), timeout: 20, options: ['handshake' => 'never']);
+        foreach (['{"error": "boom"}', '{"error": {"message": "boom"}}'] as $body) {
+            $error = self::assertFailure(TransportException::class, 'MCP SSE request failed with HTTP 500', 'status', ['status' => 500, 'json' => $body]);
+            self::assertSame([500, 'unavailable'], [$error->httpStatus, $error->errorCode]);
+        }
+    }
+
+    /** @group extension */
     public function testE3NobodyListens(): void
     {
         $client = new MCPSSEClient('http://127.0.0.1:1/sse');
@@ -200,7 +210,7 @@ final class MCPSSEClientTest extends TestCase
             "(new Pillion\\MCPSSEClient('$url'))->callTool('echo', ['password' => 'hunter2']);",
         ]);
         self::assertStringContainsString('[debug] MCP SSE Request {"url":"' . $url . '","method":"tools/call"}', $ran['errors']);
-        self::assertStringContainsString('[debug] MCP SSE Response {"method":"tools/call"', $ran['errors']);
+        self::assertStringContainsString('[debug] MCP SSE Response {"method":"tools/call","transport":"post_sse"', $ran['errors']);
         self::assertStringNotContainsString('hunter2', $ran['errors']);
     }
 
@@ -225,6 +235,7 @@ final class MCPSSEClientTest extends TestCase
         yield 'a transport for programs' => [['http://localhost/', 'options' => ['transport' => 'stdio']], 'The transport does not fit'];
         yield 'a credential in the URL' => [['http://user:hush@localhost/'], "put them into 'authentication'"];
         yield 'a header that is none' => [['http://localhost/', 'options' => ['headers' => ['X-Bad' => "a\n"]]], "Invalid header 'X-Bad'"];
+        yield 'a header that frames a message' => [['http://localhost/', 'options' => ['headers' => ['Content-Length' => '5']]], "Header 'Content-Length' is the connection's own and cannot be set"];
         yield 'an unknown option' => [['http://localhost/', 'options' => ['retries' => 3]], "'retries', expected one of label, transport, handshake, protocol_version, authentication, headers, token_in_query, limits, allow_http, egress"];
         yield 'an argument as an option' => [['http://localhost/', 'options' => ['timeout' => 3]], "'timeout': it is the argument \$timeout"];
         yield 'no time' => [['http://localhost/', 'timeout' => 0], "'timeout': it must be at least 0.001 seconds"];

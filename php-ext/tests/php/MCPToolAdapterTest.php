@@ -123,6 +123,33 @@ final class MCPToolAdapterTest extends TestCase
         self::tool(['server_url' => FakeServer::url(), 'timeout' => 'soon']);
     }
 
+    public function testADumpShowsNoCredential(): void
+    {
+        $entry = [
+            'server_url' => 'https://dice.example/mcp?token=s3cr3t',
+            'server_label' => 'dice',
+            'timeout' => 5,
+            'options' => ['transport' => 'http', 'headers' => ['x-mine' => 's3cr3t'], 'token_in_query' => true],
+            'require_approval' => 'never',
+            'tenant' => ['name' => 'acme', 'apiToken' => 's3cr3t'],
+        ];
+        $tools = [new DmcpTool(['api_key' => 's3cr3t'] + $entry), self::tool(['authentication' => ['type' => 'bearer', 'token' => 's3cr3t']] + $entry)];
+        foreach ($tools as $tool) {
+            ob_start();
+            var_dump($tool);
+            $dump = ob_get_clean();
+            foreach ([$dump, print_r($tool, true), print_r([$tool], true)] as $shown) {
+                self::assertStringNotContainsString('s3cr3t', $shown);
+                foreach (['https://dice.example/mcp', 'serverConfig', 'transport', 'acme', '[redacted]', 'serverAvailable', 'client'] as $stays) {
+                    self::assertStringContainsString($stays, $shown);
+                }
+            }
+            self::assertStringContainsString('["serverConfig":protected]=>', $dump);
+            self::assertStringContainsString("[\"token_in_query\"]=>\n      bool(true)", $dump);
+            self::assertSame('https://dice.example/mcp?token=s3cr3t', $tool->getMCPServerConfig()['server_url']);
+        }
+    }
+
     public function testH2OnlyModelsWithTheMcpFlagSeeIt(): void
     {
         $tool = self::tool(['server_url' => FakeServer::url()]);

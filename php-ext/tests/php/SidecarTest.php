@@ -64,7 +64,7 @@ final class SidecarTest extends TestCase
     {
         self::assertTrue($this->sidecar->isAvailable());
         $names = array_column($this->sidecar->listTools(), 'name');
-        self::assertSame(['calculator', 'get_time', 'roll_dice', 'get_weather', 'search_memory', 'remember', 'forget'], $names);
+        self::assertSame(['calculator', 'get_time', 'roll_dice', 'search_memory', 'remember', 'forget'], $names);
         self::assertSame(['roll_dice'], array_column($this->sidecar->listTools('fun'), 'name'));
         $schemas = $this->sidecar->getSchemas(category: 'math');
         self::assertSame($names, array_column($this->sidecar->listTools(context: ['user' => 'alice']), 'name'));
@@ -147,6 +147,120 @@ final class SidecarTest extends TestCase
         self::assertSame([], $this->sidecar->executeAll([]));
     }
 
+    private static function nested(int $levels): array
+    {
+        $arguments = ['expression' => '1 + 1'];
+        $deep = [];
+        for ($level = 2; $level < $levels; $level++) {
+            $deep = ['a' => $deep];
+        }
+        return $arguments + ['deep' => $deep];
+    }
+
+    public function testACallThatCannotBeSentFailsAlone(): void
+    {
+        $calls = [
+            new ToolCall('good', 'calculator', ['expression' => '1 + 1']),
+            new ToolCall('large', 'calculator', ['expression' => str_repeat('1', 2 << 20)]),
+            new ToolCall('deep', 'calculator', self::nested(128)),
+            new ToolCall('deeper', 'calculator', self::nested(129)),
+            ['id' => 'no JSON', 'name' => 'calculator', 'arguments' => ['expression' => NAN]],
+            new ToolCall('as deep as can be', 'calculator', self::nested(127)),
+            new ToolCall('last', 'calculator', ['expression' => '6 * 7']),
+        ];
+        foreach (['executeAll', 'executeParallel'] as $method) {
+            $results = $this->sidecar->$method($calls);
+            self::assertSame(['good', 'large', 'deep', 'deeper', 'no JSON', 'as deep as can be', 'last'], array_column($results, 'toolCallId'));
+            self::assertSame(
+                [null, 'invalid_input', 'invalid_input', 'invalid_input', 'invalid_input', null, null],
+                array_column($results, 'errorCode'),
+                json_encode(array_column($results, 'error')),
+            );
+            self::assertSame(['2', '2', '42'], [$results[0]->result, $results[5]->result, $results[6]->result]);
+            self::assertSame('The body is longer than 1048576 bytes', $results[1]->error);
+            self::assertSame('The argument $arguments is not JSON: it nests deeper than 128 levels, or contains itself', $results[3]->error);
+        }
+        foreach ($calls as $place => $call) {
+            $result = $this->sidecar->execute($call);
+            self::assertSame([$results[$place]->success, $results[$place]->errorCode, $results[$place]->error], [$result->success, $result->errorCode, $result->error]);
+        }
+        self::assertFalse($this->sidecar->executeAll([$calls[3]])[0]->success);
+    }
+
+    public function testMoreCallsThanTheSidecarTakesAtOnce(): void
+    {
+        $calls = array_map(fn (int $number) => new ToolCall("c$number", 'calculator', ['expression' => "$number + 1"]), range(1, 230));
+        $expected = array_map(fn (int $number) => (string) ($number + 1), range(1, 230));
+        $small = new SidecarProcess(environment: ['PILLION__HTTP__MAX_BATCH_CALLS' => '40', 'PILLION__HTTP__MAX_BODY_BYTES' => '2000']);
+        try {
+            foreach ([$this->sidecar, new Sidecar($small->socket)] as $sidecar) {
+                foreach (['executeAll', 'executeParallel'] as $method) {
+                    $results = $sidecar->$method($calls);
+                    self::assertSame(array_column($calls, 'id'), array_column($results, 'toolCallId'));
+                    self::assertSame($expected, array_column($results, 'result'));
+                }
+            }
+        } finally {
+            $small->stop();
+        }
+    }
+
+    public function testPartsOfABatchHaveIdempotencyKeysOfTheirOwn(): void
+    {
+        $calls = array_map(fn (int $number) => new ToolCall("c$number", 'roll_dice', ['notation' => '10d100']), range(1, 130));
+        foreach (['parts', '"quoted parts"'] as $key) {
+            $context = ['idempotency_key' => str_replace(' ', '-', $key)];
+            $first = array_column($this->sidecar->executeAll($calls, $context), 'result');
+            self::assertSame($first, array_column($this->sidecar->executeAll($calls, $context), 'result'));
+            self::assertGreaterThan(100, count(array_unique($first)));
+        }
+    }
+
+    public function testARefusalOfTheWholeRequestThrows(): void
+    {
+        $calls = array_map(fn (int $number) => new ToolCall("c$number", 'get_time'), range(1, 8));
+        foreach (['executeAll', 'executeParallel'] as $method) {
+            try {
+                $this->sidecar->$method($calls, ['user' => str_repeat('u', 300)]);
+                self::fail('It was taken');
+            } catch (InvalidInputException $e) {
+                self::assertSame('The header x-pillion-user must be UTF-8 of at most 256 bytes', $e->getMessage());
+            }
+        }
+    }
+
+    public function testATimeoutNamesTheTool(): void
+    {
+        $path = sys_get_temp_dir() . '/pillion-mute3-' . getmypid();
+        $server = stream_socket_server("unix://$path");
+        $sidecar = new Sidecar($path, timeout: 0.2);
+        try {
+            foreach ([
+                "Tool 'slow' gave no result within 0.2s" => [
+                    fn () => $sidecar->callTool('slow'),
+                    fn () => $sidecar->execute(new ToolCall('1', 'slow')),
+                    fn () => $sidecar->executeAll([['id' => '1', 'name' => 'slow'], ['id' => '2', 'name' => 'slow']]),
+                ],
+                "The tools 'a', 'b', 'c' and 2 more gave no result within 0.2s" => [
+                    fn () => $sidecar->executeParallel(array_map(fn (string $name) => ['id' => $name, 'name' => $name], ['a', 'b', 'c', 'a', 'd', 'e'])),
+                ],
+                'The sidecar did not answer within 0.2s' => [fn () => $sidecar->listTools()],
+            ] as $message => $ways) {
+                foreach ($ways as $way) {
+                    try {
+                        $way();
+                        self::fail('It did not time out');
+                    } catch (TimeoutException $e) {
+                        self::assertSame([$message, 'timeout'], [$e->getMessage(), $e->errorCode]);
+                    }
+                }
+            }
+        } finally {
+            fclose($server);
+            unlink($path);
+        }
+    }
+
     public function testG3ArgumentsThatNeedApprovalStayAsTheyAre(): void
     {
         $peer = new OddPeer('asks');
@@ -163,6 +277,22 @@ final class SidecarTest extends TestCase
     {
         self::assertArrayHasKey('formatted', $this->sidecar->callTool('get_time'));
         self::assertArrayHasKey('formatted', $this->sidecar->callTool('get_time', []));
+    }
+
+    public function testE9AToolOfAServerThatIsDownIsUnavailable(): void
+    {
+        $process = new SidecarProcess([['label' => 'nowhere', 'url' => 'http://127.0.0.1:9/mcp', 'transport' => 'streamable_http']]);
+        try {
+            $sidecar = new Sidecar($process->socket);
+            $results = $sidecar->executeParallel([['id' => '1', 'name' => 'nowhere_echo'], ['id' => '2', 'name' => 'nope']]);
+            self::assertSame(['unavailable', 'not_found'], array_column($results, 'errorCode'));
+            $sidecar->callTool('nowhere_echo');
+            self::fail('It was called');
+        } catch (UnavailableException $e) {
+            self::assertStringContainsString("MCP server 'nowhere' is unavailable: ", $e->getMessage());
+        } finally {
+            $process->stop();
+        }
     }
 
     public function testNobodyListens(): void

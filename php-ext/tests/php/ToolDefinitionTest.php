@@ -194,17 +194,17 @@ final class ToolDefinitionTest extends TestCase
         yield 'an open tool' => [$text, ['additionalProperties' => true]];
     }
 
-    public function testH1NullOfAStrictToolIsAParameterThatIsLeftOut(): void
+    public function testH1NullForAnOptionalParameterCountsAsLeftOut(): void
     {
         $inner = ['type' => 'object', 'properties' => ['x' => ['type' => 'string'], 'y' => ['type' => ['string', 'null']]]];
-        $schema = ['type' => 'object', 'properties' => ['n' => ['type' => 'integer', 'default' => 5], 'note' => ['type' => 'string'], 'o' => $inner]];
-        $run = function (bool $strict) use ($schema) {
+        $schema = ['type' => 'object', 'properties' => ['n' => ['type' => 'integer', 'default' => 5], 'note' => ['type' => 'string'], 'o' => $inner, 'to' => ['type' => 'string']], 'required' => ['to']];
+        foreach ([true, false] as $strict) {
             $registry = new ToolRegistry();
             $registry->register(new ToolDefinition('t', 'd', $schema, strict: $strict), fn (array $arguments) => $arguments);
-            return $registry->execute('t', ['n' => null, 'note' => null, 'o' => ['x' => null, 'y' => null]], 'c');
-        };
-        self::assertSame(['o' => ['y' => null], 'n' => 5], $run(true)->result);
-        self::assertSame('Invalid type for n: expected integer', $run(false)->error);
+            $run = fn (?string $to) => $registry->execute('t', ['n' => null, 'note' => null, 'o' => ['x' => null, 'y' => null], 'to' => $to], 'c');
+            self::assertSame(['o' => ['y' => null], 'to' => 'a', 'n' => 5], $run('a')->result);
+            self::assertSame('Invalid type for to: expected string', $run(null)->error);
+        }
     }
 
     public function testItCanGoThroughAQueue(): void

@@ -49,7 +49,7 @@ final class ToolExecutorTest extends TestCase
             self::fail('It was taken');
         } catch (InvalidInputException $e) {
             preg_match("/^Invalid executor option 'timeot': unknown field.*, expected one of (.*)$/", $e->getMessage(), $found);
-            $options = ['timeout', 'tool_timeouts', 'max_concurrent', 'tool_concurrency', 'queue_timeout', 'max_output_bytes', 'enable_caching', 'rate_limits', 'approvals', 'approve', 'before'];
+            $options = ['timeout', 'tool_timeouts', 'max_concurrent', 'max_concurrent_local', 'max_concurrent_total', 'server_concurrency', 'tool_concurrency', 'queue_timeout', 'max_output_bytes', 'enable_caching', 'rate_limits', 'approvals', 'approve', 'before'];
             self::assertSame($options, explode(', ', str_replace('`', '', $found[1])));
         }
     }
@@ -231,7 +231,24 @@ final class ToolExecutorTest extends TestCase
     public function testAReturnThatIsNoJsonFailsTheCall(): void
     {
         $this->add('resource', fn () => STDIN);
-        self::assertSame('The value is not JSON: it holds a resource', $this->call('resource')->error);
+        $result = $this->call('resource');
+        self::assertSame(['The value is not JSON: it holds a resource', 'internal_error'], [$result->error, $result->errorCode]);
+        foreach (['result' => ["\xff"], 'data' => ['', NAN], 'metadata' => ['', null, ['x' => INF]]] as $what => $parts) {
+            $this->add($what, fn (array $a, string $id) => new ToolResult($id, $what, $parts[0], data: $parts[1] ?? null, metadata: $parts[2] ?? []));
+            self::assertSame('internal_error', $this->call($what)->errorCode, $what);
+        }
+    }
+
+    public function testWhatJsonSerializeThrowsKeepsItsCode(): void
+    {
+        $this->add('refuses', fn () => new class () implements \JsonSerializable {
+            public function jsonSerialize(): mixed
+            {
+                throw new \Pillion\Exception\DeniedException('not yours');
+            }
+        });
+        $result = $this->call('refuses');
+        self::assertSame(['not yours', 'denied'], [$result->error, $result->errorCode]);
     }
 
     public function testAToolMayUseTheExecutorItself(): void
@@ -239,6 +256,89 @@ final class ToolExecutorTest extends TestCase
         $executor = new ToolExecutor($this->registry);
         $this->add('outer', fn () => $executor->execute(new ToolCall('in', 'upper', ['text' => 'nested']))->result);
         self::assertSame('NESTED', $this->call('outer')->result);
+    }
+
+    public function testNestingHasALimit(): void
+    {
+        $runs = 0;
+        $executor = new ToolExecutor($this->registry);
+        $this->add('loop', function (array $arguments, string $id) use ($executor, &$runs) {
+            $runs++;
+            return $executor->execute(new ToolCall("$id'", 'loop'));
+        });
+        $this->add('parallel', function (array $arguments, string $id) use ($executor, &$runs) {
+            $runs++;
+            return $executor->executeParallel([new ToolCall("$id'", 'parallel')])[0];
+        });
+        $this->add('registry', function (array $arguments, string $id) use (&$runs) {
+            $runs++;
+            return $this->registry->execute('registry', [], "$id'");
+        });
+        foreach (['loop', 'parallel', 'registry'] as $tool) {
+            $runs = 0;
+            $result = $this->call($tool);
+            self::assertSame(['internal_error', 64], [$result->errorCode, $runs], $tool);
+            self::assertStringContainsString('Calls nest deeper than 64 levels', $result->error);
+            self::assertSame('ABC', $this->call('upper', ['text' => 'abc'])->result, 'the next call is not deep');
+        }
+    }
+
+    public function testAnApprovalThatAsksForItselfHasALimit(): void
+    {
+        $errors = [];
+        $executor = new ToolExecutor($this->registry, [
+            'approvals' => ['default' => 'always-ask'],
+            'approve' => function (ToolCall $call) use (&$executor, &$errors): bool {
+                $result = $executor->execute($call);
+                $errors[] = $result->error;
+                return $result->success;
+            },
+        ]);
+        $result = $executor->execute(new ToolCall('1', 'upper', ['text' => 'abc']));
+        self::assertSame('denied', $result->errorCode);
+        self::assertCount(64, $errors);
+        self::assertStringContainsString('Calls nest deeper than 64 levels', $errors[0]);
+        self::assertSame("The call of tool 'upper' was denied", $errors[1]);
+    }
+
+    public function testAListenerThatCallsWhatItHearsOfHasALimit(): void
+    {
+        $executor = new ToolExecutor($this->registry);
+        $deepest = null;
+        $dispatcher = new class (function () use ($executor, &$deepest): void {
+            $result = $executor->execute(new ToolCall('1', 'upper', ['text' => 'abc']));
+            $deepest ??= $result->error;
+        }) {
+            public function __construct(private readonly \Closure $call)
+            {
+            }
+
+            public function dispatch(object $event): object
+            {
+                if ($event instanceof \Pillion\Event\ToolCallStarted) {
+                    ($this->call)();
+                }
+                return $event;
+            }
+        };
+        $executor->setEventDispatcher($dispatcher);
+        self::assertSame('ABC', $executor->execute(new ToolCall('1', 'upper', ['text' => 'abc']))->result);
+        self::assertStringContainsString('Calls nest deeper than 64 levels', $deepest);
+    }
+
+    public function testFibersThatWaitInsideOfToolsAreNotDeep(): void
+    {
+        $this->add('suspends', fn () => \Fiber::suspend());
+        $fibers = [];
+        for ($i = 0; $i < 70; $i++) {
+            $fibers[$i] = new \Fiber(fn () => $this->call('suspends')->result);
+            $fibers[$i]->start();
+        }
+        self::assertSame('ABC', $this->call('upper', ['text' => 'abc'])->result);
+        foreach ($fibers as $i => $fiber) {
+            $fiber->resume($i);
+            self::assertSame($i, $fiber->getReturn());
+        }
     }
 
     public function testAFiberMaySuspendInsideATool(): void
@@ -325,6 +425,32 @@ final class ToolExecutorTest extends TestCase
         $this->expectException(InvalidInputException::class);
         $this->expectExceptionMessage("Invalid executor option 'tool_concurrency.slow': ");
         new ToolExecutor($this->registry, ['tool_concurrency' => ['slow' => 0]]);
+    }
+
+    public function testC1AServerHasItsOwnPlacesAndHoldsUpNoToolOfAnother(): void
+    {
+        $this->registerServer();
+        $ended = [];
+        $this->add('work', function () use (&$ended) {
+            $ended[] = microtime(true);
+            return 'php';
+        });
+        $one = ['fake' => 1, FakeServer::url() => 1];
+        $executor = new ToolExecutor($this->registry, ['server_concurrency' => $one]);
+        $slow = fn (string $id) => new ToolCall($id, 'slow', ['seconds' => 0.5]);
+        $started = microtime(true);
+        $results = $executor->executeParallel([$slow('1'), $slow('2'), $slow('3'), new ToolCall('4', 'work')]);
+        self::assertSame(array_fill(0, 4, true), array_column($results, 'success'));
+        self::assertGreaterThanOrEqual(1.5, microtime(true) - $started);
+        self::assertLessThan($started + 1.4, $ended[0], 'a tool in PHP waited for those of the server');
+        foreach (['max_concurrent_local' => 0, 'max_concurrent_total' => 0, 'server_concurrency' => ['a' => 0]] as $key => $wrong) {
+            try {
+                new ToolExecutor($this->registry, [$key => $wrong]);
+                self::fail("$key was taken");
+            } catch (InvalidInputException $e) {
+                self::assertStringStartsWith("Invalid executor option '$key", $e->getMessage());
+            }
+        }
     }
 
     public function testM2LoggerAndEventsSeeEachCall(): void

@@ -107,7 +107,7 @@ final class WorkerTest extends TestCase
         yield 'a list' => ['list', $text('[1,2]')];
         yield 'for people and programs' => ['success', $text('words') + ['structuredContent' => ['for' => 'programs']]];
         yield 'in the form of MCP' => ['blocks', ['content' => [['type' => 'image', 'mimeType' => 'image/png', 'data' => 'AAAA']], 'structuredContent' => []]];
-        yield 'not UTF-8' => ['latin1', $failed('The value is not JSON: it holds text that is not valid UTF-8', 'invalid_input')];
+        yield 'not UTF-8' => ['latin1', $failed('The value is not JSON: it holds text that is not valid UTF-8', 'internal_error')];
         yield 'a failure' => ['failure', $failed('Not today', 'rate_limited') + ['structuredContent' => ['wait' => 3]]];
         yield 'an exception' => ['exception', $failed('Broken caf\xE9', 'internal_error')];
         yield 'too large' => ['large', $failed("Tool 'give' returned 16900075 bytes; the limit is 16777216", 'internal_error')];
@@ -162,6 +162,17 @@ final class WorkerTest extends TestCase
         [$sidecar, $worker] = $this->connected();
         $sidecar->sendCall(9, 'give', ['what' => 'about'], ['callId' => '01a', 'user' => 'alice', 'channel' => 'web', 'deadlineMs' => 29_990]);
         self::assertSame('["01a","alice","web",30.0]', $sidecar->hear()['result']['content'][0]['text']);
+    }
+
+    public function testAClaimedUserIsNotTheUser(): void
+    {
+        [$sidecar, $worker] = $this->connected();
+        $sidecar->sendCall(1, 'give', ['what' => 'caller'], ['claimedUser' => 'alice', 'principal' => 'token:ci']);
+        self::assertSame('[null,"alice","token:ci"]', $sidecar->hear()['result']['content'][0]['text']);
+        $sidecar->sendCall(2, 'give', ['what' => 'caller'], ['user' => 'alice', 'principal' => 'uid:33']);
+        self::assertSame('["alice",null,"uid:33"]', $sidecar->hear()['result']['content'][0]['text']);
+        $sidecar->sendCall(3, 'give', ['what' => 'caller']);
+        self::assertSame('[null,null,null]', $sidecar->hear()['result']['content'][0]['text']);
     }
 
     public function testProgressIsTold(): void

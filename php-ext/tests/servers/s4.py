@@ -115,6 +115,8 @@ class Handler(serving.Handler):
         if name == "odd_error":
             raise ValueError({})
         if name == "status":
+            if "json" in arguments:
+                raise Fault(lambda handler, _: handler.answer(arguments["status"], "application/json", arguments["json"].encode()))
             raise Fault(lambda handler, _: handler.answer(arguments["status"], "text/plain", b"no"))
         if name == "no_answer":
             raise Fault(lambda handler, _: handler.answer(200, "text/event-stream", b"data: nothing\n\n"))

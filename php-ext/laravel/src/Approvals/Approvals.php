@@ -6,7 +6,9 @@ namespace Pillion\Laravel\Approvals;
 
 use Illuminate\Contracts\Events\Dispatcher;
 use Pillion\Exception\NotFoundException;
+use Pillion\Exception\RateLimitedException;
 use Pillion\Laravel\Contracts\ApprovalStore;
+use Pillion\Laravel\Contracts\CountsPending;
 use Pillion\Laravel\Events\ApprovalDecided;
 use Pillion\Laravel\Events\ApprovalRequested;
 use Pillion\Laravel\Hooks;
@@ -27,6 +29,8 @@ final class Approvals
         Dispatcher $events,
         private readonly int $expiresAfter,
         private readonly ?string $tenant = null,
+        private readonly ?int $maxPending = null,
+        private readonly ?int $maxPendingPerUser = null,
     ) {
         $this->services = new SensitiveParameterValue([$store, $events]);
     }
@@ -34,7 +38,7 @@ final class Approvals
     /** @param mixed $tenant a model or its key; null for an application without tenants */
     public function forTenant(mixed $tenant): self
     {
-        return new self($this->store(), $this->events(), $this->expiresAfter, Hooks::key($tenant));
+        return new self($this->store(), $this->events(), $this->expiresAfter, Hooks::key($tenant), $this->maxPending, $this->maxPendingPerUser);
     }
 
     /**
@@ -97,6 +101,8 @@ final class Approvals
     /**
      * What was decided on a call that ended as `approval_required`. A decision is used up by this: it
      * holds for one call. A call without one becomes pending.
+     *
+     * @throws RateLimitedException when the call would become pending, but too many calls are pending already
      */
     public function claim(ToolResult $result, ?string $user): ApprovalStatus
     {
@@ -141,9 +147,44 @@ final class Approvals
         return $this->services->getValue()[1];
     }
 
-    /** @param array<string, mixed> $arguments */
+    /** @throws RateLimitedException */
+    private function checkRoom(?string $user): void
+    {
+        if ($this->maxPending === null && $this->maxPendingPerUser === null) {
+            return;
+        }
+        $store = $this->store();
+        if ($store instanceof CountsPending) {
+            $count = $store->countPending($this->tenant, $user);
+        } else {
+            $all = $store->pending($this->tenant);
+            $own = array_filter($all, fn (Approval $approval) => $approval->user === $user);
+            $count = ['all' => count($all), 'user' => count($own)];
+        }
+        if ($count['user'] >= ($this->maxPendingPerUser ?? PHP_INT_MAX)) {
+            throw self::tooMany("$count[user] calls of this user wait for approval already");
+        }
+        if ($count['all'] >= ($this->maxPending ?? PHP_INT_MAX)) {
+            throw self::tooMany("$count[all] calls wait for approval already");
+        }
+    }
+
+    private static function tooMany(string $message): RateLimitedException
+    {
+        return new RateLimitedException("$message: they have to be decided first");
+    }
+
+    /**
+     * @param array<string, mixed> $arguments
+     *
+     * @throws RateLimitedException
+     */
     private function request(string $id, string $tool, array $arguments, ?string $user): void
     {
+        if ($this->find($id) !== null) {
+            return;
+        }
+        $this->checkRoom($user);
         $now = now()->getTimestamp();
         $approval = new Approval(
             $id,

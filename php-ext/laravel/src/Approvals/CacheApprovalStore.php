@@ -8,12 +8,13 @@ use Closure;
 use Illuminate\Contracts\Cache\LockProvider;
 use Illuminate\Contracts\Cache\Repository;
 use Pillion\Laravel\Contracts\ApprovalStore;
+use Pillion\Laravel\Contracts\CountsPending;
 
 /**
  * Approvals in a cache store, which must be one that all workers share. They are one entry, changed
  * under a lock where the store has locks (all of Laravel's but `apc` do).
  */
-final class CacheApprovalStore implements ApprovalStore
+final class CacheApprovalStore implements ApprovalStore, CountsPending
 {
     private const KEY = 'pillion:approvals';
     private const LOCK_SECONDS = 5;
@@ -49,6 +50,15 @@ final class CacheApprovalStore implements ApprovalStore
                 && $approval->tenant === $tenant
                 && ($user === null || $approval->user === $user),
         ));
+    }
+
+    public function countPending(?string $tenant, ?string $user): array
+    {
+        $pending = array_filter(
+            $this->read(),
+            fn (array $row) => $row['status'] === ApprovalStatus::Pending->value && $row['tenant'] === $tenant,
+        );
+        return ['all' => count($pending), 'user' => count(array_filter($pending, fn (array $row) => $row['user'] === $user))];
     }
 
     public function decide(?string $tenant, string $id, ApprovalStatus $status, ?string $by): ?Approval

@@ -7,9 +7,10 @@ namespace Pillion\Laravel\Approvals;
 use Illuminate\Database\ConnectionInterface;
 use Illuminate\Database\Query\Builder;
 use Pillion\Laravel\Contracts\ApprovalStore;
+use Pillion\Laravel\Contracts\CountsPending;
 
 /** Approvals in a table; `vendor:publish --tag=pillion-migrations` brings its migration. */
-final class DatabaseApprovalStore implements ApprovalStore
+final class DatabaseApprovalStore implements ApprovalStore, CountsPending
 {
     public function __construct(
         private readonly ConnectionInterface $connection,
@@ -23,7 +24,8 @@ final class DatabaseApprovalStore implements ApprovalStore
             'arguments' => json_encode((object) $approval->arguments, JSON_THROW_ON_ERROR),
             'place' => Approval::place($approval->tenant, $approval->id),
         ] + $approval->toArray();
-        $this->table()->where('place', $row['place'])->where('expires_at', '<=', now()->getTimestamp())->delete();
+        // An expired approval of the same place would prevent the insert. Other expired approvals only take space.
+        $this->table()->where('expires_at', '<=', now()->getTimestamp())->delete();
         return $this->table()->insertOrIgnore($row) === 1;
     }
 
@@ -44,6 +46,12 @@ final class DatabaseApprovalStore implements ApprovalStore
         return $rows->get()->map([self::class, 'approval'])->filter(
             fn (Approval $approval) => $approval->tenant === $tenant && ($user === null || $approval->user === $user),
         )->values()->all();
+    }
+
+    public function countPending(?string $tenant, ?string $user): array
+    {
+        $pending = fn () => $this->live()->where('status', ApprovalStatus::Pending->value)->where('tenant', $tenant);
+        return ['all' => $pending()->count(), 'user' => $pending()->where('user', $user)->count()];
     }
 
     public function decide(?string $tenant, string $id, ApprovalStatus $status, ?string $by): ?Approval

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Execution;
 
 use Closure;
+use Pillion\Exception\RateLimitedException;
 use Pillion\Laravel\Approvals\Approvals;
 use Pillion\Laravel\Approvals\ApprovalStatus;
 use Pillion\ToolCall;
@@ -22,8 +23,11 @@ final class Admission
     /** @var array<string, ToolResult> what ended as `approval_required` and has been approved since, by approval id */
     private array $approved = [];
 
-    /** @var array<string, true> calls that were let through already, and did not run; by their ids */
+    /** @var array<string, int> how often a call may still pass that was admitted earlier but did not run, by digest */
     private array $admitted = [];
+
+    /** @var list<PassedCall> the admitted calls */
+    private array $passed = [];
 
     /** @var ?Closure(ToolCall, ToolDefinition, array<string, mixed>): mixed */
     private readonly ?Closure $before;
@@ -43,21 +47,24 @@ final class Admission
      *
      * @template T
      *
-     * @param array<string, ToolResult> $approved how those ended for want of it, by approval id
-     * @param array<string, true>       $admitted calls that come again in this request and had passed, by
-     *                                            their ids: they count once
+     * @param array<string, ToolResult> $approved the earlier results (`approval_required`) of approved calls,
+     *                                            by approval id
+     * @param list<PassedCall>          $admitted calls that were admitted earlier and are repeated in this
+     *                                            request: each is admitted once more
      * @param Closure(): T              $run
      *
-     * @return T
+     * @return array{T, list<PassedCall>} what `$run` returned, and the admitted calls
      */
-    public function with(array $approved, array $admitted, Closure $run): mixed
+    public function with(array $approved, array $admitted, Closure $run): array
     {
-        $outer = [$this->approved, $this->admitted];
-        [$this->approved, $this->admitted] = [$approved, $admitted];
+        $outer = [$this->approved, $this->admitted, $this->passed];
+        // A model chooses the ids of calls, so a call is identified by its id, tool and arguments together.
+        $admitted = array_count_values(array_map(static fn (PassedCall $call): string => $call->digest, $admitted));
+        [$this->approved, $this->admitted, $this->passed] = [$approved, $admitted, []];
         try {
-            return $run();
+            return [$run(), $this->passed];
         } finally {
-            [$this->approved, $this->admitted] = $outer;
+            [$this->approved, $this->admitted, $this->passed] = $outer;
         }
     }
 
@@ -68,7 +75,10 @@ final class Admission
      */
     public function before(ToolCall $call, ToolDefinition $definition, array $context): mixed
     {
-        if (isset($this->admitted[$call->id])) {
+        $passed = PassedCall::of($call, $definition);
+        if (($this->admitted[$passed->digest] ?? 0) > 0) {
+            $this->admitted[$passed->digest]--;
+            $this->passed[] = $passed;
             return null;
         }
         $answer = $this->before === null ? null : ($this->before)($call, $definition, $context);
@@ -77,13 +87,27 @@ final class Admission
         }
         $tool = $this->tools->get($definition->name);
         $refusal = $tool === null ? null : $this->limits->refuse($call, $tool, $context['user'] ?? null);
-        return $refusal ?? $this->claim($context['approval_id'] ?? '', $context['user'] ?? null);
+        $refusal ??= $this->claim($context['approval_id'] ?? '', $context['user'] ?? null);
+        if ($refusal === null) {
+            $this->passed[] = $passed;
+        }
+        return $refusal;
     }
 
     /** Null when the approval is there; another call, here or in another worker, may have used it up. */
     private function claim(string $id, ?string $user): ?ToolResult
     {
         $waiting = $this->approved[$id] ?? null;
+        try {
+            return $this->claimed($waiting, $id, $user);
+        } catch (RateLimitedException $e) {
+            return ToolResult::failure($e->getMessage(), $e->errorCode);
+        }
+    }
+
+    /** @throws RateLimitedException when too many calls are pending already */
+    private function claimed(?ToolResult $waiting, string $id, ?string $user): ?ToolResult
+    {
         return match ($waiting === null ? null : $this->approvals->claim($waiting, $user)) {
             null, ApprovalStatus::Approved => null,
             ApprovalStatus::Denied => ToolResult::failure(

@@ -6,6 +6,7 @@ namespace Pillion\Laravel\Execution;
 
 use Closure;
 use Pillion\Exception\PillionException;
+use Pillion\Exception\RateLimitedException;
 use Pillion\Laravel\Approvals\Approvals;
 use Pillion\Laravel\Approvals\ApprovalStatus;
 use Pillion\Laravel\Approvals\SidecarApprovals;
@@ -93,8 +94,8 @@ final class Executor extends ToolExecutor
         foreach ($calls as $call) {
             $hooks->fake?->standIn($call, $tools);
         }
-        $results = $execute($calls, $context);
-        return array_replace($results, $this->runDecided($calls, $results, $context, $execute));
+        [$results, $passed] = $this->parts->getValue()[2]->with([], [], fn () => $execute($calls, $context));
+        return array_replace($results, $this->runDecided($calls, $results, $passed, $context, $execute));
     }
 
     /**
@@ -102,11 +103,12 @@ final class Executor extends ToolExecutor
      *
      * @param array<int, ToolCall>   $calls   by their place
      * @param array<int, ToolResult> $results
+     * @param list<PassedCall>       $passed  the admitted calls
      * @param array<string, mixed>   $context
      *
      * @return array<int, ToolResult> of the calls that ran again
      */
-    private function runDecided(array $calls, array $results, array $context, Closure $execute): array
+    private function runDecided(array $calls, array $results, array $passed, array $context, Closure $execute): array
     {
         [$tools, $approvals, $admission] = $this->parts->getValue();
         $failed = $decided = $approved = $admitted = $used = [];
@@ -118,15 +120,22 @@ final class Executor extends ToolExecutor
             }
             $approval = $approvals->find($id);
             if (SidecarApprovals::asked($result)) {
+                $tool = $tools->get($call->name);
                 try {
-                    SidecarApprovals::tell($approval, $tools->get($call->name));
+                    SidecarApprovals::tell($approval, $tool);
                 } catch (PillionException $e) {
                     $failed[$place] = self::untold($result, $e);
                     continue;
                 }
-                if ($approvals->claim($result, $context['user'] ?? null) !== ApprovalStatus::Pending) {
+                try {
+                    $status = $approvals->claim($result, $context['user'] ?? null);
+                } catch (RateLimitedException $e) {
+                    $failed[$place] = self::unnoted($result, $e);
+                    continue;
+                }
+                if ($status !== ApprovalStatus::Pending) {
                     $decided[$place] = $call;
-                    $admitted[$call->id] = true;
+                    $admitted[] = [$call->id, $tool?->getName() ?? $call->name];
                 }
                 continue;
             }
@@ -136,7 +145,12 @@ final class Executor extends ToolExecutor
                 $approved[$id] = $result;
                 $used[$place] = $approval;
             } else {
-                $status = $approvals->claim($result, $context['user'] ?? null);
+                try {
+                    $status = $approvals->claim($result, $context['user'] ?? null);
+                } catch (RateLimitedException $e) {
+                    $failed[$place] = self::unnoted($result, $e);
+                    continue;
+                }
             }
             if ($status !== ApprovalStatus::Pending) {
                 $decided[$place] = $call;
@@ -147,11 +161,11 @@ final class Executor extends ToolExecutor
             return $failed;
         }
         $run = fn () => $execute(array_values($decided), $context);
-        $again = $admission->with($approved, $admitted, $run);
+        [$again, $passed] = $admission->with($approved, PassedCall::among($passed, $admitted), $run);
         $again = array_combine(array_keys($decided), $again);
         // What was approved of here the sidecar may ask about as well.
         $asked = array_filter($again, SidecarApprovals::asked(...));
-        $further = $this->runDecided(array_intersect_key($decided, $asked), $asked, $context, $execute);
+        $further = $this->runDecided(array_intersect_key($decided, $asked), $asked, $passed, $context, $execute);
         $again = array_replace($again, $further);
         // The sidecar asks first: the application need not be asked anew.
         foreach (array_filter($again, SidecarApprovals::asked(...)) as $place => $result) {
@@ -173,6 +187,20 @@ final class Executor extends ToolExecutor
             error: "The sidecar does not take the decision on the call: {$e->getMessage()}",
             errorCode: $e->errorCode,
             metadata: $asked->metadata,
+        );
+    }
+
+    /** Returns the result of a call that does not become pending, because too many calls are pending already. */
+    private static function unnoted(ToolResult $asked, RateLimitedException $e): ToolResult
+    {
+        return new ToolResult(
+            $asked->toolCallId,
+            $asked->toolName,
+            null,
+            success: false,
+            error: $e->getMessage(),
+            errorCode: $e->errorCode,
+            metadata: array_diff_key($asked->metadata, ['approval_id' => 0, 'approval_expires_at' => 0, 'arguments' => 0]),
         );
     }
 

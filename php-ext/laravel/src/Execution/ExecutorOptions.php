@@ -12,7 +12,7 @@ use Pillion\Laravel\Servers\ServerDirectory;
 /** The options of an executor, of the configuration. */
 final class ExecutorOptions
 {
-    private const LIMITS = ['timeout', 'tool_timeouts', 'max_concurrent', 'tool_concurrency', 'queue_timeout', 'max_output_bytes'];
+    private const LIMITS = ['timeout', 'tool_timeouts', 'max_concurrent', 'max_concurrent_local', 'max_concurrent_total', 'server_concurrency', 'tool_concurrency', 'queue_timeout', 'max_output_bytes'];
 
     /**
      * The options of the configuration, and the application's own over them.

@@ -35,6 +35,12 @@ final class AroundCall
         }
     }
 
+    /** Returns the account of a call for limits. A claimed user is not an account: its caller could claim another one for each call. */
+    private static function counted(Call $call): ?string
+    {
+        return $call->user ?? ($call->principal === null ? null : "\0$call->principal");
+    }
+
     private function refuse(Call $call): ?ToolResult
     {
         $tool = $this->tools->get($call->tool);
@@ -43,6 +49,6 @@ final class AroundCall
             Configured::array($this->app->make('config'), 'limits.rate_limits'),
             $this->app->make(Hooks::class)->tenant(),
         );
-        return $tool === null ? null : $limits->refuse(new ToolCall($call->id, $call->tool), $tool, $call->user);
+        return $tool === null ? null : $limits->refuse(new ToolCall($call->id, $call->tool), $tool, self::counted($call));
     }
 }

@@ -20,7 +20,7 @@ final class Sidecar
             self::$shared = new SidecarProcess([
                 ['label' => 'dice', 'url' => FakeServer::url()],
                 ['label' => 'dmcp', 'url' => FakeServer::url()],
-            ], FakeLlm::forSidecar());
+            ], FakeLlm::forSidecar() + ['PILLION__TOOLS__GET_WEATHER' => '{provider = "mock"}']);
             register_shutdown_function(self::$shared->stop(...));
         }
         return self::$shared->socket;

@@ -16,14 +16,25 @@ final class Calls
     /** @throws \Pillion\Exception\InvalidInputException */
     public static function one(mixed $call): ToolCall
     {
-        $call = match (true) {
+        $call = self::shaped($call);
+        // Arguments that cannot be converted to JSON are an error of the caller, not of a tool.
+        Json::encode($call->arguments, 'argument $arguments');
+        return $call;
+    }
+
+    /**
+     * Reads a call like {@see one()}, but accepts arguments that cannot be converted to JSON, so that other calls
+     * can run.
+     *
+     * @throws \Pillion\Exception\InvalidInputException
+     */
+    public static function shaped(mixed $call): ToolCall
+    {
+        return match (true) {
             $call instanceof ToolCall => $call,
             is_array($call) => ToolCall::fromArray($call),
             default => throw Failure::invalidInput('A call must be a Pillion\ToolCall or an array'),
         };
-        // Arguments that are no JSON are the caller's mistake, not a tool's failure.
-        Json::encode($call->arguments, 'argument $arguments');
-        return $call;
     }
 
     /**

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 use Pillion\Exception\InvalidInputException;
+use Pillion\Exception\PillionException;
 
 /**
  * PHP values and JSON, by the rules of the extension.
@@ -33,7 +34,22 @@ final class Json
         try {
             return json_encode($value, self::FLAGS, self::DEPTH);
         } catch (\JsonException $e) {
-            throw Failure::invalidInput("The $what is not JSON: " . self::reason($e));
+            throw Failure::invalidInput(self::refusal($what, $e));
+        }
+    }
+
+    /**
+     * Converts the return value of a tool or callable to a tree. A value that cannot be converted to JSON is an
+     * error of the tool or callable, not invalid input.
+     *
+     * @throws PillionException with the code `internal_error`; `jsonSerialize()` may throw other exceptions
+     */
+    public static function returned(mixed $value): mixed
+    {
+        try {
+            return self::parse(json_encode($value, self::FLAGS, self::DEPTH));
+        } catch (\JsonException $e) {
+            throw Failure::ofCode('internal_error', self::refusal('value', $e));
         }
     }
 
@@ -44,9 +60,9 @@ final class Json
      *
      * @throws InvalidInputException
      */
-    public static function encodeArguments(array $arguments): string
+    public static function encodeArguments(array $arguments, string $what = 'value'): string
     {
-        return $arguments === [] ? '{}' : self::encode($arguments);
+        return $arguments === [] ? '{}' : self::encode($arguments, $what);
     }
 
     /**
@@ -121,9 +137,9 @@ final class Json
         return array_map(self::shown(...), get_object_vars($map));
     }
 
-    private static function reason(\JsonException $e): string
+    private static function refusal(string $what, \JsonException $e): string
     {
-        return match ($e->getCode()) {
+        return "The $what is not JSON: " . match ($e->getCode()) {
             JSON_ERROR_UTF8 => 'it holds text that is not valid UTF-8',
             JSON_ERROR_INF_OR_NAN => 'it holds NAN or INF',
             JSON_ERROR_UNSUPPORTED_TYPE => 'it holds a resource',

@@ -6,14 +6,15 @@ namespace Pillion\Fallback;
 
 use Pillion\CancellationToken;
 use Pillion\Exception\PillionException;
+use Pillion\Exception\TimeoutException;
+use Pillion\Exception\TransportException;
 use Pillion\Exception\UnavailableException;
 use Pillion\Fallback\Http\Deadline;
 use Pillion\Fallback\Http\EventSource;
 use Pillion\Fallback\Http\Request;
 use Pillion\Fallback\Http\Response;
 use Pillion\Fallback\Http\Transports;
-use Pillion\ToolCall;
-use Pillion\ToolResult;
+use Pillion\Fallback\Http\Trouble;
 
 /**
  * The routes of the sidecar; its answers as trees.
@@ -121,55 +122,55 @@ final class SidecarApi
         } catch (UnavailableException $e) {
             return array_map(static fn (): UnavailableException => $e, $calls);
         }
-        return array_map(static function (Response|PillionException $outcome): Answer|PillionException {
+        $answers = [];
+        foreach ($outcomes as $key => $outcome) {
             try {
-                return $outcome instanceof Response ? Answer::of(self::body($outcome)) : $outcome;
+                $answers[$key] = match (true) {
+                    $outcome instanceof Response => Answer::of(self::body($outcome)),
+                    $outcome instanceof TimeoutException => Trouble::toolTime([$calls[$key][0]], $calls[$key][2]),
+                    default => $outcome,
+                };
             } catch (PillionException $e) {
-                return $e;
+                $answers[$key] = $e;
             }
-        }, $outcomes);
+        }
+        return $answers;
     }
 
     /**
      * Runs calls in one request.
      *
-     * @param list<ToolCall>          $calls
+     * @param list<string>            $calls each call as JSON
+     * @param list<string>            $names the name of each call's tool
      * @param 'parallel'|'sequential' $mode
+     * @param ?string                 $part  the indices of these calls, if a batch takes several requests:
+     *                                       gives each request its own idempotency key
      *
-     * @return list<Answer> in the order of the calls
+     * @return list<Answer>|RefusedRequest in the order of the calls
+     *
+     * @throws PillionException when the sidecar gives no such answer
      */
-    public function batch(array $calls, string $mode, Context $context): array
+    public function batch(array $calls, array $names, string $mode, Context $context, ?string $part): array|RefusedRequest
     {
-        $body = Json::encode([
-            'calls' => array_map(static fn (ToolCall $call): array => [
-                'id' => $call->id,
-                'name' => $call->name,
-                'arguments' => $call->arguments === [] ? new \stdClass() : $call->arguments,
-            ], $calls),
-            'mode' => $mode,
-        ]);
-        $results = $this->send(new Request(self::TOOLS . 'batch-execute', $context->headers(), $body))->results ?? null;
+        $body = '{"calls":[' . implode(',', $calls) . "],\"mode\":\"$mode\"}";
+        $headers = $context->headers();
+        if ($part !== null && isset($headers['idempotency-key'])) {
+            $headers['idempotency-key'] = preg_replace('/("?)$/D', ".$part$1", $headers['idempotency-key'], 1);
+        }
+        $request = new Request(self::TOOLS . 'batch-execute', $headers, $body);
+        try {
+            $response = $this->exchange($request);
+            $results = self::body($response)->results ?? null;
+        } catch (TimeoutException) {
+            throw Trouble::toolTime($names, $this->timeout);
+        } catch (PillionException $e) {
+            $status = isset($response) && !$e instanceof TransportException ? $response->status : 0;
+            return $status === 400 || $status === 413 ? new RefusedRequest($e, $status === 413) : throw $e;
+        }
         if (!is_array($results) || count($results) !== count($calls)) {
             throw Failure::transport("The sidecar's answer has no result for each call");
         }
         return array_map(Answer::of(...), $results);
-    }
-
-    /**
-     * As {@see batch()}, with the answers as results.
-     *
-     * @param list<ToolCall>          $calls
-     * @param 'parallel'|'sequential' $mode
-     *
-     * @return list<ToolResult>
-     */
-    public function results(array $calls, string $mode, Context $context): array
-    {
-        return array_map(
-            static fn (ToolCall $call, Answer $answer): ToolResult => $answer->toResult($call->id, $call->name),
-            $calls,
-            $this->batch($calls, $mode, $context),
-        );
     }
 
     /**
@@ -207,7 +208,12 @@ final class SidecarApi
     /** The body of an answer with status 200. */
     private function send(Request $request): \stdClass
     {
-        return self::body(Transports::to($this->socketPath)->send($request, new Deadline($this->timeout, $this->cancellation)));
+        return self::body($this->exchange($request));
+    }
+
+    private function exchange(Request $request): Response
+    {
+        return Transports::to($this->socketPath)->send($request, new Deadline($this->timeout, $this->cancellation));
     }
 
     private static function body(Response $response): \stdClass

@@ -26,9 +26,14 @@ final class Call
     private ?string $reason = null;
 
     /**
-     * @param string  $id      of the call, as in the sidecar's log of calls
-     * @param ?string $user    for whom, as the caller told the sidecar: a name, no proof
-     * @param ?string $channel likewise
+     * @param string  $id          the id of the call, as in the sidecar's call log
+     * @param ?string $user        the user on whose behalf the call runs, verified by the sidecar: the caller
+     *                             may act for this user; null when no user is verified
+     * @param ?string $claimedUser the user that the caller names without the right to act for that user: for
+     *                             display only; null when `$user` is verified or no user is named
+     * @param ?string $principal   the caller that the sidecar authenticated: `uid:33` (a process on the socket),
+     *                             `token:ci` or `stored-token:ci`
+     * @param ?string $channel     the channel or conversation that the caller names
      *
      * @internal
      */
@@ -36,6 +41,8 @@ final class Call
         public readonly string $id,
         public readonly string $tool,
         public readonly ?string $user,
+        public readonly ?string $claimedUser,
+        public readonly ?string $principal,
         public readonly ?string $channel,
         private readonly ?float $end,
         private readonly Session $session,

@@ -135,7 +135,16 @@ final class Session
         $text = static fn (string $key): ?string => is_string($about->$key ?? null) ? $about->$key : null;
         $milliseconds = $about->deadlineMs ?? null;
         $end = is_int($milliseconds) || is_float($milliseconds) ? Limits::now() + $milliseconds / 1000 : null;
-        $call = new Call($text('callId') ?? (string) $id, $name, $text('user'), $text('channel'), $end, $this);
+        $call = new Call(
+            id: $text('callId') ?? (string) $id,
+            tool: $name,
+            user: $text('user'),
+            claimedUser: $text('claimedUser'),
+            principal: $text('principal'),
+            channel: $text('channel'),
+            end: $end,
+            session: $this,
+        );
 
         $this->call = $call;
         $this->request = $id;

@@ -37,6 +37,18 @@ impl Answer {
         }
     }
 
+    /// Makes the failed result of a call that no tool was asked to run.
+    pub(super) fn refused(code: &str, reason: String) -> Self {
+        Self {
+            success: false,
+            data: Zval::new(),
+            error: Some(reason),
+            error_code: Some(code.to_owned()),
+            result: None,
+            metadata: empty_array(),
+        }
+    }
+
     /// With those arguments in the metadata, if there are any.
     pub(super) fn asking_for(mut self, arguments: Option<Zval>) -> Self {
         if let Some(arguments) = arguments.filter(|_| self.metadata.is_array()) {

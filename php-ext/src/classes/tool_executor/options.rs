@@ -36,6 +36,10 @@ struct Data {
     #[serde(default)]
     tool_timeouts: HashMap<String, f64>,
     max_concurrent: Option<NonZeroUsize>,
+    max_concurrent_local: Option<NonZeroUsize>,
+    max_concurrent_total: Option<NonZeroUsize>,
+    #[serde(default)]
+    server_concurrency: HashMap<String, NonZeroUsize>,
     #[serde(default)]
     tool_concurrency: HashMap<String, NonZeroUsize>,
     queue_timeout: Option<f64>,
@@ -130,7 +134,8 @@ fn read_data(options: Value) -> Result<ExecutorConfig, Failure> {
             .into_iter()
             .map(|(tool, limit)| Ok((tool, seconds("tool_timeouts", limit)?)))
             .collect::<Result<_, Failure>>()?,
-        max_concurrent: options.max_concurrent.unwrap_or(defaults.max_concurrent),
+        max_concurrent_local: options.max_concurrent_local,
+        server_concurrency: options.server_concurrency,
         tool_concurrency: options.tool_concurrency,
         queue_timeout: time(
             "queue_timeout",
@@ -149,7 +154,8 @@ fn read_data(options: Value) -> Result<ExecutorConfig, Failure> {
         rate_limits: options.rate_limits.into(),
         approvals: options.approvals.into(),
         ..defaults
-    })
+    }
+    .with_concurrency(options.max_concurrent, options.max_concurrent_total))
 }
 
 /// PHP writes an empty map as `[]`, so an empty list becomes one where a map is meant.

@@ -71,6 +71,7 @@ function give(string $what): mixed
         'fork' => pcntl_fork() === 0 ? 'the child' : (string) usleep(200_000) . 'the parent',
         'process' => getmypid(),
         'about' => [Call::current()->id, Call::current()->user, Call::current()->channel, round(Call::current()->secondsLeft() ?? 0)],
+        'caller' => [Call::current()->user, Call::current()->claimedUser, Call::current()->principal],
         default => $what,
     };
 }

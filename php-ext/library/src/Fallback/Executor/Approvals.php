@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Executor;
 
 use Pillion\Fallback\Context;
+use Pillion\Fallback\InputSchema;
 use Pillion\Fallback\Json;
 use Pillion\Fallback\Registry\Entry;
 use Pillion\ToolCall;
@@ -79,13 +80,16 @@ final class Approvals
     }
 
     /**
-     * The same for every call of this tool with exactly these arguments for this user, and for
-     * no other: SHA-256 of JSON with the keys of every object in the order of their bytes.
+     * Returns the approval id of a call: SHA-256 of the tool, the arguments and the user as JSON, with the
+     * keys of every object in byte order. The JSON also contains the tool's definition and the server's
+     * address, so that an approval does not hold for a changed tool or another server.
      */
     private static function id(Entry $entry, \stdClass $arguments, ?string $user): string
     {
         return hash('sha256', self::canonical((object) [
             'arguments' => $arguments,
+            'definition' => [$entry->definition->description, InputSchema::tree($entry->definition)],
+            'digest' => ($entry->origin?->url ?? '') === '' ? null : $entry->origin->url,
             'server' => $entry->origin?->label,
             'tool' => $entry->definition->name,
             'user' => $user,

@@ -16,13 +16,17 @@ use Pillion\Fallback\Json;
  */
 final class Options
 {
-    private const NAMES = ['timeout', 'tool_timeouts', 'max_concurrent', 'tool_concurrency', 'queue_timeout', 'max_output_bytes', 'enable_caching', 'rate_limits', 'approvals', 'approve', 'before'];
+    private const NAMES = ['timeout', 'tool_timeouts', 'max_concurrent', 'max_concurrent_local', 'max_concurrent_total', 'server_concurrency', 'tool_concurrency', 'queue_timeout', 'max_output_bytes', 'enable_caching', 'rate_limits', 'approvals', 'approve', 'before'];
     private const WINDOWS = ['per_minute', 'per_hour', 'per_day'];
 
     public readonly float $timeout;
     /** @var array<string, float> */
     private readonly array $toolTimeouts;
-    public readonly int $maxConcurrent;
+    public readonly int $maxConcurrentTotal;
+    private readonly int $maxConcurrent;
+    private readonly int $maxConcurrentLocal;
+    /** @var array<string, int> */
+    private readonly array $serverConcurrency;
     /** @var array<string, int> */
     private readonly array $toolConcurrency;
     public readonly int $maxOutputBytes;
@@ -47,6 +51,13 @@ final class Options
         }
         $this->toolTimeouts = $toolTimeouts;
         $this->maxConcurrent = self::count('max_concurrent', $given['max_concurrent'] ?? 5, 1);
+        $this->maxConcurrentLocal = self::count('max_concurrent_local', $given['max_concurrent_local'] ?? $this->maxConcurrent, 1);
+        $this->maxConcurrentTotal = self::count('max_concurrent_total', $given['max_concurrent_total'] ?? $given['max_concurrent'] ?? 20, 1);
+        $serverConcurrency = [];
+        foreach (self::map('server_concurrency', $given['server_concurrency'] ?? []) as $server => $places) {
+            $serverConcurrency[$server] = self::count("server_concurrency.$server", $places, 1);
+        }
+        $this->serverConcurrency = $serverConcurrency;
         $toolConcurrency = [];
         foreach (self::map('tool_concurrency', $given['tool_concurrency'] ?? []) as $tool => $places) {
             $toolConcurrency[$tool] = self::count("tool_concurrency.$tool", $places, 1);
@@ -70,7 +81,13 @@ final class Options
     /** How many calls of a tool run at once. */
     public function concurrencyOf(string $tool): int
     {
-        return $this->toolConcurrency[$tool] ?? $this->maxConcurrent;
+        return $this->toolConcurrency[$tool] ?? PHP_INT_MAX;
+    }
+
+    /** Returns the maximum number of concurrent calls of a server's tools; null means the tools of no server. */
+    public function concurrencyOfServer(?string $server): int
+    {
+        return $server === null ? $this->maxConcurrentLocal : $this->serverConcurrency[$server] ?? $this->maxConcurrent;
     }
 
     public function timeoutOf(string $tool): float

@@ -24,18 +24,18 @@ final class Output
     }
 
     /**
-     * @throws ToolFailure                              when the result is a failed one
-     * @throws \Pillion\Exception\InvalidInputException when the value is no JSON
+     * @throws ToolFailure                         when the result is a failed result
+     * @throws \Pillion\Exception\PillionException when the value cannot be converted to JSON: `internal_error`
      */
     public static function of(mixed $value): self
     {
         if (!$value instanceof ToolResult) {
-            return new self(Json::tree($value));
+            return new self(Json::returned($value));
         }
-        $result = Json::tree($value->result);
-        $metadata = (array) Json::arrays(Json::tree($value->metadata));
+        $result = Json::returned($value->result);
+        $metadata = (array) Json::arrays(Json::returned($value->metadata));
         if ($value->success) {
-            return new self($result, Json::tree($value->data), $metadata);
+            return new self($result, Json::returned($value->data), $metadata);
         }
         $code = Failure::code($value->errorCode) ?? 'internal_error';
         throw new ToolFailure($code, $value->error ?? 'The tool failed', Json::arrays($result), $metadata);

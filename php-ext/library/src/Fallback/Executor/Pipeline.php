@@ -56,6 +56,28 @@ final class Pipeline
      */
     public function parallel(array $calls, Context $context): array
     {
+        return Nesting::deeper(
+            fn (): array => $this->run($calls, $context),
+            // Listeners are not notified, because a listener might make another call.
+            static fn (ToolFailure $failure): array => array_map(static fn (ToolCall $call): ToolResult => new ToolResult(
+                $call->id,
+                $call->name,
+                null,
+                false,
+                $failure->getMessage(),
+                $failure->errorCode,
+                metadata: ['execution_time' => 0.0],
+            ), $calls),
+        );
+    }
+
+    /**
+     * @param list<ToolCall> $calls
+     *
+     * @return list<ToolResult>
+     */
+    private function run(array $calls, Context $context): array
+    {
         $results = $recorders = $local = $remote = [];
         foreach ($calls as $place => $call) {
             $recorders[$place] = new Recorder($call, $this->hooks, $this->entries->find($call->name)?->origin);
@@ -104,7 +126,7 @@ final class Pipeline
         );
         $arguments = self::arguments($call->arguments);
         $given = array_keys(get_object_vars($arguments));
-        $wrong = $entry->schema?->validate($arguments, dropsNulls: $entry->definition->strict);
+        $wrong = $entry->schema?->validate($arguments, dropsNulls: true);
         if ($wrong !== null) {
             throw new ToolFailure('invalid_input', $wrong);
         }
@@ -165,6 +187,7 @@ final class Pipeline
 
     public static function timedOut(Entry $entry, float $seconds): ToolFailure
     {
-        return new ToolFailure('timeout', "Tool '{$entry->definition->name}' timed out after " . Json::encode($seconds) . 's');
+        $server = ($entry->origin?->label ?? '') === '' ? '' : " of server '{$entry->origin->label}'";
+        return new ToolFailure('timeout', "Tool '{$entry->definition->name}'$server timed out after " . Json::encode($seconds) . 's');
     }
 }

@@ -47,7 +47,8 @@ final class RemoteCalls
     }
 
     /**
-     * Those that run at once, in their order.
+     * Yields groups of calls that run concurrently. Calls of one tool keep their order. A call that has to wait
+     * does not delay calls of other servers.
      *
      * @param array<int, Prepared> $calls
      *
@@ -55,17 +56,21 @@ final class RemoteCalls
      */
     private function sideBySide(array $calls): iterable
     {
-        $some = $running = [];
-        foreach ($calls as $place => $call) {
-            $tool = $call->entry->tool->getName();
-            if (count($some) === $this->options->maxConcurrent || ($running[$tool] ?? 0) === $this->options->concurrencyOf($tool)) {
-                yield $some;
-                $some = $running = [];
+        while ($calls !== []) {
+            $some = $ofTools = $ofServers = [];
+            foreach ($calls as $place => $call) {
+                $tool = $call->entry->tool->getName();
+                $server = $call->entry->origin?->label;
+                $isFull = count($some) >= $this->options->maxConcurrentTotal
+                    || ($ofTools[$tool] ?? 0) >= $this->options->concurrencyOf($tool)
+                    || ($ofServers["$server"] ?? 0) >= $this->options->concurrencyOfServer($server);
+                if (!$isFull) {
+                    $some[$place] = $call;
+                    $ofTools[$tool] = ($ofTools[$tool] ?? 0) + 1;
+                    $ofServers["$server"] = ($ofServers["$server"] ?? 0) + 1;
+                }
             }
-            $some[$place] = $call;
-            $running[$tool] = ($running[$tool] ?? 0) + 1;
-        }
-        if ($some !== []) {
+            $calls = array_diff_key($calls, $some);
             yield $some;
         }
     }

@@ -18,6 +18,9 @@ final class Trouble
 {
     private const NO_SUCH_FILE = 2;
     private const REFUSED = 111;
+    /** How many tools an error names, and the maximum length of each name in characters. */
+    private const MOST_NAMES = 3;
+    private const LONGEST_NAME = 128;
 
     public static function connecting(string $path, int $errno): UnavailableException
     {
@@ -31,6 +34,26 @@ final class Trouble
     public static function time(Deadline $deadline): TimeoutException
     {
         return Failure::timeout(sprintf('The sidecar did not answer within %.1Fs', $deadline->seconds));
+    }
+
+    /**
+     * Returns the error of a request whose tools took too long: a slow tool does not mean that the sidecar is
+     * unreachable.
+     *
+     * @param list<string> $tools
+     */
+    public static function toolTime(array $tools, float $seconds): TimeoutException
+    {
+        $quote = static fn (string $name): string => preg_match('/^.{0,' . self::LONGEST_NAME . '}/us', $name, $start) === 1 ? "'$start[0]'" : "''";
+        $shown = array_map($quote, array_values(array_unique($tools)));
+        $more = count($shown) - self::MOST_NAMES;
+        $shown = array_slice($shown, 0, self::MOST_NAMES);
+        if ($more > 0) {
+            $shown[] = "$more more";
+        }
+        $last = array_pop($shown);
+        $what = $shown === [] ? "Tool $last" : 'The tools ' . implode(', ', $shown) . " and $last";
+        return Failure::timeout(sprintf('%s gave no result within %.1Fs', $what, $seconds));
     }
 
     public static function brokenOff(string $reason): TransportException

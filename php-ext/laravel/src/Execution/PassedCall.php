@@ -1,0 +1,43 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Execution;
+
+use Pillion\ToolCall;
+use Pillion\ToolDefinition;
+
+/**
+ * A call that {@see Admission} has admitted.
+ *
+ * @internal
+ */
+final class PassedCall
+{
+    private function __construct(
+        public readonly string $id,
+        public readonly string $tool,
+        /** SHA-256 of the id, the tool and the arguments. */
+        public readonly string $digest,
+    ) {
+    }
+
+    /** @param ToolCall $call the call with the arguments that the tool would get */
+    public static function of(ToolCall $call, ToolDefinition $definition): self
+    {
+        return new self($call->id, $definition->name, hash('sha256', serialize([$call->id, $definition->name, $call->arguments])));
+    }
+
+    /**
+     * Returns the passed calls whose id and tool are among the given calls.
+     *
+     * @param list<self>                    $passed
+     * @param list<array{string, string}>   $calls  the ids and the names of the tools
+     *
+     * @return list<self>
+     */
+    public static function among(array $passed, array $calls): array
+    {
+        return array_values(array_filter($passed, static fn (self $one): bool => in_array([$one->id, $one->tool], $calls, true)));
+    }
+}

@@ -1,0 +1,112 @@
+//! `execute()`, `executeAll()` and `executeParallel()`.
+
+use std::iter::repeat_with;
+
+use ext_php_rs::types::Zval;
+use pillion_client::BatchPart;
+use pillion_client::wire::{BatchCall, BatchMode};
+use pillion_core::tool::{ErrorCode, ToolCall};
+
+use super::answer::Answer;
+use super::{ask, asked_arguments, caller_argument, list_in};
+use crate::classes::tool_call::{RefusedCall, call_or_refusal};
+use crate::exception;
+use crate::json::EmptyObject;
+use crate::zend::{Call, Failure, Outcome, entries, list_of};
+
+pub(super) fn execute(call: &mut Call<'_>) -> Outcome {
+    let single = call
+        .value(0)
+        .map_or(Err(Failure::Pending), call_or_refusal)?;
+    let results = run(call, vec![single], BatchMode::Sequential)?;
+    results
+        .into_iter()
+        .next()
+        .ok_or_else(|| Failure::error("The sidecar answered without a result"))
+}
+
+pub(super) fn execute_all(call: &mut Call<'_>) -> Outcome {
+    execute_several(call, BatchMode::Sequential)
+}
+
+pub(super) fn execute_parallel(call: &mut Call<'_>) -> Outcome {
+    execute_several(call, BatchMode::Parallel)
+}
+
+fn execute_several(call: &Call<'_>, mode: BatchMode) -> Outcome {
+    let calls = entries(call.array(0)?).map(|(_, call)| call_or_refusal(call));
+    let calls = calls.collect::<Result<_, _>>()?;
+    run(call, calls, mode).map(list_of)
+}
+
+/// Sends calls, in as few requests as the sidecar accepts. Results are in the order of the calls.
+fn run(
+    call: &Call<'_>,
+    calls: Vec<Result<ToolCall, RefusedCall>>,
+    mode: BatchMode,
+) -> Result<Vec<Zval>, Failure> {
+    let caller = caller_argument(call, 1)?;
+    let mut results: Vec<Option<Zval>> = Vec::with_capacity(calls.len());
+    let mut sent = Vec::with_capacity(calls.len());
+    for call in calls {
+        results.push(match call {
+            Ok(call) => {
+                sent.push(BatchCall {
+                    id: call.id,
+                    name: call.name,
+                    arguments: call.arguments,
+                });
+                None
+            }
+            Err(RefusedCall { id, name, reason }) => {
+                let refused = Answer::refused(ErrorCode::InvalidInput.as_str(), reason);
+                Some(refused.into_result(id, name)?)
+            }
+        });
+    }
+    let mut answered = Vec::with_capacity(sent.len());
+    if !sent.is_empty() || results.is_empty() {
+        for part in ask(call, |client| {
+            client.raw().batch_in_parts(&sent, mode, &caller)
+        })? {
+            answered.extend(results_of(part, &sent)?);
+        }
+    }
+    let mut answered = answered.into_iter();
+    let results = results.into_iter();
+    Ok(results
+        .filter_map(|refused| refused.or_else(|| answered.next()))
+        .collect())
+}
+
+/// Returns the results of the calls of one request.
+fn results_of(part: BatchPart, sent: &[BatchCall]) -> Result<Vec<Zval>, Failure> {
+    let calls = sent.get(part.calls).unwrap_or_default();
+    let body = match part.answer {
+        Ok(body) => body,
+        Err(error) => {
+            let refused = |call: &BatchCall| {
+                let answer = Answer::refused(error.code(), error.to_string());
+                answer.into_result(call.id.clone(), call.name.clone())
+            };
+            return calls.iter().map(refused).collect();
+        }
+    };
+    let results = list_in(&body, "results", EmptyObject::Array)?;
+    if results.array().map_or(0, |results| results.len()) != calls.len() {
+        return Err(exception::transport(
+            "The sidecar's answer has no result for each call",
+        ));
+    }
+    let answers = results.array().into_iter().flat_map(entries);
+    let asked = asked_arguments(&body)?.into_iter();
+    calls
+        .iter()
+        .zip(answers)
+        .zip(asked.chain(repeat_with(|| None)))
+        .map(|((call, (_, answer)), asked)| {
+            let answer = Answer::of(answer).asking_for(asked);
+            answer.into_result(call.id.clone(), call.name.clone())
+        })
+        .collect()
+}

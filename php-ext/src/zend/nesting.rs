@@ -1,0 +1,86 @@
+//! Limits how deep calls of PHP code and of this extension nest.
+
+use ext_php_rs::ffi::{ZEND_INTERNAL_FUNCTION, ext_php_rs_executor_globals, zend_execute_data};
+use ext_php_rs::types::ZendStr;
+use pillion_core::tool::ErrorCode;
+
+use super::Failure;
+use crate::exception;
+
+/// The namespace of the extension's classes.
+const NAMESPACE: &[u8] = b"Pillion\\";
+
+/// Maximum number of methods of the extension on the stack, each called by PHP code that the
+/// previous one called. Each level takes some 20 KiB of the C stack of 8 MiB, or 2 MB in a fiber; a
+/// stack overflow is a segmentation fault.
+const MAX_NESTING: usize = 64;
+
+/// Returns the error message of a call that would nest deeper.
+pub fn too_deep() -> String {
+    format!(
+        "Calls nest deeper than {MAX_NESTING} levels: a tool, or a callable such as 'approve', \
+         makes calls that lead back to itself"
+    )
+}
+
+/// Returns whether more methods are on the stack than allowed.
+pub fn is_too_deep() -> bool {
+    depth() > MAX_NESTING
+}
+
+/// Returns whether the current method was called by PHP code that another method has called.
+pub fn is_nested() -> bool {
+    depth() > 1
+}
+
+/// Counts the methods on the stack, up to the maximum plus one. Methods of suspended fibers do not
+/// count, because each fiber has its own stack.
+fn depth() -> usize {
+    let mut depth = 0;
+    // SAFETY: these are the frames of this thread's active calls, innermost first. Each frame has a
+    // function, except some of the engine's own, and lives as long as its call.
+    unsafe {
+        let mut frame = (*ext_php_rs_executor_globals()).current_execute_data;
+        while let Some(data) = frame.as_ref() {
+            depth += usize::from(is_ours(data));
+            if depth > MAX_NESTING {
+                break;
+            }
+            frame = data.prev_execute_data;
+        }
+    }
+    depth
+}
+
+/// Refuses to call PHP code when calls nest too deep.
+///
+/// # Errors
+/// A `PillionException`.
+pub(super) fn check() -> Result<(), Failure> {
+    if is_too_deep() {
+        return Err(exception::of_code(ErrorCode::InternalError, too_deep()));
+    }
+    Ok(())
+}
+
+/// Returns whether a frame belongs to a method of the extension.
+///
+/// # Safety
+/// The frame belongs to an active call.
+unsafe fn is_ours(frame: &zend_execute_data) -> bool {
+    // SAFETY: every function has the common part; the class of a method and the class's name live
+    // longer than the method's calls.
+    unsafe {
+        let Some(function) = frame.func.as_ref() else {
+            return false;
+        };
+        if u32::from(function.type_) != ZEND_INTERNAL_FUNCTION {
+            return false;
+        }
+        let Some(class) = function.common.scope.as_ref() else {
+            return false;
+        };
+        let name: Option<&ZendStr> = class.name.as_ref();
+        name.is_some_and(|name| name.as_bytes().starts_with(NAMESPACE))
+    }
+}
