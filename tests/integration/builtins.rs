@@ -41,14 +41,21 @@ fn base(server: &FaultServer) -> String {
 }
 
 #[test]
-fn d7_a_search_without_a_provider_is_not_offered_and_says_what_to_set() {
+fn what_leaves_the_machine_is_not_offered_without_a_provider_and_says_what_to_set() {
     let daemon = Daemon::start();
-    assert_eq!(
-        names(&daemon),
-        ["calculator", "get_time", "roll_dice", "get_weather"]
-    );
+    assert_eq!(names(&daemon), ["calculator", "get_time", "roll_dice"]);
     let status = get(&daemon.socket, "/api/v1/tools/schemas").json();
     assert!(!status.to_string().contains("web_search"));
+    let listed = crate::routes::mcp::ask(&daemon.socket, "tools/list", json!({}));
+    for name in ["get_weather", "web_search"] {
+        assert!(!listed.to_string().contains(name), "{listed}");
+    }
+    for name in ["get_weather", "weather_tool"] {
+        let answer = call(&daemon, name, &json!({"location": "Oslo"}));
+        assert_eq!(answer["result"]["error_code"], "unavailable", "{answer}");
+        let error = answer["result"]["error"].as_str().unwrap();
+        assert!(error.contains("[tools.get_weather]"), "{error}");
+    }
     for name in ["web_search", "search_tool"] {
         let shown = get(&daemon.socket, &format!("/api/v1/tools/{name}"));
         assert_eq!(shown.status, 404, "{shown:?}");
@@ -136,7 +143,10 @@ async fn d6_another_provider_takes_over_while_the_sidecar_runs() {
     let answer = call(&daemon, "get_weather", &at);
     assert_eq!(answer["result"]["metadata"]["source"], "mock");
     // Nothing that the mock has said is given for the real one.
-    let real = format!("[tools.get_weather]\nbase_url = \"{}\"\n", base(&server));
+    let real = format!(
+        "[tools.get_weather]\nprovider = \"open-meteo\"\nbase_url = \"{}\"\n",
+        base(&server)
+    );
     reload(&daemon, &real);
     let answer = call(&daemon, "get_weather", &at);
     let result = &answer["result"];

@@ -16,6 +16,8 @@ mod limits;
 mod messages;
 #[path = "chat/native.rs"]
 mod native;
+#[path = "chat/scripts.rs"]
+mod scripts;
 #[path = "chat/terminal.rs"]
 mod terminal;
 #[path = "chat/together.rs"]

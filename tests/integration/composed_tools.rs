@@ -186,6 +186,28 @@ fn p_tools_of_mcp_servers_are_looked_for_and_their_answers_stay_inside() {
 }
 
 #[test]
+fn p_a_step_of_a_server_that_is_down_says_so() {
+    let toml = "[[composed_tools]]\nname = \"once\"\ndescription = \"Asks a server\"\n\
+         steps = [{ name = \"a\", tool = \"nowhere_echo\" }]\n\
+         [[mcp_servers]]\nlabel = \"nowhere\"\nurl = \"http://127.0.0.1:9/mcp\"\n\
+         transport = \"streamable_http\"\n";
+    let daemon = Daemon::with_config(toml, &[]);
+    let text = "MCP server 'nowhere' is unavailable: ";
+    let answer = execute(&daemon.socket, "once", &json!({}), "");
+    assert_eq!(answer["result"]["error_code"], "unavailable", "{answer}");
+    let error = answer["result"]["error"].as_str().unwrap();
+    assert!(error.contains(text), "{error}");
+    let params = json!({"name": "once", "arguments": {}});
+    let result = ask(&daemon.socket, "tools/call", params)["result"].clone();
+    assert_eq!(result["structuredContent"]["error"]["code"], "unavailable");
+    assert!(
+        !names(&daemon.socket)
+            .iter()
+            .any(|name| name == "nowhere_echo")
+    );
+}
+
+#[test]
 fn p_what_ran_inside_is_recorded_as_cancelled_when_the_whole_has_no_time_left() {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let toml = format!(

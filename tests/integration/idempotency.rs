@@ -244,6 +244,94 @@ fn a_call_with_a_key_goes_on_when_its_caller_has_gone() {
     assert_eq!(reply.json()["result"]["data"]["result"], 42);
 }
 
+/// Sends a request with a key, and disconnects as soon as `is_sent` returns true.
+fn send_and_hang_up(socket: &Path, target: &str, key: &str, is_sent: impl FnMut() -> bool) {
+    let mut caller = UnixStream::connect(socket).unwrap();
+    let request = format!(
+        "POST {target} HTTP/1.1\r\nhost: x\r\nidempotency-key: {key}\r\ncontent-length: 2\r\n\r\n{{}}"
+    );
+    caller.write_all(request.as_bytes()).unwrap();
+    eventually("the request is there", is_sent);
+}
+
+#[test]
+fn l4_requests_whose_callers_have_gone_are_limited() {
+    let server = server();
+    let toml = format!(
+        "[http]\nidempotency_max_detached = 1\n{}",
+        config(&server, 10_000)
+    );
+    let daemon = Daemon::with_config(&toml, &[]);
+    discover(&daemon);
+    server.set_mood(Mood::Asleep);
+    send_and_hang_up(&daemon.socket, ECHO, "gone", || {
+        server.count("tools/call") == 1
+    });
+    let mut keys = 0..;
+    let mut answer = || {
+        let key = format!("idempotency-key: k-{}\r\n", keys.next().unwrap());
+        post(
+            &daemon.socket,
+            CALCULATOR,
+            &key,
+            &json!({"expression": "6 * 7"}),
+        )
+    };
+    let mut refused = None;
+    eventually("a further request is refused", || {
+        let reply = answer();
+        let is_refused = reply.status == 429;
+        refused = is_refused.then_some(reply);
+        is_refused
+    });
+    let refused = refused.unwrap();
+    assert_eq!(refused.json()["error_code"], "rate_limited");
+    assert!(refused.head.contains("retry-after: 1"), "{}", refused.head);
+    // A request without a key is not limited: it ends with its connection.
+    let plain = post(
+        &daemon.socket,
+        CALCULATOR,
+        "",
+        &json!({"expression": "6 * 7"}),
+    );
+    assert_eq!(plain.status, 200);
+    eventually("the first one has ended", || answer().status == 200);
+}
+
+#[test]
+fn l4_stored_answers_have_a_quota_and_a_request_beyond_it_runs_once_all_the_same() {
+    let toml = "[http]\nidempotency_max_bytes = 500\n";
+    let mut daemon = Daemon::with_config(toml, &[]);
+    let send = |daemon: &Daemon, key: &str| {
+        let key = format!("idempotency-key: {key}\r\n");
+        let body = json!({"expression": "6 * 7"});
+        post(&daemon.socket, CALCULATOR, &key, &body)
+    };
+    for key in ["a", "b", "c"] {
+        let first = send(&daemon, key);
+        assert_eq!(first.json()["result"]["data"]["result"], 42);
+    }
+    let again = send(&daemon, "a");
+    assert_eq!(again.json()["result"]["data"]["result"], 42);
+    let mut last = send(&daemon, "c");
+    for _ in 0..2 {
+        assert!(is_replayed(&last), "{}", last.head);
+        let result = &last.json()["result"];
+        assert_eq!(result["error_code"], "unavailable", "{result}");
+        assert_eq!(result["metadata"]["answer_stored"], false);
+        let record = result["metadata"]["record_id"].as_str().unwrap();
+        let call = crate::http::get(&daemon.socket, &format!("/api/v1/tool-calls/{record}"));
+        assert_eq!(call.json()["call"]["status"], "success");
+        // Stored responses count after a restart, too.
+        daemon.kill();
+        daemon = daemon.again();
+        assert_eq!(send(&daemon, "d").status, 200);
+        last = send(&daemon, "d");
+    }
+    let calls = crate::http::get(&daemon.socket, "/api/v1/tool-calls").json();
+    assert_eq!(calls["calls"].as_array().unwrap().len(), 4, "{calls}");
+}
+
 #[test]
 fn f4_after_a_crash_a_call_that_had_begun_is_not_run_again_and_one_that_had_not_is() {
     let server = server();

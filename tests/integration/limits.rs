@@ -1,9 +1,11 @@
 //! Limits: what they count outlives the process, and nobody's calls keep another's waiting.
 
+use std::time::{Duration, Instant};
+
 use nix::sys::signal::Signal;
 use pillion_client::{Caller, Client};
 use pillion_wire::{Answer, Outcome};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::http::get;
 use crate::mcp_server::{McpServer, Mood};
@@ -90,6 +92,92 @@ fn c7_the_limit_of_a_server_survives_a_crash() {
     let refused = call(&daemon.socket, "far_echo", "alice");
     assert_eq!(code(&refused), Some("rate_limited"));
     assert_eq!(server.count("tools/call"), 1);
+}
+
+#[test]
+fn c1_a_server_that_hangs_holds_up_neither_another_server_nor_local_tools() {
+    let tools = json!([{"name": "echo", "inputSchema": {"type": "object"}}]);
+    let (far, near) = (McpServer::start(tools.clone()), McpServer::start(tools));
+    let server = |label: &str, server: &McpServer| {
+        let url = &server.url;
+        format!(
+            "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\ntransport = \"streamable_http\"\n"
+        )
+    };
+    let toml = format!(
+        "[executor]\ntimeout_ms = 15000\n{}max_concurrent = 2\n{}",
+        server("far", &far),
+        server("near", &near)
+    );
+    let daemon = Daemon::with_config(&toml, &[]);
+    Client::new(&daemon.socket).list_tools(None).unwrap();
+    far.set_mood(Mood::Asleep);
+    let socket = &daemon.socket;
+    let calls = |what: &str| get(socket, "/api/v1/status").json()["calls"][what].clone();
+    std::thread::scope(|scope| {
+        let hang = || scope.spawn(move || call(socket, "far_echo", "alice"));
+        let hanging: Vec<_> = (0..8).map(|_| hang()).collect();
+        eventually("two run and the others wait", || {
+            (calls("running"), calls("queued")) == (json!(2), json!(6))
+        });
+        for tool in ["calculator", "near_echo"] {
+            for _ in 0..5 {
+                assert!(call(socket, tool, "alice").success, "{tool}");
+            }
+        }
+        assert_eq!(calls("running"), 2, "those of the server still run");
+        drop(far);
+        for call in hanging {
+            assert!(!call.join().unwrap().success);
+        }
+    });
+}
+
+/// Returns a schema whose check never finishes.
+fn endless() -> Value {
+    let mut definitions = serde_json::Map::new();
+    for level in 0..60 {
+        let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
+        definitions.insert(format!("d{level}"), json!({"anyOf": [next, next]}));
+    }
+    definitions.insert("d60".to_owned(), json!({"type": "integer"}));
+    json!({"type": "object", "properties": {"expression": {"$ref": "#/$defs/d0"}}, "$defs": definitions})
+}
+
+#[test]
+fn c3_checks_of_arguments_without_end_hold_up_nobody_else() {
+    let server = McpServer::start(json!([{"name": "hard", "inputSchema": endless()}]));
+    let toml = format!(
+        "[executor]\ntimeout_ms = 8000\n[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n\
+         transport = \"streamable_http\"\n",
+        server.url
+    );
+    let daemon = Daemon::with_config(&toml, &[]);
+    Client::new(&daemon.socket).list_tools(None).unwrap();
+    let socket = &daemon.socket;
+    std::thread::scope(|scope| {
+        let hostile: Vec<_> = (0..40)
+            .map(|_| scope.spawn(move || call(socket, "far_hard", "mallory")))
+            .collect();
+        std::thread::sleep(Duration::from_millis(500));
+        let began = Instant::now();
+        for _ in 0..10 {
+            assert!(call(socket, "calculator", "alice").success);
+        }
+        let running = hostile.iter().filter(|call| !call.is_finished()).count();
+        assert!(
+            began.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            began.elapsed()
+        );
+        assert!(running > 20, "{running}");
+        for call in hostile {
+            let code = call.join().unwrap().error_code.unwrap();
+            let expected = ["timeout", "unavailable", "invalid_input"];
+            assert!(expected.contains(&code.as_str()), "{code}");
+        }
+    });
+    assert_eq!(server.count("tools/call"), 0);
 }
 
 #[test]

@@ -91,7 +91,12 @@ impl Daemon {
 
     /// Another one with the same configuration and socket.
     pub fn again(&self) -> Self {
-        Self::start_in(Arc::clone(&self.directory), "log-again", &[])
+        self.again_with(&[])
+    }
+
+    /// Starts another sidecar with this configuration and socket, and with these variables.
+    pub fn again_with(&self, variables: &[(&str, &str)]) -> Self {
+        Self::start_in(Arc::clone(&self.directory), "log-again", variables)
     }
 
     /// Another one with the same configuration and socket that takes over from this one.

@@ -1,6 +1,11 @@
 mod allowed_tools;
+mod approvals;
+mod connections;
+mod limits;
 mod memories;
 mod packs;
+mod slow_readers;
+mod workers;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -31,13 +36,15 @@ impl Server {
     fn start(more: &str) -> Self {
         let address = free_address();
         let toml = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{more}\n");
-        let tokens = format!(
-            "watch read {READER}; ci execute {RUNNER}; hers execute {HERS} user=alice; \
-             app execute {APP} any-user; few execute {FEW} tools=calc*,get_time,far_r*; \
-             admin admin {ADMIN}; other admin {OTHER_ADMIN} tools=calculator"
-        );
-        let daemon = Daemon::with_config(&toml, &[("TOKENS", &tokens)]);
+        let daemon = Daemon::with_config(&toml, &[("TOKENS", &tokens())]);
         Self { daemon, address }
+    }
+
+    /// Kills the sidecar, and starts another one in its place.
+    fn restart(&mut self) {
+        self.daemon.kill();
+        self.daemon = self.daemon.again_with(&[("TOKENS", &tokens())]);
+        eventually("it listens", || TcpStream::connect(self.address).is_ok());
     }
 
     fn connect(&self) -> TcpStream {
@@ -69,6 +76,15 @@ impl Server {
         let headers = format!("host: localhost\r\nauthorization: Bearer {token}\r\n");
         self.send(request, &headers, body)
     }
+}
+
+/// Returns the tokens in the format of the variable.
+fn tokens() -> String {
+    format!(
+        "watch read {READER}; ci execute {RUNNER}; hers execute {HERS} user=alice; \
+         app execute {APP} any-user; few execute {FEW} tools=calc*,get_time,far_r*; \
+         admin admin {ADMIN}; other admin {OTHER_ADMIN} tools=calculator"
+    )
 }
 
 fn free_address() -> SocketAddr {

@@ -95,7 +95,7 @@ fn f4_a_call_that_a_crash_cut_off_is_interrupted() {
     let found = listed(&daemon, &[]);
     assert_eq!(found.len(), 1);
     assert_eq!(found[0]["status"], json!("interrupted"));
-    assert_eq!(found[0]["serverId"], json!("far"));
+    assert_eq!(found[0]["serverName"], json!("far"));
 }
 
 /// A sidecar whose files cannot grow beyond 2 MiB, as on a disk that is full.
@@ -188,7 +188,22 @@ fn f4_an_error_of_the_server_is_the_end_of_the_record() {
         panic!("{found:?}")
     };
     assert_eq!(call["error"], json!(text));
-    assert_eq!(call["serverId"], json!("far"));
+    assert_eq!(call["serverName"], json!("far"));
+    // The id of the list of servers also filters calls.
+    let servers = crate::http::get(&daemon.socket, "/api/v1/servers").json();
+    let id = servers["servers"][0]["id"].as_str().unwrap();
+    assert_eq!(call["serverId"], json!(id));
+    for server in [id, "far"] {
+        assert_eq!(listed(&daemon, &["--server", server]), found, "{server}");
+        let path = format!("/api/v1/tool-calls/statistics?server={server}");
+        let statistics = crate::http::get(&daemon.socket, &path).json();
+        let tool = &statistics["tools"][0];
+        assert_eq!(
+            (&tool["serverId"], &tool["serverName"]),
+            (&json!(id), &json!("far"))
+        );
+    }
+    assert!(listed(&daemon, &["--server", "near"]).is_empty());
     assert_eq!(call["status"], json!("error"));
     assert!(call["completedAt"].is_string(), "{call}");
     assert_eq!(call.get("result").unwrap_or(&Value::Null), &Value::Null);

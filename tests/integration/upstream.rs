@@ -6,8 +6,10 @@ use pillion_client::Caller;
 use pillion_client::wire::{Answer, Outcome, ToolList};
 use serde_json::{Value, json};
 
+use crate::http;
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, eventually};
+use crate::routes::mcp::ask;
 use crate::sidecar::Sidecar;
 
 fn tools(names: &[&str]) -> Value {
@@ -186,8 +188,11 @@ fn a_failed_server_is_named_and_takes_nothing_from_the_others() {
     let Answer::Refused(failure) = answer.unwrap() else {
         panic!("there is no such tool");
     };
-    assert_eq!(failure.error_code, "not_found");
-    assert_eq!(failure.details["unavailable_servers"][0]["label"], "ill");
+    assert_eq!(failure.error_code, "unavailable");
+    let text = "Tool 'ill_echo' cannot be called: MCP server 'ill' is unavailable: ";
+    assert_eq!(failure.error, format!("{text}{}", errors[0]));
+    let servers = json!([{"label": "ill", "error": errors[0]}]);
+    assert_eq!(failure.details["unavailable_servers"], servers);
     assert_eq!(errors[1], "the server did not list its tools within 0.5s");
 }
 
@@ -214,6 +219,94 @@ fn a_failed_server_is_left_alone_for_a_while() {
     let before = asked();
     assert_eq!(list(&sidecar).unavailable_servers.len(), 1);
     assert_eq!(asked(), before);
+}
+
+#[test]
+fn a_call_by_name_asks_a_failed_server_whatever_the_pause_of_lists_says() {
+    let server = McpServer::start(tools(&["echo"]));
+    server.set_mood(Mood::Ill);
+    let toml = config("far", &server, "").replace("retry_after_ms = 100", "retry_after_ms = 60000");
+    let sidecar = Sidecar::with_config(&toml);
+    let execute = || {
+        let client = sidecar.client();
+        client.execute("far_echo", &json!({}), &Caller::default())
+    };
+    // Fails often enough that the client considers the server down.
+    for _ in 0..5 {
+        let Answer::Refused(failure) = execute().unwrap() else {
+            panic!("there is no such tool")
+        };
+        assert_eq!(failure.error_code, "unavailable", "{failure:?}");
+    }
+    let shown = http::get(&sidecar.socket, "/api/v1/tools/far_echo");
+    assert_eq!(shown.status, 503);
+    assert_eq!(shown.json()["error_code"], "unavailable");
+    let params = json!({"name": "far_echo", "arguments": {}});
+    let result = ask(&sidecar.socket, "tools/call", params)["result"].clone();
+    assert_eq!(result["isError"], true, "{result}");
+    assert_eq!(
+        result["_meta"]["pillion/error_code"], "unavailable",
+        "{result}"
+    );
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("MCP server 'far' is unavailable: "), "{text}");
+    // A name without a server's prefix is still unknown.
+    let client = sidecar.client();
+    let answer = client.execute("nobody", &json!({}), &Caller::default());
+    let Answer::Refused(failure) = answer.unwrap() else {
+        panic!("there is no such tool")
+    };
+    assert_eq!(failure.error_code, "not_found");
+    server.set_mood(Mood::Well);
+    let before = server.count("tools/list");
+    assert_eq!(
+        list(&sidecar).unavailable_servers.len(),
+        1,
+        "lists still leave it alone"
+    );
+    assert_eq!(server.count("tools/list"), before);
+    assert!(execute().unwrap().is_success());
+    assert!(names(&list(&sidecar)).contains(&"far_echo"));
+}
+
+#[test]
+fn a_server_that_hangs_does_not_delay_the_first_call_of_another() {
+    let asleep = McpServer::start(tools(&["echo"]));
+    asleep.set_mood(Mood::Asleep);
+    let well = McpServer::start(tools(&["echo"]));
+    let toml = config("asleep", &asleep, "") + &entry("well", &well, "");
+    let toml = toml.replace("discovery_timeout_ms = 500", "discovery_timeout_ms = 15000");
+    let sidecar = Sidecar::with_config(&toml);
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        // One client lists the tools, and waits for both servers.
+        let lists = scope.spawn(|| list(&sidecar));
+        eventually("the server that hangs is asked", || {
+            asleep.count("initialize") + asleep.count("server/discover") > 0
+        });
+        assert!(call(&sidecar, "well_echo", &json!({})).success);
+        assert!(started.elapsed() < Duration::from_secs(10));
+        assert!(!lists.is_finished());
+        asleep.set_mood(Mood::Well);
+        drop(asleep);
+        let list = lists.join().unwrap();
+        assert!(names(&list).contains(&"well_echo"));
+    });
+}
+
+#[test]
+fn lists_keep_the_order_of_the_configuration_whichever_server_was_asked_first() {
+    let (one, two) = (
+        McpServer::start(tools(&["a", "b"])),
+        McpServer::start(tools(&["a"])),
+    );
+    let toml = config("one", &one, "") + &entry("two", &two, "");
+    let sidecar = Sidecar::with_config(&toml);
+    assert!(call(&sidecar, "two_a", &json!({})).success);
+    let list = list(&sidecar);
+    let mut names = names(&list);
+    names.retain(|name| name.starts_with("one_") || name.starts_with("two_"));
+    assert_eq!(names, ["one_a", "one_b", "two_a"]);
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn e9_a_program_that_is_killed_in_a_call_fails_it_and_the_next_call_starts_anoth
         } else {
             let params = json!({"name": "near_roll", "arguments": {}});
             let result = ask(&daemon.socket, "tools/call", params)["result"].clone();
-            assert_eq!(result["total"], 15, "{result}");
+            assert_eq!(result["structuredContent"]["total"], 15, "{result}");
         }
         let new = call(&daemon, "state")["data"]["pid"].as_u64();
         assert_ne!(new, Some(old[0]));
@@ -130,7 +130,10 @@ fn stdio_client(daemon: &Daemon) -> Guarded {
     let lines = BufReader::new(client.stdout.take().unwrap()).lines();
     let answers = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
     let answer = { answers }.find(|answer| answer["id"] == "c").unwrap();
-    assert_eq!(answer["result"]["total"], 15, "{answer}");
+    assert_eq!(
+        answer["result"]["structuredContent"]["total"], 15,
+        "{answer}"
+    );
     client
 }
 
@@ -144,7 +147,7 @@ fn e9_clients_that_go_without_a_word_leave_no_process_behind() {
     for number in 0..CLIENTS {
         let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
         let result = session.ask("tools/call", params("near_roll"))["result"].clone();
-        assert_eq!(result["total"], 15, "{result}");
+        assert_eq!(result["structuredContent"]["total"], 15, "{result}");
         // Some listen, and go while they do.
         if number % 2 == 0 {
             drop(session.listen());

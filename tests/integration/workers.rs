@@ -561,7 +561,7 @@ fn what_is_no_worker_is_refused_and_changes_nothing() {
         "{error}"
     );
     let list = http::get(&daemon.socket, "/api/v1/tools/").json();
-    assert_eq!(list["total"], 8, "{list}");
+    assert_eq!(list["total"], 7, "{list}");
     let answer = http::post(&daemon.socket, "/api/v1/workers", "{}");
     assert_eq!(answer.status, 426);
 }

@@ -13,11 +13,9 @@ use crate::program::{self, Daemon, run, stderr, stdout};
 fn b3_start_up_logs_how_many_tools_there_are() {
     let daemon = Daemon::start();
     let listed = http::get(&daemon.socket, "/api/v1/tools/").json();
-    assert_eq!(listed["total"], 7, "{listed}");
+    assert_eq!(listed["total"], 6, "{listed}");
     assert!(
-        daemon
-            .log()
-            .contains("\"message\":\"Initialized 7 MCP tools\""),
+        daemon.log().contains("\"message\":\"Initialized 6 tools\""),
         "{}",
         daemon.log()
     );

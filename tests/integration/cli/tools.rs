@@ -56,7 +56,6 @@ fn list_prints_a_line_a_tool() {
             "calculator",
             "get_time",
             "roll_dice",
-            "get_weather",
             "search_memory",
             "remember",
             "forget"
@@ -211,7 +210,7 @@ fn a_failed_call_ends_with_1_and_says_why() {
         ),
         (
             &["call", "nope"],
-            "pillion: Tool 'nope' not found (not_found); available: calculator, get_time, roll_dice, get_weather, search_memory, remember, forget\n",
+            "pillion: Tool 'nope' not found (not_found); available: calculator, get_time, roll_dice, search_memory, remember, forget\n",
         ),
         (
             &["call", "calculator", "[1]"],

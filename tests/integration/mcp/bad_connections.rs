@@ -120,7 +120,7 @@ async fn silence_ends_with_the_deadline() {
     dripping_json.extend(slow_drip(&" ".repeat(900)));
     let failure = Failure {
         code: ErrorCode::Timeout,
-        text: "MCP SSE request failed: timed out after 0.4s",
+        text: "MCP SSE request failed: tool 'roll' of server 'test' timed out after 0.4s",
         kind: |kind| matches!(kind, McpErrorKind::Timeout { .. }),
     };
     for (case, faults) in [

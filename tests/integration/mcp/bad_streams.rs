@@ -72,7 +72,7 @@ async fn a_stream_without_an_endpoint_ends_with_the_deadline() {
         let error = roll(&McpClient::new(config)).await.unwrap_err();
         assert!(error.is_timeout(), "{bytes}: {error:?}");
         assert_eq!(error.code(), ErrorCode::Timeout);
-        let text = "MCP SSE request failed: timed out after 0.5s";
+        let text = "MCP SSE request failed: tool 'roll' of server 'test' timed out after 0.5s";
         assert_eq!(error.to_string(), text);
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use pillion_core::mcp::{McpClient, TransportKind, Wording};
+use pillion_core::mcp::{McpClient, RequestOptions, TransportKind, Wording};
 use pillion_core::tool::ErrorCode;
-use pillion_testkit::{Dialect, FakeMcp, Fault, Reply};
+use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
 use serde_json::json;
 
 use super::{client, config, faulty_once, good_answer, roll};
@@ -139,6 +139,44 @@ async fn e3_e4_an_http_status_in_both_wordings_then_it_works_again() {
 }
 
 #[tokio::test]
+async fn e4_json_with_an_error_member_is_no_json_rpc_error() {
+    for body in [
+        r#"{"error": "boom"}"#,
+        r#"{"error": {"code": 503, "message": "boom"}}"#,
+        r#"{"jsonrpc": "2.0", "id": 1, "error": {"message": "boom"}}"#,
+        r#"{"jsonrpc": "2.0", "id": 1, "error": "boom"}"#,
+    ] {
+        for (status, line) in [
+            (500, "500 Internal Server Error"),
+            (502, "502 Bad Gateway"),
+            (503, "503 Service Unavailable"),
+            (504, "504 Gateway Timeout"),
+        ] {
+            let server = faulty_once(vec![Fault::answer(line, super::JSON, body)]).await;
+            let error = roll(&client(&server.url, TransportKind::PostSse))
+                .await
+                .unwrap_err();
+            assert!(error.rpc_error().is_none(), "{body}");
+            assert_eq!(error.http_status(), Some(status), "{body}");
+            assert_eq!(error.code(), ErrorCode::Unavailable, "{body}");
+            let text = format!("MCP SSE request failed with HTTP {status}");
+            assert_eq!(error.to_string(), text, "{body}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn e4_a_json_rpc_error_that_comes_with_a_status_is_one() {
+    let body = Reply::error(-32000, "No dice").response("\"x\"");
+    let fault = Fault::answer("500 Internal Server Error", super::JSON, body);
+    let server = faulty_once(vec![fault]).await;
+    let error = roll(&client(&server.url, TransportKind::PostSse))
+        .await
+        .unwrap_err();
+    assert_eq!(error.to_string(), "MCP Error (-32000): No dice");
+}
+
+#[tokio::test]
 async fn e3_e4_a_failed_request_in_both_wordings() {
     for (wording, text) in [
         (
@@ -156,6 +194,65 @@ async fn e3_e4_a_failed_request_in_both_wordings() {
         let error = roll(&McpClient::new(config)).await.unwrap_err();
         assert_eq!(error.to_string(), text);
     }
+}
+
+#[tokio::test]
+async fn e3_a_timeout_names_the_tool_the_server_and_the_whole_time() {
+    let server = FaultServer::start(|_| vec![Fault::Hang]).await;
+    let mut config = config(&server.url, TransportKind::Auto);
+    config.timeout = Duration::from_secs(1);
+    let client = McpClient::new(config);
+    for (error, operation) in [
+        (
+            roll(&client).await.map(drop),
+            "tool 'roll' of server 'test'",
+        ),
+        (
+            client.list_tools().await.map(drop),
+            "'tools/list' of server 'test'",
+        ),
+        (client.connect().await, "connecting to server 'test'"),
+    ] {
+        let error = error.unwrap_err();
+        let text = format!("MCP request failed: {operation} timed out after 1.0s");
+        assert_eq!(error.to_string(), text);
+    }
+}
+
+#[tokio::test]
+async fn e4_the_wording_of_s4_names_the_transport_that_was_used() {
+    for (dialect, transport, name) in [
+        (Dialect::PostSse, TransportKind::Auto, "SSE"),
+        (
+            Dialect::StreamableJson,
+            TransportKind::Auto,
+            "Streamable HTTP",
+        ),
+        (Dialect::PlainHttp, TransportKind::Http, "HTTP"),
+    ] {
+        let server = FakeMcp::builder(dialect)
+            .on("tools/call", |_| {
+                Reply::raw_result("{}").after(Duration::from_secs(60))
+            })
+            .start();
+        let mut config = config(&server.url, transport);
+        config.wording = Some(Wording::Sse);
+        let client = McpClient::new(config);
+        client.connect().await.unwrap();
+        let mut options = RequestOptions::default();
+        options.timeout = Some(Duration::from_millis(300));
+        let called = client.call_tool_with("roll", &json!({}), &options).await;
+        let text =
+            format!("MCP {name} request failed: tool 'roll' of server 'test' timed out after 0.3s");
+        assert_eq!(called.unwrap_err().to_string(), text);
+    }
+    let fault = Fault::answer("503 Busy", "text/plain", "no");
+    let server = FaultServer::start(move |_| vec![fault.clone()]).await;
+    let mut config = config(&server.url, TransportKind::StreamableHttp);
+    config.wording = Some(Wording::Sse);
+    let error = roll(&McpClient::new(config)).await.unwrap_err();
+    let text = "MCP Streamable HTTP request failed with HTTP 503";
+    assert_eq!(error.to_string(), text);
 }
 
 #[tokio::test]

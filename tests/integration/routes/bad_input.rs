@@ -2,7 +2,10 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use crate::http::{self, Reply};
+use serde_json::json;
+
+use super::mcp::Session;
+use crate::http::{self, Reply, send};
 use crate::program::Daemon;
 use crate::sidecar::Sidecar;
 
@@ -244,4 +247,30 @@ fn more_connections_than_places_wait_their_turn() {
         .map(|_| UnixStream::connect(&sidecar.socket).unwrap())
         .collect();
     assert_eq!(sidecar.client().health().unwrap().status, "ok");
+}
+
+#[test]
+fn a_lone_surrogate_is_named_as_such() {
+    let sidecar = Sidecar::start();
+    for escape in [r"\ud83d", r"\ude00", r"\ud83dx", r"\ud83d\u0041"] {
+        let body = format!("{{\"expression\": \"{escape}\"}}");
+        let path = "/api/v1/tools/execute/calculator";
+        let refused = send(&sidecar.socket, "POST", path, "", body.as_bytes()).json();
+        let error = refused["error"].as_str().unwrap();
+        assert!(error.contains("lone surrogate"), "{escape}: {error}");
+
+        let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
+        for params in [
+            format!(r#"{{"name": "calculator", "arguments": {body}}}"#),
+            format!(r#"{{"name": "{escape}", "arguments": {{}}}}"#),
+        ] {
+            let message = format!(
+                r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {params}}}"#
+            );
+            let headers = &session.headers;
+            let refused = send(&sidecar.socket, "POST", "/mcp", headers, message.as_bytes()).json();
+            let error = refused["error"]["message"].as_str().unwrap();
+            assert!(error.contains("lone surrogate"), "{message}: {error}");
+        }
+    }
 }

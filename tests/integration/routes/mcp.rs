@@ -7,9 +7,11 @@
 
 mod cancelling;
 pub mod clients;
+mod definitions;
 mod listening;
 mod models;
 mod names;
+mod offered;
 mod questions;
 mod sessions;
 mod stateless;

@@ -1,3 +1,4 @@
+use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
 use super::{add, ask, echo, names, refusal, servers};
@@ -16,7 +17,9 @@ fn f1_a_new_server_has_the_defaults_and_an_id_that_stays() {
         ("name", json!("far")),
         ("origin", json!("store")),
         ("transport", json!("auto")),
-        ("authentication", json!("none")),
+        ("authentication", json!({"type": "none"})),
+        ("handshake", json!("auto")),
+        ("protocolVersion", Value::Null),
         ("timeout", json!(30_000)),
         ("retryAttempts", json!(3)),
         ("enabled", json!(true)),
@@ -105,7 +108,37 @@ fn f1_what_a_server_cannot_be_is_refused_by_its_key() {
             "The transport does not fit",
         ),
         (with("toolPrefix", json!("a b")), "toolPrefix: a prefix has"),
-        (with("color", json!("red")), "unknown field `color`"),
+        (
+            with("color", json!("red")),
+            "unknown field `color`, expected one of `name`, `description`, `transport`, `handshake`, \
+             `protocolVersion`, `url`, `headers`, `authentication`, `command`, `args`, `env`, \
+             `inheritEnv`, `cwd`, `timeout`, `retryAttempts`, `enabled`, `toolPrefix`, \
+             `requireApproval`, `pin`, `rateLimit`, `maxConcurrent`, `credential`",
+        ),
+        (
+            with("name", json!("test")),
+            "name: `test` and `refresh` are",
+        ),
+        (
+            with("name", json!("refresh")),
+            "name: `test` and `refresh` are",
+        ),
+        (
+            with("name", json!("a\u{202e}b")),
+            "name: a name has no control characters",
+        ),
+        (
+            with("name", json!("a\nb")),
+            "name: a name has no control characters",
+        ),
+        (
+            with("handshake", json!("always")),
+            "handshake: unknown variant",
+        ),
+        (
+            with("protocolVersion", json!("1999-01-01")),
+            "protocolVersion: Unknown MCP protocol version '1999-01-01'",
+        ),
         (json!([]), "body: expected a JSON object"),
     ] {
         let (status, code, error) = refusal(&daemon, "POST", "", &server);
@@ -296,4 +329,73 @@ fn i4_a_sidecar_without_a_store_says_that_it_keeps_no_servers() {
         assert_eq!(reply.status, 503);
         assert_eq!(reply.json()["error_code"], "unavailable");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e6_protocol_version_and_handshake_can_be_set() {
+    let resources = json!({"resources": []});
+    let capable = |resources: bool| {
+        move |params: &Value| {
+            let capabilities = match resources {
+                true => json!({"tools": {}, "resources": {}}),
+                false => json!({"tools": {}}),
+            };
+            Reply::result(&json!({
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": capabilities,
+                "serverInfo": {"name": "fake", "version": "1"},
+            }))
+        }
+    };
+    let start = |has_resources: bool| {
+        let resources = resources.clone();
+        FakeMcp::builder(Dialect::StreamableJson)
+            .on("initialize", capable(has_resources))
+            .on("resources/list", move |_| Reply::result(&resources))
+            .start()
+    };
+    let daemon = Daemon::start();
+    let asked = |name: &str, server: &FakeMcp, more: Value| {
+        let mut entry = json!({"name": name, "url": server.url, "transport": "streamable_http"});
+        for (key, value) in more.as_object().unwrap() {
+            entry[key] = value.clone();
+        }
+        let added = add(&daemon, &entry);
+        for (key, value) in more.as_object().unwrap() {
+            assert_eq!(added[key], *value, "{added}");
+        }
+        assert_eq!(
+            ask(&daemon, "POST", &format!("/{name}/connect"), &json!({})).status,
+            200
+        );
+        let methods = server.requests.all();
+        let methods = methods.iter().map(|request| request.rpc_method());
+        methods
+            .filter(|method| !method.is_empty())
+            .collect::<Vec<_>>()
+    };
+    // The sequence of requests of clients of that revision.
+    let old = start(true);
+    let pinned = json!({"protocolVersion": "2024-11-05"});
+    let expected = [
+        "initialize",
+        "notifications/initialized",
+        "tools/list",
+        "resources/list",
+    ];
+    assert_eq!(asked("old", &old, pinned.clone()), expected);
+    let hello = old.requests.calls("initialize");
+    assert_eq!(hello[0].json()["params"]["protocolVersion"], "2024-11-05");
+    let without = start(false);
+    assert_eq!(asked("without", &without, pinned), expected[..3]);
+    let newer = start(true);
+    let pinned = json!({"protocolVersion": "2025-06-18"});
+    assert_eq!(asked("newer", &newer, pinned), expected[..3]);
+    let plain = FakeMcp::start(Dialect::PlainHttp);
+    let methods = asked(
+        "plain",
+        &plain,
+        json!({"transport": "http", "handshake": "never"}),
+    );
+    assert_eq!(methods, ["tools/list"]);
 }

@@ -56,7 +56,7 @@ fn l1_a_credential_reaches_the_server_and_nothing_else_shows_it() {
     let far = echo();
     let mut daemon = with_vault(&key(directory.path()));
     let added = add(&daemon, &bearer(&far, TOKEN));
-    assert_eq!(added["authentication"], "bearer");
+    assert_eq!(added["authentication"], json!({"type": "bearer"}));
     assert_eq!(added["headers"], json!(["x-tenant"]));
     assert!(call(&daemon, "far_echo"));
     let sent = far.credentials();
@@ -209,7 +209,7 @@ fn l1_changed_and_removed_credentials_leave_nothing_behind() {
         "/far",
         &json!({"authentication": null, "headers": null}),
     );
-    assert_eq!(without["authentication"], "none");
+    assert_eq!(without["authentication"], json!({"type": "none"}));
     assert_eq!(without.get("headers"), None);
     let sent = far.credentials().len();
     assert!(call(&daemon, "far_echo"));

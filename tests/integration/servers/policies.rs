@@ -107,6 +107,23 @@ fn c7_a_server_that_was_added_has_a_limit_of_its_own() {
 }
 
 #[test]
+fn c1_a_server_that_was_added_has_a_number_of_places_of_its_own() {
+    let far = McpServer::start(tool("Says it"));
+    let daemon = Daemon::start();
+    let server = json!({"name": "far", "url": far.url, "maxConcurrent": 2});
+    assert_eq!(add(&daemon, &server)["maxConcurrent"], 2);
+    assert_eq!(execute(&daemon)["result"]["success"], true);
+    let shown = change(&daemon, "PATCH", "/far", &json!({"maxConcurrent": null}));
+    assert!(shown.get("maxConcurrent").is_none(), "{shown}");
+    for wrong in [json!(0), json!("many"), json!(-1)] {
+        let change = json!({"maxConcurrent": wrong});
+        let (status, code, error) = refusal(&daemon, "PATCH", "/far", &change);
+        assert_eq!((status, code.as_str()), (400, "invalid_input"));
+        assert!(error.starts_with("maxConcurrent"), "{error}");
+    }
+}
+
+#[test]
 fn g3_an_approval_does_not_pass_to_another_server_of_the_same_name() {
     let (far, other) = (
         McpServer::start(tool("Says it")),

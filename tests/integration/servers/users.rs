@@ -112,7 +112,7 @@ fn l1_users_call_a_server_with_their_own_credentials_side_by_side() {
     let shown = add(&daemon, &server(&far, "per_user"));
     assert_eq!(
         (&shown["credential"], &shown["authentication"]),
-        (&json!("per_user"), &json!("none"))
+        (&json!("per_user"), &json!({"type": "none"}))
     );
     give(&daemon, "alice", ALICE);
     give(&daemon, "bob", BOB);

@@ -86,7 +86,7 @@ fn real_clients_of_both_eras_list_and_call_a_stored_servers_tool() {
             let line = printed.lines().find_map(|line| line.strip_prefix(client));
             assert!(line.unwrap().contains("echo"), "{printed}");
         }
-        assert!(printed.contains("fastmcp stdio: 8 tools"), "{printed}");
+        assert!(printed.contains("fastmcp stdio: 7 tools"), "{printed}");
     }
     for era in ["legacy", "auto", "modern"] {
         let call = ["--method", "tools/call", "--tool-name", "echo"];

@@ -142,7 +142,8 @@ async fn bad_answers_are_errors_with_a_code() {
 async fn a_silent_token_endpoint_ends_with_the_calls_deadline() {
     let server = with_fault("/token", vec![Fault::Hang]).await;
     let settings = json!({
-        "grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine"});
+        "grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine",
+        "issuer": server.issuer});
     let mut config = oauth(&server, &settings);
     config.timeout = Duration::from_millis(500);
     let begun = Instant::now();
@@ -205,7 +206,8 @@ async fn credentials_do_not_go_to_a_guessed_token_endpoint() {
     })
     .await;
     let settings = json!({
-        "grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine"});
+        "grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine",
+        "issuer": server.issuer});
     let error = roll(&McpClient::new(oauth(&server, &settings))).await;
     let error = error.unwrap_err();
     assert!(

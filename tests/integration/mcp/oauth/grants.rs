@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use pillion_core::mcp::{McpClient, ServerConfigError};
+use pillion_core::mcp::{McpClient, OAuthError, ServerConfigError};
+use pillion_core::tool::ErrorCode;
 use pillion_testkit::{FakeOAuth, OAuthRules};
 use serde_json::json;
 
-use super::{oauth, roll, token};
+use super::{Consenting, oauth, oauth_error, roll, token};
 
 #[tokio::test]
 async fn client_credentials_are_renewed_without_a_refresh_token() {
@@ -17,7 +18,7 @@ async fn client_credentials_are_renewed_without_a_refresh_token() {
     .await;
     let settings = json!({
         "grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine",
-        "scopes": ["read"],
+        "issuer": server.issuer, "scopes": ["read"],
     });
     let client = McpClient::new(oauth(&server, &settings));
     roll(&client).await.unwrap();
@@ -54,7 +55,9 @@ async fn an_assertion_is_read_anew_from_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     std::fs::write(&file, "hush-first\n").unwrap();
-    let settings = json!({"grant": "jwt_bearer", "client_id": "me", "assertion_file": file});
+    let settings = json!({
+        "grant": "jwt_bearer", "client_id": "me", "assertion_file": file,
+        "issuer": server.issuer});
     let client = McpClient::new(oauth(&server, &settings));
     roll(&client).await.unwrap();
     std::fs::write(&file, "hush-second\n").unwrap();
@@ -84,6 +87,15 @@ async fn a_grant_that_lacks_a_setting_is_refused_by_its_name() {
             "private_key",
         ),
         (json!({"grant": "jwt_bearer"}), "assertion"),
+        (json!({"grant": "jwt_bearer", "assertion": "a"}), "issuer"),
+        (
+            json!({"grant": "jwt_bearer", "assertion": "a", "issuer": "as.example"}),
+            "issuer",
+        ),
+        (
+            json!({"grant": "client_credentials", "client_id": "c", "client_secret": "s"}),
+            "issuer",
+        ),
         (
             json!({"grant": "enterprise", "client_id": "c"}),
             "idp_token_endpoint",
@@ -96,4 +108,66 @@ async fn a_grant_that_lacks_a_setting_is_refused_by_its_name() {
         let error = oauth(&server, &settings).validate().unwrap_err();
         assert_eq!(error, ServerConfigError::OAuth { key: missing });
     }
+}
+
+/// Starts a server whose protected resource metadata names the authorization server `other`.
+async fn naming_another(other: &FakeOAuth) -> FakeOAuth {
+    FakeOAuth::start(OAuthRules {
+        other_issuer: Some(other.issuer.clone()),
+        ..OAuthRules::default()
+    })
+    .await
+}
+
+#[tokio::test]
+async fn no_grant_sends_anything_to_another_issuer_than_the_configured_one() {
+    let other = FakeOAuth::start(OAuthRules::default()).await;
+    let server = naming_another(&other).await;
+    for mut settings in [
+        json!({"grant": "jwt_bearer", "assertion": "hush-jwt"}),
+        json!({"grant": "jwt_bearer", "assertion": "hush-jwt", "client_id": "me"}),
+        json!({"grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine"}),
+        json!({
+            "grant": "enterprise", "client_id": "me", "idp_client_id": "me",
+            "idp_token_endpoint": format!("{}/token", server.issuer), "id_token": "hush-id"}),
+        // First a client that would register itself, then a registered client.
+        json!({}),
+        json!({"client_id": "me", "client_secret": "hush-mine"}),
+    ] {
+        settings["issuer"] = server.issuer.clone().into();
+        let mut config = oauth(&server, &settings);
+        let person = Consenting::new();
+        config.authorization.prompt = Some(std::sync::Arc::<Consenting>::clone(&person));
+        let error = roll(&McpClient::new(config)).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::Denied);
+        let OAuthError::ForeignIssuer { found, configured } = oauth_error(&error) else {
+            panic!("{settings}: {error}");
+        };
+        assert_eq!((found, configured), (&other.issuer, &server.issuer));
+        assert_eq!(person.asked(), 0);
+    }
+    for fake in [&server, &other] {
+        assert!(fake.token_requests().is_empty());
+        assert!(fake.requests_to("/register").is_empty());
+    }
+}
+
+#[tokio::test]
+async fn an_assertion_without_a_client_goes_to_the_configured_issuer() {
+    let server = FakeOAuth::start(OAuthRules::default()).await;
+    let settings = json!({
+        "grant": "jwt_bearer", "assertion": "hush-jwt", "issuer": server.issuer});
+    let client = McpClient::new(oauth(&server, &settings));
+    roll(&client).await.unwrap();
+    assert_eq!(server.token_requests()[0]["assertion"], "hush-jwt");
+    // The assertion is not sent to another authorization server that the MCP server names later.
+    let other = FakeOAuth::start(OAuthRules::default()).await;
+    server.change(|rules| rules.other_issuer = Some(other.issuer.clone()));
+    server.revoke();
+    let error = roll(&client).await.unwrap_err();
+    assert!(
+        matches!(oauth_error(&error), OAuthError::ForeignIssuer { .. }),
+        "{error}"
+    );
+    assert!(other.token_requests().is_empty());
 }

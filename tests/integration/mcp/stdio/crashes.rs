@@ -1,5 +1,7 @@
 //! Servers whose process ends while it is needed.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -91,6 +93,43 @@ async fn e9_a_server_that_crashes_again_and_again_is_left_alone_for_a_while() {
         "{again}"
     );
     assert!(before.elapsed() < Duration::from_millis(500));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e9_a_server_that_is_killed_again_and_again_is_waited_for() {
+    let client = fake(&[]);
+    let over = Arc::new(AtomicBool::new(false));
+    let callers = [(); 8].map(|()| {
+        let (client, over) = (client.clone(), Arc::clone(&over));
+        tokio::spawn(async move {
+            let (mut calls, mut cut_off) = (0, 0);
+            while !over.load(Ordering::Relaxed) {
+                match roll(&client).await {
+                    Ok(_) => calls += 1,
+                    // The call was in progress: whether the tool ran is unknown.
+                    Err(error) => {
+                        let is_cut_off = matches!(error.kind(), McpErrorKind::ProcessEnded { .. });
+                        assert!(is_cut_off, "{error}");
+                        cut_off += 1;
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            (calls, cut_off)
+        })
+    });
+    const KILLS: usize = 10;
+    for _ in 0..KILLS {
+        let id = pid(&client).await;
+        kill(Pid::from_raw(i32::try_from(id).unwrap()), Signal::SIGKILL).unwrap();
+        eventually("its end", || !exists(id)).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    over.store(true, Ordering::Relaxed);
+    for caller in callers {
+        let (calls, cut_off) = caller.await.unwrap();
+        assert!(calls > KILLS && cut_off <= KILLS, "{calls} {cut_off}");
+    }
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use crate::program::{pillion_path, stderr, stdout};
 use crate::sidecar::Sidecar;
 
 /// The URL at which what a Unix socket serves is there for clients that know nothing of those.
-fn bridge(socket: &Path) -> String {
+pub fn bridge(socket: &Path) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let socket = socket.to_owned();

@@ -63,3 +63,21 @@ fn h2_a_model_that_is_not_configured_is_an_error() {
     let answer = ask(&sidecar, "/mcp?model=other", "tools/list", json!({}));
     assert_eq!(answer["error"]["message"], "Unknown model: other");
 }
+
+#[test]
+fn an_unknown_model_is_refused_in_json() {
+    let sidecar = Sidecar::with_config(MODELS);
+    let (headers, body) = stateless("tools/list", json!({}), json!({}));
+    let body = body.to_string();
+    for verb in ["POST", "GET", "DELETE"] {
+        let target = "/mcp?model=nope";
+        let reply = send(&sidecar.socket, verb, target, &headers, body.as_bytes());
+        assert_eq!(reply.status, 400);
+        assert!(
+            reply.head.contains("content-type: application/json"),
+            "{}",
+            reply.head
+        );
+        assert_eq!(reply.json()["error"]["message"], "Unknown model: nope");
+    }
+}

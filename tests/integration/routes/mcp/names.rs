@@ -173,7 +173,10 @@ async fn e6_the_header_for_the_servers_tool_says_the_name_that_the_server_gave_i
         let modern = ask(&sidecar.socket, "tools/call", params.clone());
         let earlier = session.ask("tools/call", params);
         for answer in [modern, earlier] {
-            assert_eq!(answer["result"]["total"], 15, "{answer}");
+            assert_eq!(
+                answer["result"]["structuredContent"]["total"], 15,
+                "{answer}"
+            );
         }
         let path = format!("/api/v1/tools/execute/{name}");
         let rest = post(&sidecar.socket, &path, r#"{"dice": "1d20"}"#).json();

@@ -5,7 +5,7 @@ use super::{Session, ask, last, messages, stateless};
 use crate::http::send;
 use crate::sidecar::Sidecar;
 
-const ODD: &str = r#"{"content":[{"type":"hologram","depth":1.50,"x":{"b":1,"a":18446744073709551617}}],"structuredContent":[1.0],"isError":false,"_meta":{"z":1e2},"later":null}"#;
+const ODD: &str = r#"{"content":[{"type":"text","text":"","depth":1.50,"x":{"b":1,"a":18446744073709551617}}],"structuredContent":{"n":[1.0]},"isError":false,"_meta":{"z":1e2},"later":null}"#;
 
 fn config(url: &str) -> String {
     format!(

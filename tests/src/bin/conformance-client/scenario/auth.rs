@@ -7,6 +7,7 @@ use pillion_core::mcp::{
     Authentication, AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, McpClient,
     PromptError, PromptFuture,
 };
+use reqwest::Url;
 use serde_json::{Value, json};
 
 use super::{call, tools};
@@ -23,7 +24,7 @@ const CLIENT_METADATA_URL: &str = "https://conformance-test.local/client-metadat
 /// [`Failure`].
 pub async fn play(run: &Run) -> Result<(), Failure> {
     let mut config = run.server()?;
-    config.authentication = authentication(run)?;
+    config.authentication = authentication(run, issuer(config.url()).await)?;
     config.authorization.prompt = Some(Arc::new(Browser));
     let client = McpClient::new(config);
     tools(&client).await?;
@@ -33,7 +34,7 @@ pub async fn play(run: &Run) -> Result<(), Failure> {
 }
 
 /// What a user would write into the configuration, from what the suite says.
-fn authentication(run: &Run) -> Result<Authentication, Failure> {
+fn authentication(run: &Run, issuer: Option<String>) -> Result<Authentication, Failure> {
     let said = &run.context;
     let mut settings = match run.scenario.as_str() {
         "auth/client-credentials-basic" => json!({
@@ -53,10 +54,28 @@ fn authentication(run: &Run) -> Result<Authentication, Failure> {
             "redirect_uri": REDIRECT_URI, "client_metadata_url": CLIENT_METADATA_URL}),
     };
     settings["type"] = "oauth".into();
+    // The suite's context does not contain the issuer of the client or assertion, which an operator
+    // knows.
+    if settings["grant"].is_string() {
+        settings["issuer"] = issuer.into();
+    }
     if let Value::String(id) = &said["client_id"] {
         settings["client_id"] = id.as_str().into();
     }
     serde_json::from_value(settings).map_err(Failure::Context)
+}
+
+/// Returns the authorization server that the server's protected resource metadata names (RFC 9728
+/// section 3.1).
+async fn issuer(server: Option<&Url>) -> Option<String> {
+    let mut url = server?.clone();
+    let path = format!("/.well-known/oauth-protected-resource{}", url.path());
+    url.set_path(path.trim_end_matches('/'));
+    let metadata = reqwest::get(url).await.ok()?.bytes().await.ok()?;
+    let metadata: Value = serde_json::from_slice(&metadata).ok()?;
+    metadata["authorization_servers"][0]
+        .as_str()
+        .map(str::to_owned)
 }
 
 /// A browser whose user consents to everything at once: the suite's authorization server

@@ -1,0 +1,74 @@
+//! `pillion chat` and `pillion approvals` in a script, which reads ids and asks no person.
+
+use pillion_testkit::{FakeLlm, LlmAnswer};
+use serde_json::Value;
+
+use super::{calculator, config};
+use crate::program::{Daemon, run, stderr, stdout};
+
+const ALWAYS: &str = "[tools.calculator]\nrequire_approval = \"always\"\n";
+
+async fn daemon() -> (FakeLlm, Daemon) {
+    let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
+    let daemon = Daemon::with_config(&config(&llm, ALWAYS), &[]);
+    (llm, daemon)
+}
+
+/// Runs a command against the daemon, without standard input.
+fn pillion(daemon: &Daemon, arguments: &[&str]) -> std::process::Output {
+    let socket = daemon.socket.to_str().unwrap();
+    run(arguments, &[("PILLION_SOCKET", socket)])
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn g3_h7_a_script_approves_and_resumes_a_chat_by_the_ids_in_its_json() {
+    let (_llm, daemon) = daemon().await;
+    tokio::task::block_in_place(|| {
+        let said = stdout(&pillion(&daemon, &["chat", "--json", "Go"]));
+        let done = json(said.lines().last().unwrap());
+        assert_eq!(done["type"], "done", "{said}");
+        assert_eq!(done["status"], "awaiting_approval");
+        let approval = done["approvals"][0]["id"].as_str().unwrap();
+
+        let listed = json(&stdout(&pillion(&daemon, &["approvals", "list", "--json"])));
+        assert_eq!(listed["approvals"][0]["id"], approval);
+        let show = ["approvals", "show", approval, "--json"];
+        let shown = json(&stdout(&pillion(&daemon, &show)));
+        assert_eq!(shown["approval"]["arguments"]["expression"], "6 * 7");
+        let approve = ["approvals", "approve", approval, "--json"];
+        let approved = json(&stdout(&pillion(&daemon, &approve)));
+        assert_eq!(approved["approval"]["status"], "approved");
+
+        let chat = done["id"].as_str().unwrap();
+        let said = stdout(&pillion(&daemon, &["chat", "--json", "--resume", chat]));
+        let done = json(said.lines().last().unwrap());
+        assert_eq!(done["status"], "answered", "{said}");
+        assert_eq!(done["content"], "It is 42.");
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn g3_h7_the_commands_that_a_waiting_chat_prints_run_as_they_are_printed() {
+    let (_llm, daemon) = daemon().await;
+    tokio::task::block_in_place(|| {
+        let output = pillion(&daemon, &["chat", "Go"]);
+        assert_eq!(output.status.code(), Some(1));
+        let said = stderr(&output);
+        let commands: Vec<Vec<&str>> = said
+            .lines()
+            .filter_map(|line| line.strip_prefix("  pillion "))
+            .map(|command| command.split(' ').collect())
+            .collect();
+        assert_eq!(commands.len(), 2, "{said}");
+        for command in &commands {
+            let output = pillion(&daemon, command);
+            assert!(output.status.success(), "{command:?}: {}", stderr(&output));
+        }
+        let denied = pillion(&daemon, &["approvals", "deny", commands[0][2], "--json"]);
+        assert!(!denied.status.success(), "it is decided");
+    });
+}

@@ -1,0 +1,63 @@
+//! Proxies of the environment.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::json;
+
+use crate::http;
+use crate::mcp_server::McpServer;
+use crate::program::Daemon;
+
+/// Starts a proxy that accepts connections and closes them. Returns its URL and the number of
+/// connections.
+fn proxy() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&connections);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            drop(stream);
+            counter.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    (url, connections)
+}
+
+#[test]
+fn l2_requests_to_this_machine_go_through_no_proxy() {
+    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let by_name = server.url.replace("127.0.0.1", "localhost");
+    assert_ne!(by_name, server.url);
+    let (proxy, connections) = proxy();
+    // The header is a credential that any proxy could read over plain http.
+    let toml = format!(
+        "[[mcp_servers]]\nlabel = \"name\"\nurl = \"{by_name}\"\n\
+         authentication = {{ type = \"bearer\", token = \"hush\" }}\n\
+         [[mcp_servers]]\nlabel = \"address\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n\
+         [[http_tools]]\nname = \"get_nothing\"\ndescription = \"A test\"\nmethod = \"GET\"\nurl = \"{by_name}\"\n\
+         success = [\"2XX\", \"4XX\", \"5XX\"]\n",
+        server.url
+    );
+    let variables = [
+        ("HTTP_PROXY", &*proxy),
+        ("http_proxy", &proxy),
+        ("ALL_PROXY", &proxy),
+    ];
+    let daemon = Daemon::with_config(&toml, &variables);
+    for tool in ["name_echo", "address_echo", "get_nothing"] {
+        let target = format!("/api/v1/tools/execute/{tool}");
+        let answer = http::post(&daemon.socket, &target, "{}").json();
+        assert_eq!(answer["result"]["success"], true, "{tool}: {answer}");
+    }
+    assert_eq!(connections.load(Ordering::SeqCst), 0);
+
+    // A host that is not this machine is reached through the proxy, which resolves the name.
+    let toml = "[[mcp_servers]]\nlabel = \"far\"\nurl = \"http://mcp.example/mcp\"\n\
+                egress = { allow_http = [\"mcp.example\"] }\n";
+    let daemon = Daemon::with_config(toml, &variables);
+    http::post(&daemon.socket, "/api/v1/tools/execute/far_echo", "{}");
+    assert_ne!(connections.load(Ordering::SeqCst), 0);
+}

@@ -1,0 +1,168 @@
+//! Removed or replaced files of a running sidecar's sockets.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::http;
+use crate::program::{self, Daemon, Guarded, eventually};
+
+fn serve(socket: &Path, options: &[&str]) -> Output {
+    let mut arguments = vec!["serve", "--socket", socket.to_str().unwrap()];
+    arguments.extend(options);
+    program::run(&arguments, &[("PILLION__STORE__LOCATION", "memory")])
+}
+
+fn beside(socket: &Path, ending: &str) -> std::path::PathBuf {
+    format!("{}{ending}", socket.display()).into()
+}
+
+#[test]
+fn a_socket_whose_file_was_removed_is_bound_again() {
+    let mut daemon = Daemon::start();
+    let socket = daemon.socket.clone();
+    fs::remove_file(&socket).unwrap();
+    eventually("the socket is bound again", || socket.exists());
+    assert_eq!(http::get(&socket, "/healthz").status, 200);
+    assert_eq!(fs::metadata(&socket).unwrap().mode() & 0o7777, 0o600);
+    eventually("the log says so", || {
+        let said = "was removed or replaced: listening on";
+        daemon.log().contains(said)
+    });
+    let refused = program::stderr(&serve(&socket, &[]));
+    assert!(
+        refused.contains("another process already serves"),
+        "{refused}"
+    );
+    // The successor serves the socket that clients find.
+    let mut next = daemon.successor();
+    assert_eq!(http::get(&socket, "/healthz").status, 200);
+    assert_eq!(daemon.wait().code(), Some(0), "{}", daemon.log());
+    assert_eq!(http::get(&socket, "/healthz").status, 200);
+    next.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(next.wait().code(), Some(0));
+    assert!(!socket.exists());
+}
+
+#[test]
+fn a_successor_takes_over_whatever_is_left_of_the_files() {
+    let mut daemon = Daemon::start();
+    let socket = daemon.socket.clone();
+    // At once, before the sidecar notices.
+    for endings in [vec![""], vec![".control"], vec!["", ".lock"]] {
+        for ending in endings {
+            fs::remove_file(beside(&socket, ending)).unwrap();
+        }
+        if !beside(&socket, ".control").exists() {
+            eventually("there is a control socket again", || {
+                beside(&socket, ".control").exists()
+            });
+        }
+        let next = daemon.successor();
+        assert_eq!(daemon.wait().code(), Some(0), "{}", daemon.log());
+        eventually("clients find the successor", || {
+            socket.exists() && http::get(&socket, "/healthz").status == 200
+        });
+        daemon = next;
+    }
+    fs::remove_dir_all(socket.parent().unwrap()).unwrap();
+    eventually("the directory and all in it are back", || {
+        beside(&socket, ".control").exists() && socket.exists()
+    });
+    assert_eq!(http::get(&socket, "/healthz").status, 200);
+    let directory = fs::metadata(socket.parent().unwrap()).unwrap();
+    assert_eq!(directory.mode() & 0o7777, 0o700);
+    let refused = program::stderr(&serve(&socket, &[]));
+    assert!(
+        refused.contains("another process already serves"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn where_others_could_replace_the_socket_it_is_not_bound_again() {
+    let daemon = Daemon::start();
+    let socket = &daemon.socket;
+    let directory = socket.parent().unwrap();
+    fs::set_permissions(directory, Permissions::from_mode(0o777)).unwrap();
+    fs::remove_file(socket).unwrap();
+    eventually("the log says why", || {
+        let log = daemon.log();
+        log.contains("Clients do not find the sidecar") && log.contains("chmod o-w")
+    });
+    assert!(!socket.exists());
+    fs::set_permissions(directory, Permissions::from_mode(0o700)).unwrap();
+    eventually("the socket is bound again", || socket.exists());
+    assert_eq!(http::get(socket, "/healthz").status, 200);
+}
+
+#[test]
+fn a_start_where_only_the_lock_is_left_says_so() {
+    let daemon = Daemon::start();
+    let directory = daemon.socket.parent().unwrap();
+    // The permissions keep the sidecar from binding again during this test.
+    fs::set_permissions(directory, Permissions::from_mode(0o1777)).unwrap();
+    fs::remove_file(&daemon.socket).unwrap();
+    fs::create_dir(&daemon.socket).unwrap();
+    eventually("the log says why", || {
+        daemon.log().contains("exists and is not a socket")
+    });
+    fs::remove_dir(&daemon.socket).unwrap();
+    let refused = program::stderr(&serve(&daemon.socket, &[]));
+    let says = refused.contains("the file of its socket is gone")
+        // The sidecar may have bound the socket again already.
+        || (refused.contains("another process already serves") && daemon.socket.exists());
+    assert!(says, "{refused}");
+}
+
+#[test]
+fn a_live_socket_in_its_place_is_left_alone() {
+    let daemon = Daemon::start();
+    let socket = &daemon.socket;
+    fs::remove_file(socket).unwrap();
+    let Ok(_other) = UnixListener::bind(socket) else {
+        return; // The sidecar was faster.
+    };
+    eventually("the log says so", || {
+        daemon.log().contains("Clients do not find the sidecar")
+    });
+    let found = fs::metadata(socket).unwrap().ino();
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    assert_eq!(fs::metadata(socket).unwrap().ino(), found);
+}
+
+#[test]
+fn l3_a_control_socket_of_another_user_is_not_asked() {
+    if !nix::unistd::geteuid().is_root() {
+        return; // Only root has processes of other users.
+    }
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o1777)).unwrap();
+    let socket = directory.path().join("s");
+    let script = "import socket, sys, time\n\
+        s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); print('ready', flush=True)\n\
+        c, _ = s.accept(); print(c.recv(100), flush=True); time.sleep(60)";
+    let mut other = Guarded::spawn(
+        Command::new("python3")
+            .args(["-c", script])
+            .arg(beside(&socket, ".control"))
+            .uid(65_534)
+            .gid(65_534)
+            .stdout(Stdio::piped()),
+    );
+    let mut said = BufReader::new(other.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "ready");
+    let output = serve(&socket, &["--take-over"]);
+    assert_eq!(output.status.code(), Some(1));
+    let refused = program::stderr(&output);
+    assert!(
+        refused.contains("belongs to a process of user 65534"),
+        "{refused}"
+    );
+    // The other process received no bytes.
+    assert_eq!(said.next().unwrap().unwrap(), "b''");
+}

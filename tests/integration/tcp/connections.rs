@@ -1,0 +1,181 @@
+//! Connections without a token, and tokens that are revoked while a connection is open.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{READER, RUNNER, Server, free_address};
+use crate::program::{Daemon, eventually, pillion, stderr, stdout};
+use crate::routes::mcp::{ACCEPT, stateless};
+
+const TOOLS: &str = "GET /api/v1/tools/";
+
+fn ask(stream: &mut TcpStream, token: &str, request: &str) {
+    let text = format!(
+        "{request} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: 0\r\n\r\n"
+    );
+    stream.write_all(text.as_bytes()).unwrap();
+}
+
+/// Reads the head of a response in lower case, with the part of the body that has arrived.
+fn head(stream: &mut TcpStream) -> String {
+    let mut bytes = [0; 1024];
+    let count = stream.read(&mut bytes).unwrap();
+    String::from_utf8_lossy(&bytes[..count]).to_lowercase()
+}
+
+/// Returns whether the peer has closed the connection.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    stream
+        .set_read_timeout(Some(Duration::from_millis(20)))
+        .unwrap();
+    match stream.read(&mut [0; 64]) {
+        Ok(count) => count == 0,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
+
+#[test]
+fn l3_connections_without_a_token_keep_nobody_out() {
+    let server = Server::start(
+        "max_connections = 2\nauthentication_timeout_ms = 3000\n[http]\nidle_timeout_ms = 60000",
+    );
+    let mut kept = server.connect();
+    ask(&mut kept, READER, TOOLS);
+    let answer = head(&mut kept);
+    assert!(answer.starts_with("http/1.1 200"), "{answer}");
+    let mut idle: Vec<_> = (0..12).map(|_| server.connect()).collect();
+    // A connection that sends its head slowly counts as idle.
+    for stream in &mut idle[6..] {
+        drop(stream.write_all(b"GET / HTTP/1.1\r\nhost: "));
+    }
+    assert_eq!(server.authorized(READER, TOOLS, "").0, 200);
+    eventually("the oldest are closed at once", || {
+        idle[..8].iter_mut().all(is_closed)
+    });
+    eventually("the others when their time is over", || {
+        idle.iter_mut().all(is_closed)
+    });
+    // A connection that has authenticated stays open.
+    kept.set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let mut rest = vec![0; 1 << 20];
+    kept.set_nonblocking(true).unwrap();
+    while kept.read(&mut rest).is_ok_and(|count| count > 0) {}
+    kept.set_nonblocking(false).unwrap();
+    ask(&mut kept, READER, "GET /healthz");
+    let answer = head(&mut kept);
+    assert!(answer.starts_with("http/1.1 200"), "{answer}");
+    assert!(!answer.contains("connection: close"), "{answer}");
+}
+
+#[test]
+fn l3_a_refusal_ends_its_connection() {
+    let server = Server::start("");
+    for (token, request, status) in [
+        ("wrong-wrong-wrong-wrong", TOOLS, 401),
+        ("wrong-wrong-wrong-wrong", "GET /healthz", 401),
+        (READER, "POST /api/v1/tools/execute/calculator", 403),
+    ] {
+        let mut stream = server.connect();
+        ask(&mut stream, token, request);
+        let answer = head(&mut stream);
+        assert!(
+            answer.starts_with(&format!("http/1.1 {status}")),
+            "{answer}"
+        );
+        assert!(answer.contains("connection: close"), "{answer}");
+        eventually("it is closed", || is_closed(&mut stream));
+    }
+    // A connection with a valid token stays open, even if the scope does not allow the request.
+    let mut stream = server.connect();
+    ask(&mut stream, READER, "GET /healthz");
+    let answer = head(&mut stream);
+    assert!(!answer.contains("connection: close"), "{answer}");
+    ask(&mut stream, READER, "POST /api/v1/tools/execute/calculator");
+    let answer = head(&mut stream);
+    assert!(answer.starts_with("http/1.1 403"), "{answer}");
+    assert!(!answer.contains("connection: close"), "{answer}");
+}
+
+#[test]
+fn l3_more_connections_with_tokens_than_there_may_be_are_told_so() {
+    let server = Server::start("max_connections = 1\nauthentication_timeout_ms = 500");
+    let mut first = server.connect();
+    ask(&mut first, RUNNER, "GET /healthz");
+    assert!(head(&mut first).starts_with("http/1.1 200"));
+    let (status, _, body) = server.authorized(RUNNER, TOOLS, "");
+    assert_eq!(status, 503, "{body}");
+    assert!(body.contains("tcp.max_connections"), "{body}");
+    drop(first);
+    eventually("there is a place again", || {
+        server.authorized(RUNNER, TOOLS, "").0 == 200
+    });
+}
+
+fn tokens(daemon: &Daemon, arguments: &[&str]) -> String {
+    let output = pillion(&[&["tokens"], arguments].concat())
+        .env("PILLION_CONFIG", daemon.directory().join("pillion.toml"))
+        .env(
+            "PILLION__STORE__LOCATION",
+            daemon.directory().join("pillion.db"),
+        )
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    stdout(&output).trim().to_owned()
+}
+
+#[test]
+fn l3_the_streams_of_a_token_end_when_it_is_revoked() {
+    let address = free_address();
+    let toml = format!("[tcp]\nlisten = \"{address}\"\ntokens_store = true\n");
+    let daemon = Daemon::with_config(&toml, &[]);
+    let (bad, good) = (
+        tokens(&daemon, &["create", "bad", "--scope", "execute"]),
+        tokens(&daemon, &["create", "good", "--scope", "execute"]),
+    );
+    let (listen, message) = stateless(
+        "subscriptions/listen",
+        json!({"notifications": {"toolsListChanged": true}}),
+        json!({}),
+    );
+    let open = |token: &str, request: &str, more: &str, body: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        let length = body.len();
+        let text = format!(
+            "{request} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\
+             content-length: {length}\r\n{more}\r\n{body}"
+        );
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut lines = BufReader::new(stream);
+        let mut status = String::new();
+        lines.read_line(&mut status).unwrap();
+        assert!(status.contains("200"), "{request}: {status}");
+        lines
+    };
+    let events = |token: &str| open(token, "GET /api/v1/events", ACCEPT, "");
+    let mut ending = [
+        events(&bad),
+        open(&bad, "POST /mcp", &listen, &message.to_string()),
+    ];
+    let mut lasting = events(&good);
+    assert!(tokens(&daemon, &["revoke", "bad"]).contains("revoked"));
+    for stream in &mut ending {
+        // Reads to the end of the response, which leaves the connection open.
+        let mut line = String::new();
+        while stream.read_line(&mut line).unwrap() > 0 && !line.ends_with("\r\n0\r\n") {}
+    }
+    // The other stream has received its heartbeat by then, and continues.
+    let mut line = String::new();
+    while !line.contains("\n: \n") {
+        assert!(lasting.read_line(&mut line).unwrap() > 0, "{line}");
+    }
+    let log = daemon.log();
+    assert!(log.contains("does not allow any more what it did"), "{log}");
+}

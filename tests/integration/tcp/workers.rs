@@ -1,0 +1,55 @@
+//! What workers learn about their callers.
+
+use serde_json::{Value, json};
+
+use super::{APP, HERS, RUNNER, Server};
+use crate::workers::{Worker, greet};
+
+#[test]
+fn l1_a_worker_has_a_claimed_user_apart_from_a_verified_one() {
+    let server = Server::start("");
+    Worker::connect(&server.daemon.socket, &greet())
+        .serve(|params| params["_meta"]["pillion"].to_string());
+    let caller = |answer: &Value| {
+        let text = answer["result"]["text"].as_str().unwrap();
+        let about: Value = serde_json::from_str(text).unwrap();
+        ["user", "claimedUser", "principal"].map(|member| about[member].clone())
+    };
+    let body = json!({"name": "Ann"}).to_string();
+    let call = "POST /api/v1/tools/execute/greet";
+    let over_tcp = |token: &str| {
+        let headers = format!(
+            "host: localhost\r\nauthorization: Bearer {token}\r\nx-pillion-user: alice\r\n"
+        );
+        let (_, _, answer) = server.send(call, &headers, &body);
+        caller(&serde_json::from_str(&answer).unwrap())
+    };
+    assert_eq!(
+        over_tcp(RUNNER),
+        [json!(null), json!("alice"), json!("token:ci")]
+    );
+    for (token, principal) in [(HERS, "token:hers"), (APP, "token:app")] {
+        let expected = [json!("alice"), json!(null), json!(principal)];
+        assert_eq!(over_tcp(token), expected);
+    }
+    // Also over MCP.
+    let (headers, request) = crate::routes::mcp::stateless(
+        "tools/call",
+        json!({"name": "greet", "arguments": {"name": "Ann"}}),
+        json!({}),
+    );
+    let headers = super::as_alice(RUNNER, &headers);
+    let (_, _, answer) = server.send("POST /mcp", &headers, &request.to_string());
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    let about: Value = serde_json::from_str(text).unwrap();
+    assert_eq!(about["user"], json!(null), "{about}");
+    assert_eq!(about["claimedUser"], "alice", "{about}");
+    // Every process that may open the socket is trusted to name the user.
+    let socket = &server.daemon.socket;
+    let path = "/api/v1/tools/execute/greet";
+    let headers = "x-pillion-user: alice\r\n";
+    let reply = crate::http::send(socket, "POST", path, headers, body.as_bytes());
+    let [user, claimed, _] = caller(&reply.json());
+    assert_eq!((user, claimed), (json!("alice"), json!(null)));
+}

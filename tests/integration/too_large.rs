@@ -1,0 +1,96 @@
+//! Requests that are too large, from clients that send everything before they read.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use crate::program::Daemon;
+
+const MIB: usize = 1024 * 1024;
+
+fn connect(daemon: &Daemon) -> UnixStream {
+    let stream = UnixStream::connect(&daemon.socket).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    stream
+}
+
+/// Sends the whole request, then reads the response.
+fn answer(mut stream: UnixStream, request: &[u8]) -> String {
+    stream.write_all(request).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn l1_a_client_that_sends_all_of_a_body_that_is_too_large_gets_the_refusal() {
+    let daemon = Daemon::start();
+    let body = vec![b'x'; 8 * MIB];
+    let head = |length: &str| {
+        let path = "/api/v1/tools/execute/calculator";
+        format!("POST {path} HTTP/1.1\r\nhost: x\r\n{length}\r\n\r\n").into_bytes()
+    };
+    let announced = [
+        head(&format!("content-length: {}", body.len())),
+        body.clone(),
+    ]
+    .concat();
+    let chunked = [
+        head("transfer-encoding: chunked"),
+        format!("{:x}\r\n", body.len()).into_bytes(),
+        body,
+        b"\r\n0\r\n\r\n".to_vec(),
+    ];
+    for request in [announced, chunked.concat()] {
+        let answer = answer(connect(&daemon), &request);
+        assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+        assert!(
+            answer.contains("\"error_code\":\"invalid_input\""),
+            "{answer}"
+        );
+    }
+}
+
+#[test]
+fn l1_a_head_that_is_too_large_is_refused_however_it_comes() {
+    let daemon = Daemon::with_config("[http]\nmax_header_bytes = 8192\n", &[]);
+    for length in [8_300, 12_000, 20_000, 200_000] {
+        let head = format!(
+            "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-long: {}\r\n\r\n",
+            "y".repeat(length)
+        );
+        let at_once = answer(connect(&daemon), head.as_bytes());
+        assert!(at_once.starts_with("HTTP/1.1 431"), "{length}: {at_once}");
+        let mut stream = connect(&daemon);
+        let (first, rest) = head.as_bytes().split_at(4_000);
+        stream.write_all(first).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        let in_pieces = answer(stream, rest);
+        assert!(
+            in_pieces.starts_with("HTTP/1.1 431"),
+            "{length}: {in_pieces}"
+        );
+    }
+    let fits = format!(
+        "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-long: {}\r\n\r\n",
+        "y".repeat(8_000)
+    );
+    let fits = answer(connect(&daemon), fits.as_bytes());
+    assert!(fits.starts_with("HTTP/1.1 200"), "{fits}");
+}
+
+#[test]
+fn l1_a_uri_that_is_too_long_is_refused() {
+    let daemon = Daemon::with_config("[http]\nmax_header_bytes = 200000\n", &[]);
+    let ask = |length: usize| {
+        let path = "x".repeat(length);
+        let head = format!("GET /{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        answer(connect(&daemon), head.as_bytes())
+    };
+    let long = ask(70_000);
+    assert!(long.starts_with("HTTP/1.1 414"), "{long}");
+    let fits = ask(60_000);
+    assert!(fits.starts_with("HTTP/1.1 404"), "{fits}");
+}
