@@ -71,6 +71,8 @@ async fn issuer(server: Option<&Url>) -> Option<String> {
     let mut url = server?.clone();
     let path = format!("/.well-known/oauth-protected-resource{}", url.path());
     url.set_path(path.trim_end_matches('/'));
+    // reqwest is built without a TLS provider; only one can be installed.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let metadata = reqwest::get(url).await.ok()?.bytes().await.ok()?;
     let metadata: Value = serde_json::from_slice(&metadata).ok()?;
     metadata["authorization_servers"][0]
