@@ -86,15 +86,15 @@ impl Default for ExecutorConfig {
 }
 
 impl ExecutorConfig {
-    /// Sets the maximum number of concurrent calls of one source, and of all sources. If only
-    /// `of_source` is given, that value is also the limit of all sources. Otherwise `None` keeps
-    /// the current value.
+    /// Sets the maximum number of concurrent calls of one source, and of all sources. `None` keeps
+    /// the current value, but a total that is not given is at least four times `of_source`, so that
+    /// one source cannot take every slot.
     ///
     /// ```
     /// use std::num::NonZeroUsize;
     /// use pillion_core::executor::ExecutorConfig;
     /// let config = ExecutorConfig::default().with_concurrency(NonZeroUsize::new(8), None);
-    /// assert_eq!((config.max_concurrent.get(), config.max_concurrent_total.get()), (8, 8));
+    /// assert_eq!((config.max_concurrent.get(), config.max_concurrent_total.get()), (8, 32));
     /// let config = ExecutorConfig::default().with_concurrency(None, NonZeroUsize::new(64));
     /// assert_eq!((config.max_concurrent.get(), config.max_concurrent_total.get()), (5, 64));
     /// ```
@@ -104,9 +104,11 @@ impl ExecutorConfig {
         of_source: Option<NonZeroUsize>,
         total: Option<NonZeroUsize>,
     ) -> Self {
+        let of_source = of_source.unwrap_or(self.max_concurrent);
+        let fourfold = of_source.saturating_add(of_source.get().saturating_mul(3));
         Self {
-            max_concurrent: of_source.unwrap_or(self.max_concurrent),
-            max_concurrent_total: total.or(of_source).unwrap_or(self.max_concurrent_total),
+            max_concurrent: of_source,
+            max_concurrent_total: total.unwrap_or(fourfold.max(self.max_concurrent_total)),
             ..self
         }
     }

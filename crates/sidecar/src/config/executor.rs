@@ -23,8 +23,8 @@ pub struct ExecutorSection {
     /// `PILLION__EXECUTOR__MAX_CONCURRENT_LOCAL`. Default `executor.max_concurrent`.
     pub max_concurrent_local: Option<NonZeroUsize>,
     /// Maximum number of concurrent calls of all sources together; one slot is reserved for local
-    /// tools. `PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL`. Default 20, or `executor.max_concurrent`
-    /// if that is set.
+    /// tools. `PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL`. Default four times
+    /// `executor.max_concurrent`, at least 20.
     pub max_concurrent_total: Option<NonZeroUsize>,
     /// How long a call waits for one of those places before it ends as `unavailable`.
     /// `PILLION__EXECUTOR__QUEUE_TIMEOUT_MS`. Default 30,000 ms.

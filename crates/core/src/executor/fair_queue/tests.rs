@@ -337,7 +337,7 @@ async fn c1_calls_of_a_slow_server_hold_up_neither_another_server_nor_local_tool
 #[tokio::test(start_paused = true)]
 async fn c1_servers_that_have_all_their_places_leave_one_to_local_tools() {
     let config = ExecutorConfig::default();
-    let config = config.with_concurrency(NonZeroUsize::new(3), None);
+    let config = config.with_concurrency(None, NonZeroUsize::new(3));
     let (executor, _) = two_servers(config);
     flood(&executor, "ada", "slow", 10).await;
     flood(&executor, "ada", "other", 10).await;
@@ -345,7 +345,7 @@ async fn c1_servers_that_have_all_their_places_leave_one_to_local_tools() {
     assert_eq!(time_of(&executor, "ada", "here").await, 10);
     // With one permit in total, no permit is reserved for local tools.
     let config = ExecutorConfig::default();
-    let config = config.with_concurrency(NonZeroUsize::new(1), None);
+    let config = config.with_concurrency(None, NonZeroUsize::new(1));
     let (executor, _) = two_servers(config);
     assert_eq!(time_of(&executor, "ada", "slow").await, 1_000);
 }
@@ -384,7 +384,7 @@ async fn c1_a_server_has_as_many_places_as_it_is_given() {
 #[tokio::test(start_paused = true)]
 async fn c1_a_free_place_goes_to_the_server_that_has_the_fewest() {
     let config = ExecutorConfig::default();
-    let config = config.with_concurrency(NonZeroUsize::new(3), None);
+    let config = config.with_concurrency(None, NonZeroUsize::new(3));
     let (executor, began) = two_servers(config);
     // `far` holds both permits, for calls of many users.
     for user in ["a", "b", "c", "d", "e", "f"] {

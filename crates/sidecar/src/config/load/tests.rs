@@ -49,7 +49,8 @@ fn c1_how_many_tools_run_at_once_is_said_of_each_source_and_of_all() {
             local,
         )
     };
-    assert_eq!(numbers("max_concurrent = 2"), (2, 2, None));
+    assert_eq!(numbers("max_concurrent = 2"), (2, 20, None));
+    assert_eq!(numbers("max_concurrent = 8"), (8, 32, None));
     assert_eq!(numbers("max_concurrent_total = 9"), (5, 9, None));
     let all = "max_concurrent = 2\nmax_concurrent_local = 3\nmax_concurrent_total = 9";
     assert_eq!(numbers(all), (2, 9, Some(3)));

@@ -52,7 +52,7 @@ final class Options
         $this->toolTimeouts = $toolTimeouts;
         $this->maxConcurrent = self::count('max_concurrent', $given['max_concurrent'] ?? 5, 1);
         $this->maxConcurrentLocal = self::count('max_concurrent_local', $given['max_concurrent_local'] ?? $this->maxConcurrent, 1);
-        $this->maxConcurrentTotal = self::count('max_concurrent_total', $given['max_concurrent_total'] ?? $given['max_concurrent'] ?? 20, 1);
+        $this->maxConcurrentTotal = self::count('max_concurrent_total', $given['max_concurrent_total'] ?? max(20, 4 * min($this->maxConcurrent, 1_000_000)), 1);
         $serverConcurrency = [];
         foreach (self::map('server_concurrency', $given['server_concurrency'] ?? []) as $server => $places) {
             $serverConcurrency[$server] = self::count("server_concurrency.$server", $places, 1);
