@@ -53,6 +53,13 @@ pub enum ClientError {
         #[source]
         source: io::Error,
     },
+    /// The call was not sent, because the sidecar did not answer an earlier request of the same
+    /// batch. The tool has not run.
+    #[error("The call was not sent: {reason}")]
+    NotSent {
+        /// The error of the earlier request.
+        reason: String,
+    },
     /// The answer is longer than the client's limit.
     #[error("The sidecar's answer is longer than {limit_bytes} bytes")]
     TooLarge {
@@ -140,13 +147,24 @@ impl ClientError {
         matches!(self, Self::Timeout { .. } | Self::ToolTimeout { .. })
     }
 
+    /// Returns whether the sidecar did not answer at all, so that it would not answer another
+    /// request either.
+    pub(crate) fn is_without_answer(&self) -> bool {
+        self.is_timeout()
+            || matches!(
+                self,
+                Self::NotRunning { .. } | Self::Connect { .. } | Self::Disconnected { .. }
+            )
+    }
+
     /// The error code of the fixed set (C5).
     #[must_use]
     pub fn code(&self) -> &str {
         match self {
-            Self::NotRunning { .. } | Self::Connect { .. } | Self::Disconnected { .. } => {
-                "unavailable"
-            }
+            Self::NotRunning { .. }
+            | Self::Connect { .. }
+            | Self::Disconnected { .. }
+            | Self::NotSent { .. } => "unavailable",
             Self::Timeout { .. } | Self::ToolTimeout { .. } => "timeout",
             Self::Interrupted => "cancelled",
             Self::TooLarge { .. } | Self::Protocol { .. } | Self::Decode { .. } => "internal_error",

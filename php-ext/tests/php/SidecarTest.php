@@ -261,6 +261,26 @@ final class SidecarTest extends TestCase
         }
     }
 
+    public function testAfterARequestWithoutAnAnswerTheRemainingCallsAreNotSent(): void
+    {
+        $calls = array_map(fn (int $number) => new ToolCall("c$number", 't'), range(1, 450));
+        foreach (['executeAll', 'executeParallel'] as $method) {
+            $peer = new OddPeer('second batch breaks off');
+            try {
+                $results = (new Sidecar($peer->socket, 5))->$method($calls);
+            } finally {
+                $requests = $peer->stop();
+            }
+            self::assertSame(array_column($calls, 'id'), array_column($results, 'toolCallId'));
+            self::assertSame([true, true, false], [$results[0]->success, $results[99]->success, $results[100]->success]);
+            self::assertStringStartsWith('The sidecar closed the connection before it had answered', $results[199]->error);
+            foreach (array_slice($results, 200) as $result) {
+                self::assertSame(["The call was not sent: {$results[199]->error}", 'unavailable'], [$result->error, $result->errorCode]);
+            }
+            self::assertSame(2, $requests);
+        }
+    }
+
     public function testG3ArgumentsThatNeedApprovalStayAsTheyAre(): void
     {
         $peer = new OddPeer('asks');

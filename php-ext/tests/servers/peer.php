@@ -78,6 +78,9 @@ while (true) {
             })(),
             'silent' => sleep(30),
             'asks' => $write(whole('{"results":[{"success":true,"tool":"t","result":{"success":false,"data":null,"error":"The call of tool \'t\' needs approval","error_code":"approval_required","metadata":{"approval_id":"a1","arguments":{"map":{},"list":[],"f":1.5}}}},{"success":true,"tool":"t","result":{"success":true,"data":{"map":{}},"error":null,"metadata":{}}}]}')),
+            'second batch breaks off' => $count === 2 ? null : $write(whole(json_encode([
+                'results' => array_map(static fn () => ['success' => true, 'tool' => 't', 'result' => ['success' => true, 'data' => 1]], json_decode($body)->calls),
+            ]))),
             'half a chat' => $write("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\nevent: chat\ndata: {\"id\":\"c1\",\"model\":\"m\"}\n\n: a comment\n\nevent: delta\ndata: {\"text\":\"Hi\"}\n\nevent: del"),
             'no json' => $write(whole('<html>')),
             'a list' => $write(whole('[]')),
@@ -87,7 +90,7 @@ while (true) {
             'too large' => $write(whole('{"success":false,"error":"Too large","error_code":"invalid_input"}', "HTTP/1.1 413 Too Large\r\n")),
         };
         $closes = ['closes', 'half', 'half head', 'half chunk', 'old', 'no http', 'odd length', 'odd chunk', 'large', 'large chunk', 'half a chat'];
-        if (in_array($behaviour, $closes, true) || ($behaviour === 'second breaks off' && $count === 2)) {
+        if (in_array($behaviour, $closes, true) || (in_array($behaviour, ['second breaks off', 'second batch breaks off'], true) && $count === 2)) {
             break;
         }
     }

@@ -50,7 +50,8 @@ impl Raw<'_> {
     ///
     /// When the sidecar refuses a request as too large, or for its number of calls, each half of
     /// the request is sent again, so that a refused call does not prevent other calls from running.
-    /// When a batch takes several requests, each request has its own idempotency key, derived from
+    /// When the sidecar does not answer a request in time, or closes the connection, the remaining
+    /// calls are not sent ([`ClientError::NotSent`]). When a batch takes several requests, each request has its own idempotency key, derived from
     /// the [`Caller`]'s.
     ///
     /// # Errors
@@ -62,12 +63,13 @@ impl Raw<'_> {
         mode: BatchMode,
         caller: &Caller,
     ) -> Result<Vec<BatchPart>, ClientError> {
-        let batch = Batch {
+        let mut batch = Batch {
             raw: *self,
             calls: calls.iter().map(encode).collect::<Result<_, _>>()?,
             names: calls.iter().map(|call| call.name.as_str()).collect(),
             mode: serde_json::to_string(&mode).map_err(|source| ClientError::Encode { source })?,
             caller,
+            silence: None,
         };
         let mut parts = Vec::new();
         for range in batch.ranges() {
@@ -94,6 +96,8 @@ struct Batch<'a> {
     /// The execution mode, encoded as JSON.
     mode: String,
     caller: &'a Caller,
+    /// The error of the first request that the sidecar did not answer.
+    silence: Option<String>,
 }
 
 impl Batch<'_> {
@@ -118,7 +122,7 @@ impl Batch<'_> {
     /// Sends calls, and halves the request when the sidecar refuses it. `refusal` is the error of
     /// the larger request that contained these calls.
     fn send(
-        &self,
+        &mut self,
         calls: Range<usize>,
         refusal: Option<&str>,
     ) -> Result<Vec<BatchPart>, ClientError> {
@@ -151,7 +155,10 @@ impl Batch<'_> {
         Ok(parts)
     }
 
-    fn request(&self, calls: &Range<usize>) -> Result<Vec<u8>, ClientError> {
+    fn request(&mut self, calls: &Range<usize>) -> Result<Vec<u8>, ClientError> {
+        if let Some(reason) = self.silence.clone() {
+            return Err(ClientError::NotSent { reason });
+        }
         let body = format!(
             r#"{{"calls":[{}],"mode":{}}}"#,
             self.calls[calls.clone()].join(","),
@@ -164,7 +171,14 @@ impl Batch<'_> {
         let answer = self
             .raw
             .post(route::BATCH_EXECUTE, body.as_bytes(), &caller);
-        answer.map_err(|error| error.while_running(self.names[calls.clone()].iter().copied()))
+        let names = self.names[calls.clone()].iter().copied();
+        let answer = answer.map_err(|error| error.while_running(names));
+        if let Err(error) = &answer
+            && error.is_without_answer()
+        {
+            self.silence = Some(error.to_string());
+        }
+        answer
     }
 }
 

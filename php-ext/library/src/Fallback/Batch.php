@@ -11,7 +11,7 @@ use Pillion\ToolResult;
 
 /**
  * Runs calls at the sidecar, in as few requests as the sidecar accepts. A refused call does not prevent
- * the other calls from running.
+ * the other calls from running. When the sidecar does not answer a request, the remaining calls are not sent.
  *
  * @internal
  */
@@ -40,6 +40,8 @@ final class Batch
     private ?PillionException $failure = null;
     /** Whether at least one call ran or was refused individually. */
     private bool $hasOutcome = false;
+    /** The error of the first request that the sidecar did not answer. */
+    private ?PillionException $silence = null;
 
     /**
      * @param list<ToolCall>          $calls
@@ -122,12 +124,17 @@ final class Batch
      */
     private function send(array $places, ?string $refusal = null): bool
     {
+        if ($this->silence !== null) {
+            $this->fail($places, Failure::unavailable("The call was not sent: {$this->silence->getMessage()}"));
+            return true;
+        }
         $names = array_map(fn (int $place): string => $this->calls[$place]->name, $places);
         $calls = array_map(fn (int $place): string => $this->encoded[$place], $places);
         $part = count($places) === count($this->encoded) || $places === [] ? null : "$places[0]-" . ($places[count($places) - 1] + 1);
         try {
             $answer = $this->api->batch($calls, $names, $this->mode, $this->context, $part);
         } catch (PillionException $e) {
+            $this->silence = $e;
             $this->fail($places, $e);
             return true;
         }
@@ -140,13 +147,13 @@ final class Batch
             return true;
         }
         $said = $answer->failure->getMessage();
-        if (!$answer->isTooLarge && $said === $refusal) {
+        if (!$answer->isTooLarge() && $said === $refusal) {
             $this->fail($places, $answer->failure);
             return false;
         }
-        if (count($places) < 2) {
+        if (count($places) < 2 || !$answer->mayBeTooMany()) {
             $this->fail($places, $answer->failure);
-            $this->hasOutcome = $this->hasOutcome || $answer->isTooLarge;
+            $this->hasOutcome = $this->hasOutcome || (count($places) < 2 && $answer->isTooLarge());
             return true;
         }
         $middle = intdiv(count($places), 2);

@@ -7,13 +7,24 @@ namespace Pillion\Fallback;
 use Pillion\Exception\PillionException;
 
 /**
- * A request that the sidecar refused before any of its calls ran.
+ * A request that the sidecar refused before any of its calls ran, or answered with an error.
  *
  * @internal
  */
 final class RefusedRequest
 {
-    public function __construct(public readonly PillionException $failure, public readonly bool $isTooLarge)
+    public function __construct(public readonly PillionException $failure, private readonly int $httpStatus)
     {
+    }
+
+    public function isTooLarge(): bool
+    {
+        return $this->httpStatus === 413;
+    }
+
+    /** Returns whether fewer calls in one request might be accepted. */
+    public function mayBeTooMany(): bool
+    {
+        return $this->httpStatus === 400 || $this->isTooLarge();
     }
 }

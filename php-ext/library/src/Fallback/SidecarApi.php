@@ -148,7 +148,7 @@ final class SidecarApi
      *
      * @return list<Answer>|RefusedRequest in the order of the calls
      *
-     * @throws PillionException when the sidecar gives no such answer
+     * @throws PillionException when the sidecar does not answer
      */
     public function batch(array $calls, array $names, string $mode, Context $context, ?string $part): array|RefusedRequest
     {
@@ -160,15 +160,16 @@ final class SidecarApi
         $request = new Request(self::TOOLS . 'batch-execute', $headers, $body);
         try {
             $response = $this->exchange($request);
-            $results = self::body($response)->results ?? null;
         } catch (TimeoutException) {
             throw Trouble::toolTime($names, $this->timeout);
-        } catch (PillionException $e) {
-            $status = isset($response) && !$e instanceof TransportException ? $response->status : 0;
-            return $status === 400 || $status === 413 ? new RefusedRequest($e, $status === 413) : throw $e;
         }
-        if (!is_array($results) || count($results) !== count($calls)) {
-            throw Failure::transport("The sidecar's answer has no result for each call");
+        try {
+            $results = self::body($response)->results ?? null;
+            if (!is_array($results) || count($results) !== count($calls)) {
+                throw Failure::transport("The sidecar's answer has no result for each call");
+            }
+        } catch (PillionException $e) {
+            return new RefusedRequest($e, $e instanceof TransportException ? 0 : $response->status);
         }
         return array_map(Answer::of(...), $results);
     }

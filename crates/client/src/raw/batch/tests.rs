@@ -211,3 +211,40 @@ fn no_sidecar_is_an_error_of_the_whole() {
     let error = raw.batch_in_parts(&calls(150), BatchMode::Parallel, &caller);
     assert!(error.unwrap_err().is_not_running());
 }
+
+#[test]
+fn after_a_request_without_an_answer_the_remaining_calls_are_not_sent() {
+    let asked = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&asked);
+    // The second request takes longer than the client waits.
+    let sidecar = Limited::answering(move |_| {
+        let number = {
+            let mut asked = count.lock().unwrap();
+            *asked += 1;
+            *asked
+        };
+        if number == 2 {
+            thread::sleep(std::time::Duration::from_secs(3));
+        }
+        Ok(())
+    });
+    let client = Client::builder(sidecar.client.socket_path())
+        .timeout(std::time::Duration::from_millis(300))
+        .build();
+    let caller = Caller::default();
+    let parts = client
+        .raw()
+        .batch_in_parts(&calls(450), BatchMode::Parallel, &caller);
+    let mut outcomes = parts.unwrap().into_iter().map(|part| part.answer);
+    assert!(outcomes.next().unwrap().is_ok());
+    assert_eq!(outcomes.next().unwrap().unwrap_err().code(), "timeout");
+    for outcome in outcomes {
+        let error = outcome.unwrap_err();
+        assert_eq!(error.code(), "unavailable");
+        assert_eq!(
+            error.to_string(),
+            "The call was not sent: Tool 't' gave no result within 0.3s"
+        );
+    }
+    assert_eq!(*asked.lock().unwrap(), 2);
+}
