@@ -43,9 +43,14 @@ async fn a_store_whose_file_is_gone_acknowledges_nothing() {
     assert_eq!(store.file_failure(), None);
     let call = running("roll");
     store.record_own_call(call.clone()).await.unwrap();
+    let other = running("roll");
+    store.record_own_call(other.clone()).await.unwrap();
 
     fs::rename(&file, &moved).unwrap();
     assert_refuses(&store).await;
+    let end_of_other = ended(&other, CallStatus::Success);
+    let refused = store.record_own_call(end_of_other.clone()).await;
+    assert!(refused.unwrap_err().is_unavailable());
     // Another file at the path is not this store.
     fs::write(&file, "a backup").unwrap();
     assert_refuses(&store).await;
@@ -54,6 +59,8 @@ async fn a_store_whose_file_is_gone_acknowledges_nothing() {
     let end = ended(&call, CallStatus::Success);
     store.record_own_call(end.clone()).await.unwrap();
     assert_eq!(store.call(call.id).await.unwrap(), Some(end));
+    // The end that was refused while the file was away is not lost: the call has run.
+    assert_eq!(store.call(other.id).await.unwrap(), Some(end_of_other));
     assert_eq!(store.setting("a").await.unwrap().as_deref(), Some("1"));
 
     // The write-ahead log belongs to the store: it alone has the latest commits.

@@ -94,21 +94,26 @@ impl CallSpool {
 
     /// Stores the record; when this returns, the record survives the process. If too many records
     /// wait, or the database cannot be written, the record of a call that begins waits for the
-    /// database. The record of a call that has run is stored as long as its file accepts it.
+    /// database. The record of a call that has run is stored as long as its file accepts it. It is
+    /// kept even while the database's file is away, but not acknowledged.
     ///
     /// The `write` is not handed to another thread: that takes longer than most writes.
     pub(crate) async fn append(&self, call: ToolCallRecord) -> Result<(), StoreError> {
-        self.shared.database.check_placement()?;
+        let is_end = has_run(&call);
+        let placement = match self.shared.database.check_placement() {
+            Err(error) if !is_end => return Err(error),
+            placement => placement,
+        };
         let line = line::encode(&call)?;
         if self.shared.gathered.lock().is_full() {
             let settled = self.settle().await;
-            if !has_run(&call) {
+            if !is_end {
                 settled?;
             }
         }
         let added = self.shared.gathered.lock().add(call, &line);
         self.shared.news.notify_one();
-        added
+        placement.and(added)
     }
 
     /// Returns the calls whose current state the database does not have while it cannot be written,
