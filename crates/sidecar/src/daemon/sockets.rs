@@ -58,6 +58,11 @@ impl Sockets {
         let mut inheritance = None;
         if take_over {
             inheritance = Inheritance::ask(&path).await?;
+            if inheritance.is_none() && activated.unix.is_none() {
+                // A sidecar whose files were all removed restores them in this time.
+                tokio::time::sleep(LOOK_INTERVAL.mul_f32(1.5)).await;
+                inheritance = Inheritance::ask(&path).await?;
+            }
         }
         let (group, mode) = (config.socket.group.as_ref(), config.socket.mode);
         let (unix, origin, control) = match (&mut inheritance, activated.unix) {
