@@ -11,7 +11,7 @@ use super::credentials::{everything_kept, holds, key, with_vault};
 use super::{add, ask, change, refusal};
 use crate::approvals::{asked, decide};
 use crate::http;
-use crate::mcp_server::McpServer;
+use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, eventually, run, stderr, stdout};
 use crate::routes::mcp::{Session, last, stateless};
 
@@ -291,6 +291,41 @@ fn h2_a_model_hears_nothing_of_a_server_that_it_may_not_see() {
         let nothing = call("/mcp?model=one", "nothing");
         assert_eq!(unknown["error"]["code"], nothing["error"]["code"]);
     }
+}
+
+#[test]
+fn l1_calls_to_a_users_server_that_hangs_wait_for_the_same_attempt() {
+    let directory = tempfile::tempdir().unwrap();
+    let far = far();
+    let key = key(directory.path());
+    let config = format!(
+        "[vault]\nkey_file = \"{}\"\n[mcp]\ndiscovery_timeout_ms = 1500\n",
+        key.display()
+    );
+    let daemon = Daemon::with_config(&config, &[]);
+    add(&daemon, &server(&far, "per_user"));
+    give(&daemon, "alice", ALICE);
+    far.set_mood(Mood::Asleep);
+    assert!(tools_of(&daemon, Some("alice")).is_empty());
+    let attempts = || far.count("initialize") + far.count("server/discover");
+    let unavailable = || {
+        let answer = call(&daemon, Some("alice"), "far_echo");
+        assert_eq!(answer["error_code"], "unavailable", "{answer}");
+    };
+    let before = attempts();
+    unavailable();
+    let of_one_call = attempts() - before;
+    assert!(of_one_call > 0);
+    let before = attempts();
+    std::thread::scope(|scope| {
+        for _ in 0..5 {
+            scope.spawn(unavailable);
+        }
+    });
+    // A call that comes between two attempts begins another.
+    assert!(attempts() - before <= 2 * of_one_call);
+    far.set_mood(Mood::Well);
+    assert_eq!(account(&daemon, Some("alice")), "alice");
 }
 
 #[test]

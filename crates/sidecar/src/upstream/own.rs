@@ -13,7 +13,7 @@ use pillion_core::tool::{CallContext, Tool, ToolFailure, ToolName, ToolOrigin};
 use pillion_wire::UnavailableServer;
 use tokio::time::Instant;
 
-use super::discovery::{LONGEST_PAUSE, Reason};
+use super::discovery::LONGEST_PAUSE;
 use super::{Server, UpstreamTool, Upstreams};
 
 /// What a server lists on a line, and when it is asked again.
@@ -26,6 +26,22 @@ pub(super) struct Listing {
     epoch: u64,
     error: Option<String>,
     failures: u32,
+    /// When the last attempt failed.
+    failed_at: Option<Instant>,
+}
+
+impl Listing {
+    /// Returns whether the server is asked again, after a failure, for a tool that it does not list.
+    /// Callers that came while an attempt was in progress share its outcome.
+    fn is_retried(&self, server: &Server, sought: &[String], came: Instant) -> bool {
+        let lists = |name: &str| {
+            self.tools
+                .iter()
+                .any(|tool| tool.registered.name().as_str() == name)
+        };
+        let is_missing = |name: &String| server.is_told_by(name) && !lists(name);
+        self.failed_at.is_some_and(|failed| failed < came) && sought.iter().any(is_missing)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -83,7 +99,7 @@ impl Upstreams {
     pub(crate) async fn own(&self, context: &CallContext) -> Own {
         let latest = self.latest();
         let servers = latest.servers.iter().cloned();
-        latest.own_of_all(servers, context, Reason::List).await
+        latest.own_of_all(servers, context, &[]).await
     }
 
     /// Returns the tools that only this caller has, for a lookup of these names: of the servers
@@ -97,17 +113,18 @@ impl Upstreams {
         let has_any_name =
             |server: &Arc<Server>| server.tool_prefix.is_empty() && !server.lists_for_all();
         if names.iter().all(is_told) && !latest.servers.iter().any(has_any_name) {
-            return latest.own_of_all(named, context, Reason::Use).await;
+            return latest.own_of_all(named, context, names).await;
         }
         latest.own(context).await
     }
 
-    /// Returns the tools of these servers that only this caller has.
+    /// Returns the tools of these servers that only this caller has, for a lookup of the tools
+    /// `sought`.
     async fn own_of_all(
         &self,
         servers: impl IntoIterator<Item = Arc<Server>>,
         context: &CallContext,
-        reason: Reason,
+        sought: &[String],
     ) -> Own {
         let latest = self;
         let servers = servers.into_iter();
@@ -116,7 +133,7 @@ impl Upstreams {
             return Own::default();
         }
         let lists = servers.iter();
-        let lists = lists.map(|server| latest.own_of(server, context, reason));
+        let lists = lists.map(|server| latest.own_of(server, context, sought));
         let mut own = Own::default();
         let mut tools = OwnTools::new();
         for (server, list) in servers.iter().zip(join_all(lists).await) {
@@ -162,16 +179,17 @@ impl Upstreams {
         &self,
         server: &Arc<Server>,
         context: &CallContext,
-        reason: Reason,
+        sought: &[String],
     ) -> Result<(Vec<OwnTool>, Option<String>), ToolFailure> {
         let line = server.line_for(context).await?;
+        let came = Instant::now();
         let mut listing = line.listing.lock().await;
         let epoch = server.epoch.load(Ordering::Relaxed);
         let is_due = listing.next.is_none_or(|next| Instant::now() >= next);
         let is_due = is_due || listing.epoch != epoch;
-        let is_used = reason == Reason::Use && listing.failures > 0;
-        if is_due || is_used {
-            if is_used {
+        let is_retried = listing.is_retried(server, sought, came);
+        if is_due || is_retried {
+            if is_retried {
                 line.client.end_pause();
             }
             let asked = server
@@ -197,12 +215,14 @@ impl Upstreams {
                         epoch,
                         error: None,
                         failures: 0,
+                        failed_at: None,
                     };
                     server.has_listed(listing.tools.len());
                 }
                 Err(error) => {
                     tracing::warn!(server.label = server.label, %error, "Failed to list a user's MCP tools");
                     listing.error = Some(error);
+                    listing.failed_at = Some(Instant::now());
                     if is_due {
                         let pause = self.times.retry_after;
                         let pause = pause.saturating_mul(1 << listing.failures.min(16));
