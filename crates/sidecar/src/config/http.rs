@@ -26,9 +26,9 @@ pub struct HttpSection {
     /// `PILLION__HTTP__WRITE_TIMEOUT_MS`. Default 30,000 ms.
     #[serde(rename = "write_timeout_ms", deserialize_with = "millis::positive")]
     pub write_timeout: Duration,
-    /// Maximum number of response bytes that wait for stalled clients, over all connections. Above
-    /// this limit, the client that has read nothing for the longest time (at least 2 s) is
-    /// disconnected. `PILLION__HTTP__MAX_WAITING_BYTES`. Default 64 MiB.
+    /// Maximum number of response bytes that wait for clients, over all connections. Above this
+    /// limit, clients that have read nothing for at least 2 s are disconnected, the one that has
+    /// stalled longest first; clients that read are not. `PILLION__HTTP__MAX_WAITING_BYTES`. Default 64 MiB.
     pub max_waiting_bytes: NonZeroUsize,
     /// The longest request head, in bytes, at least 8,192; a longer one gets status 431.
     /// `PILLION__HTTP__MAX_HEADER_BYTES`. Default 64 KiB.
