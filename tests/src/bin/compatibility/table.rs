@@ -98,7 +98,7 @@ fn heading(check: Check) -> &'static str {
 
 /// The page of `docs`, with these rows.
 pub fn page(rows: &[Row]) -> String {
-    let mut headings = vec!["server", "package", "found out", "revisions, pinned"];
+    let mut headings = vec!["server", "package", "detected", "revisions, pinned"];
     headings.extend(CHECKS.map(heading));
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let rule = vec!["---".to_owned(); headings.len()];
