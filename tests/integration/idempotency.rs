@@ -255,7 +255,7 @@ fn send_and_hang_up(socket: &Path, target: &str, key: &str, is_sent: impl FnMut(
 }
 
 #[test]
-fn l4_requests_whose_callers_have_gone_are_limited() {
+fn requests_whose_callers_have_gone_are_limited() {
     let server = server();
     let toml = format!(
         "[http]\nidempotency_max_detached = 1\n{}",
@@ -299,7 +299,7 @@ fn l4_requests_whose_callers_have_gone_are_limited() {
 }
 
 #[test]
-fn l4_stored_answers_have_a_quota_and_a_request_beyond_it_runs_once_all_the_same() {
+fn stored_answers_have_a_quota_and_a_request_beyond_it_runs_once_all_the_same() {
     let toml = "[http]\nidempotency_max_bytes = 500\n";
     let mut daemon = Daemon::with_config(toml, &[]);
     let send = |daemon: &Daemon, key: &str| {

@@ -131,7 +131,7 @@ async fn call(tool: &Arc<HttpTool>, arguments: Value) -> Result<ToolOutput, Tool
 }
 
 #[tokio::test]
-async fn f304_a_call_becomes_the_request_that_was_declared() {
+async fn a_call_becomes_the_request_that_was_declared() {
     let (url, _) = servers().await;
     let tool = tool(json!({
         "method": "post",
@@ -161,7 +161,7 @@ async fn f304_a_call_becomes_the_request_that_was_declared() {
 }
 
 #[tokio::test]
-async fn f304_an_argument_cannot_become_another_header() {
+async fn an_argument_cannot_become_another_header() {
     let (url, _) = servers().await;
     let tool = tool(json!({"url": url, "headers": {"X-A": {"$from": "/input/a"}}}));
     for bad in ["x\r\nX-B: 1", "x\nX-B: 1", "x\0"] {
@@ -172,7 +172,7 @@ async fn f304_an_argument_cannot_become_another_header() {
 }
 
 #[tokio::test]
-async fn f304_statuses_become_codes() {
+async fn statuses_become_codes() {
     let (url, _) = servers().await;
     let tool = tool(json!({"url": format!("{url}/{{what}}")}));
     for (what, code) in [
@@ -206,7 +206,7 @@ async fn f304_statuses_become_codes() {
 }
 
 #[tokio::test]
-async fn f304_the_operator_says_which_statuses_are_fine_and_what_is_wanted() {
+async fn the_operator_says_which_statuses_are_fine_and_what_is_wanted() {
     let (url, _) = servers().await;
     let fine = tool(json!({"url": format!("{url}/404"), "success": ["2xx", 404]}));
     assert_eq!(call(&fine, json!({})).await.unwrap().result, json!("no"));
@@ -224,7 +224,7 @@ async fn f304_the_operator_says_which_statuses_are_fine_and_what_is_wanted() {
 }
 
 #[tokio::test]
-async fn f304_answers_are_bounded_in_time_and_length() {
+async fn answers_are_bounded_in_time_and_length() {
     let (url, _) = servers().await;
     let slow = tool(json!({"url": format!("{url}/slow"), "timeout_ms": 200}));
     let failure = call(&slow, json!({})).await.unwrap_err();
@@ -256,7 +256,7 @@ async fn l1_a_redirect_to_another_origin_carries_nothing_there() {
 }
 
 #[tokio::test]
-async fn f304_an_argument_may_stand_in_the_url_more_than_once() {
+async fn an_argument_may_stand_in_the_url_more_than_once() {
     let url = "https://x.example/{lang}/compare/{lang}";
     let declared = json!({"name": "compare", "description": "A test", "url": url});
     let tool = HttpTool::new(serde_json::from_value(declared).unwrap()).unwrap();
@@ -267,7 +267,7 @@ async fn f304_an_argument_may_stand_in_the_url_more_than_once() {
 }
 
 #[tokio::test]
-async fn f304_what_cannot_be_requested_is_refused_when_it_is_declared() {
+async fn what_cannot_be_requested_is_refused_when_it_is_declared() {
     let refuse = |rest: Value| {
         let mut declared =
             json!({"name": "far", "description": "A test", "url": "https://x.example/"});

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn l4_a_caller_with_many_requests_loses_its_own() {
+    fn a_caller_with_many_requests_loses_its_own() {
         let begin = Instant::now();
         let id = Uuid::from_u128;
         let all = |callers: &[&'static str]| {
