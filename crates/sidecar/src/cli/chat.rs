@@ -38,7 +38,8 @@ pub(super) struct Chat {
     /// Continues this chat
     #[arg(long, value_name = "CHAT")]
     resume: Option<String>,
-    /// Prints each event as a line of JSON; the last one, `done`, has the chat's id, status and approvals
+    /// Prints each event as one line of JSON; the last event, `done`, has the chat's ID, status and
+    /// approvals
     #[arg(long)]
     json: bool,
 }

@@ -48,10 +48,10 @@ impl CacheSection {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheScopeName {
-    /// Only the user who made the call.
+    /// The result is reused only for the user who made the call.
     #[default]
     Private,
-    /// All users.
+    /// The result is reused for all users.
     Public,
 }
 

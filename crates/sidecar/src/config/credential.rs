@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CredentialPolicy {
-    /// The server's own credential, for all users.
+    /// Calls of all users use the server's own credential.
     #[default]
     Shared,
-    /// The credential of the user on whose behalf the call is made; without one the call fails.
+    /// Calls use the credential of the user on whose behalf they are made, and fail without one.
     PerUser,
-    /// The user's credential if there is one, else the server's own.
+    /// Calls use the user's credential if the user has one, else the server's own.
     UserOrShared,
 }
 

@@ -165,7 +165,7 @@ fn fill_table(
         .entry(target)
         .or_insert_with(|| Value::Table(Table::new()));
     let Value::Table(values) = values else {
-        return Ok(()); // Reading the entry says what is wrong with it.
+        return Ok(()); // Deserializing the entry reports the error.
     };
     for (key, name) in names {
         let path = path.join_name(&key);

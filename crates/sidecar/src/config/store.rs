@@ -71,10 +71,10 @@ impl TryFrom<String> for LocationText {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DurabilityName {
-    /// A crash of the process.
+    /// Acknowledged writes survive a crash of the process.
     #[default]
     Process,
-    /// A crash of the process or a power failure; every write waits for the disk.
+    /// Acknowledged writes also survive a power failure; every write waits for the disk.
     PowerLoss,
 }
 

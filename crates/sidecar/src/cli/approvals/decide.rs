@@ -18,7 +18,7 @@ pub(super) struct Decide {
     /// The user who decides, for the record
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Prints the sidecar's whole answer as JSON
+    /// Prints the sidecar's response as JSON
     #[arg(long)]
     json: bool,
 }
