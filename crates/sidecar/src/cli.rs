@@ -104,7 +104,7 @@ enum Command {
     Store(store::Store),
     /// Prints a shell completion script
     Completions(completions::Completions),
-    /// Probes, lists, calls and reads any MCP server
+    /// Probes any MCP server, lists what the server offers, calls tools and reads resources
     Mcp(Box<mcp::Mcp>),
 }
 

@@ -120,7 +120,7 @@ pub struct Config {
     pub tcp: TcpSection,
     /// Limits of the HTTP server.
     pub http: HttpSection,
-    /// How tools run.
+    /// Limits of tool execution: timeouts, concurrency, queue and rate limits.
     pub executor: ExecutorSection,
     /// Which tool calls need approval.
     pub approvals: ApprovalsSection,

@@ -32,7 +32,7 @@ pub(super) struct Chat {
     /// The channel that the chat belongs to
     #[arg(long, value_name = "NAME")]
     channel: Option<String>,
-    /// Disables tools
+    /// Disables the tools for this chat
     #[arg(long, conflicts_with = "resume")]
     no_tools: bool,
     /// Continues this chat

@@ -43,12 +43,12 @@ pub struct ApprovalsSection {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AskClients {
-    /// Clients that may also decide through the REST API.
+    /// Clients that may also decide through the REST API are asked.
     #[default]
     Deciders,
-    /// All clients: every client that may call tools may also approve its own calls.
+    /// All clients are asked: every client that may call tools may also approve its own calls.
     All,
-    /// No clients.
+    /// No client is asked.
     Nobody,
 }
 

@@ -34,8 +34,8 @@ pub struct BuiltinTools {
     pub get_weather: Option<WeatherSettings>,
     /// Settings of `web_search`; `None` disables the tool.
     pub web_search: Option<SearchSettings>,
-    /// The API keys that the services need. A key that is in the vault is empty in the settings
-    /// above.
+    /// The API keys that the services need. Settings that take their key from the vault have an
+    /// empty key.
     pub keys: Vec<ServiceKey>,
     /// The IANA time zone that `get_time` uses if the call names none; `None` means `UTC`.
     pub time_zone: Option<String>,
