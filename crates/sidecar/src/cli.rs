@@ -1,8 +1,8 @@
-//! The command line. A command is a file: its struct is what it parses, `apply` what it
-//! does.
+//! The command line. Each command has its own file: the struct describes the arguments, and `apply`
+//! runs the command.
 //!
-//! Exit codes: 0 when all went well, 1 when something failed, 2 when the command line or
-//! the configuration is wrong; 130 and 143 when SIGINT and SIGTERM ended `pillion mcp`.
+//! Exit codes: 0 on success, 1 when something failed, 2 when the command line or the configuration
+//! is wrong; 130 and 143 when SIGINT and SIGTERM ended `pillion mcp`.
 
 mod approvals;
 mod auth;
@@ -66,90 +66,91 @@ struct Cli {
 enum Command {
     /// Runs the sidecar until SIGTERM or SIGINT
     Serve(serve::Serve),
-    /// Reads a configuration as `pillion serve` does, and says what is wrong with it
+    /// Checks a configuration as `pillion serve` reads it, and reports errors and warnings
     Check(check::Check),
     /// Lists and calls the tools of a running sidecar
     Tools(tools::Tools),
     /// Chats with a language model that uses the tools
     Chat(chat::Chat),
-    /// Shows which language models there are, and which tools each sees
+    /// Lists the language models, and the tools that each model may use
     Models(models::Models),
-    /// Shows where language models answer, and keeps their keys
+    /// Lists the language model providers, and stores their API keys
     Providers(providers::Providers),
-    /// Shows what a running sidecar has recorded of its calls
+    /// Shows the call log of a running sidecar
     Calls(calls::Calls),
-    /// Shows the calls that wait for somebody's approval, and decides on them
+    /// Lists the calls that wait for approval, and approves or denies them
     Approvals(approvals::Approvals),
-    /// Shows what happens in a running sidecar, as it happens
+    /// Streams the events of a running sidecar
     Events(events::Events),
-    /// Shows the packs and what they keep, and removes that
+    /// Lists the tool packs and their stored data, and removes stored data
     Packs(packs::Packs),
-    /// Shows which tools of MCP servers have changed, and accepts them
+    /// Shows tools of MCP servers whose definition has changed, and accepts the changes
     Pins(pins::Pins),
-    /// Shows, adds, changes and removes the MCP servers of a running sidecar
+    /// Lists, adds, changes and removes the MCP servers of a running sidecar
     Servers(Box<servers::Servers>),
-    /// Asks for authorizations with MCP servers, for a sidecar that has nobody to ask
+    /// Authorizes the sidecar with MCP servers in your browser (OAuth)
     Auth(auth::Auth),
-    /// Makes, lists and revokes the tokens that let requests over TCP in
+    /// Creates, lists and revokes access tokens for requests over TCP
     Tokens(tokens::Tokens),
-    /// Changes the key that stored credentials are encrypted with
+    /// Rotates the key that encrypts stored credentials
     Vault(vault::Vault),
     /// Serves one MCP client over standard input and output
     McpStdio(mcp_stdio::McpStdio),
-    /// Shows how a running sidecar is doing
+    /// Shows the status of a running sidecar
     Status(status::Status),
-    /// Shows what a running sidecar does, as it does it
+    /// Shows the activity of a running sidecar, continuously
     Top(top::Top),
-    /// Checks, copies or updates what the sidecar keeps
+    /// Checks, backs up or migrates the sidecar's store
     Store(store::Store),
-    /// Prints a script that completes commands and options in a shell
+    /// Prints a shell completion script
     Completions(completions::Completions),
-    /// Probes, lists, calls and reads any MCP server
+    /// Probes any MCP server, lists what the server offers, calls tools and reads resources
     Mcp(Box<mcp::Mcp>),
 }
 
-/// The socket's path, which every command takes.
+/// The option for the socket's path, which many commands have.
 #[derive(Debug, Args)]
 struct SocketOption {
     /// The sidecar's socket [env: PILLION_SOCKET] [default: /run/pillion/pillion.sock for root,
     /// else $XDG_RUNTIME_DIR/pillion/pillion.sock]
-    // The variable is not clap's affair: usages would show the option as one that is required.
+    // The variable is read separately: with clap's `env`, usage texts would show the option as
+    // required.
     #[arg(long, global = true, value_name = "PATH", display_order = 900)]
     socket: Option<PathBuf>,
 }
 
 impl SocketOption {
-    /// Where the sidecar is, if the option or the variable says it.
+    /// Returns the path that the option or the variable names.
     fn named(&self) -> Option<PathBuf> {
         let option = self.socket.clone();
         option.or_else(named_socket)
     }
 
-    /// Where the sidecar is.
+    /// Returns the path of the sidecar's socket.
     fn path(self) -> PathBuf {
         let named = self.named();
         named.unwrap_or_else(pillion_client::default_socket_path)
     }
 
-    /// A client of the sidecar there.
+    /// Returns a client of the sidecar.
     fn client(self, timeout: Duration) -> Client {
         Client::builder(self.path()).timeout(timeout).build()
     }
 }
 
-/// The socket that the environment names.
+/// Returns the socket path that the environment variable names.
 fn named_socket() -> Option<PathBuf> {
     let named = std::env::var_os(pillion_client::SOCKET_VARIABLE);
     named.filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// What the command line is made of, as the manual pages want to know it.
+/// Returns the definition of the command line, from which the manual pages are generated.
 #[must_use]
 pub fn command() -> clap::Command {
     with_negative_numbers(examples::add_to(Cli::command()))
 }
 
-/// With options that take `-1` for the value that it is, and say what is wrong with it.
+/// Lets options take negative numbers such as `-1`, so that the error names the invalid value.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     let allow = |argument: clap::Arg| match argument.get_action().takes_values() {
         true if !argument.is_positional() => argument.allow_negative_numbers(true),
@@ -160,7 +161,7 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
         .mut_subcommands(with_negative_numbers)
 }
 
-/// Runs the program on the arguments of this process.
+/// Runs the program with the arguments of this process.
 #[must_use]
 pub fn run() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -201,7 +202,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Runs a server to its end, and waits for nothing that is still going on then.
+/// Runs a server until it ends, without waiting for tasks that still run then.
 fn run_and_leave<E: Into<CliError>>(
     server: impl Future<Output = Result<(), E>>,
 ) -> Result<ExitCode, CliError> {
@@ -214,27 +215,28 @@ fn run_and_leave<E: Into<CliError>>(
     outcome.map_err(Into::into).map(|()| ExitCode::SUCCESS)
 }
 
-/// Reads a sidecar's answer.
+/// Parses a response of the sidecar.
 fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, CliError> {
     serde_json::from_slice(body).map_err(CliError::Answer)
 }
 
-/// Writes the text and ends the line.
+/// Writes the text and a line break to standard output.
 fn print(text: &str) -> Result<(), CliError> {
     let mut output = std::io::stdout().lock();
     match writeln!(output, "{text}").and_then(|()| output.flush()) {
-        // The reader has seen enough, as in `pillion tools list | head -1`.
+        // The reader closed the pipe, as in `pillion tools list | head -1`.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(CliError::Output),
     }
 }
 
-/// Writes JSON that others may have written, with nothing hidden: it says the same.
+/// Prints JSON from an untrusted source, with invisible characters escaped; the JSON value stays
+/// the same.
 fn print_json(json: &str) -> Result<(), CliError> {
     print(&visible_json(json))
 }
 
-/// Tells the user what went wrong. That standard error is closed cannot be told.
+/// Prints an error or a warning. A failure to write to standard error is ignored.
 fn complain(what: &str) {
     drop(writeln!(std::io::stderr(), "pillion: {}", visible(what)));
 }

@@ -1,13 +1,14 @@
-//! The configuration: a tree of small structs, read from a TOML file and the environment.
+//! The configuration: a tree of small structs that is read from a TOML file and the environment.
 //!
-//! Later sources win: the built-in defaults, the file, `MCP_MAX_CONCURRENT_TOOLS` and
-//! `MCP_CALCULATOR_TIMEOUT`, `MCP_SEARCH_TIMEOUT` and `LOG_LEVEL`, then `PILLION__` variables, whose names are the
-//! path of the key in capitals with `__` between its parts: `PILLION__EXECUTOR__TIMEOUT_MS`
-//! sets `executor.timeout_ms`. A variable's value is read as TOML (`5000`, `true`,
-//! `["a", "b"]`, `[{label = "x", url = "..."}]`), or as plain text where it is none.
+//! Later sources override earlier ones: the built-in defaults; the file; the variables
+//! `MCP_MAX_CONCURRENT_TOOLS`, `MCP_CALCULATOR_TIMEOUT`, `MCP_SEARCH_TIMEOUT` and `LOG_LEVEL`; the
+//! `PILLION__` variables. The name of a `PILLION__` variable is the key's path in capitals, with
+//! `__` between the parts: `PILLION__EXECUTOR__TIMEOUT_MS` sets `executor.timeout_ms`. A variable's
+//! value is parsed as TOML (`5000`, `true`, `["a", "b"]`, `[{label = "x", url = "..."}]`), and
+//! taken as plain text if it is not valid TOML.
 //!
-//! A key that does not exist, a value of the wrong type and a number out of range are
-//! errors that name the key and where it stands.
+//! An unknown key, a value of the wrong type or a number out of range is an error that names the
+//! key and its file and line, or its variable.
 //!
 //! ```
 //! use pillion::config::Config;
@@ -109,78 +110,79 @@ pub use vault::VaultSection;
 pub use wasm_tools::WasmToolsSection;
 pub use workers::WorkersSection;
 
-/// Everything `pillion serve` can be told.
+/// All settings of `pillion serve`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Where to listen and who may connect.
+    /// The Unix socket: path, permissions and allowed users.
     pub socket: SocketSection,
-    /// The same over TCP.
+    /// The TCP listener.
     pub tcp: TcpSection,
     /// Limits of the HTTP server.
     pub http: HttpSection,
-    /// How tools run.
+    /// Limits of tool execution: timeouts, concurrency, queue and rate limits.
     pub executor: ExecutorSection,
-    /// Which calls somebody has to approve.
+    /// Which tool calls need approval.
     pub approvals: ApprovalsSection,
-    /// Settings of single tools, by name, as in `[tools.calculator]`.
+    /// Settings of individual tools, by tool name, as in `[tools.calculator]`.
     pub tools: BTreeMap<String, ToolSection>,
-    /// Whom the built-in tools ask that ask services over the network. Read apart from the
-    /// rest, since keys come from the environment.
+    /// Services and API keys of the built-in tools that use the network. Read separately from the
+    /// other sections, because the keys come from the environment.
     #[serde(skip)]
     pub builtins: BuiltinTools,
-    /// What is remembered of conversations.
+    /// The memory tools.
     pub memory: MemorySection,
-    /// How much is kept of their results.
+    /// Size limits of the cache of tool results.
     pub cache: CacheSection,
-    /// How MCP servers are asked for their tools.
+    /// Discovery of the tools of MCP servers.
     pub mcp: McpSection,
-    /// The MCP servers whose tools are offered. Read apart from the rest, so that an error
-    /// in an entry names its key.
+    /// The MCP servers whose tools the sidecar offers. Read separately from the other sections, so
+    /// that an error in an entry names its key.
     #[serde(skip)]
     pub mcp_servers: Vec<McpServerSection>,
-    /// The tools that the configuration itself declares; read apart from the rest as well.
+    /// The tools that the configuration declares. Read separately from the other sections.
     #[serde(skip)]
     pub declared: DeclaredTools,
-    /// What holds for the MCP servers that are added while the sidecar runs.
+    /// Settings of the MCP servers that are added at run time.
     pub servers: StoredServersSection,
-    /// Where the sidecar keeps what must outlive it.
+    /// The store: database location, durability and timeouts.
     pub store: StoreSection,
     /// Tools that are WebAssembly components.
     pub wasm_tools: WasmToolsSection,
-    /// Processes that offer tools of their own.
+    /// Worker processes that register tools of their own.
     pub workers: WorkersSection,
-    /// Results that are too large to be handed over at once.
+    /// Stored results: results that exceed `executor.max_result_bytes`.
     pub results: ResultsSection,
-    /// The key of the credentials there.
+    /// The key that encrypts credentials in the store.
     pub vault: VaultSection,
-    /// What is kept of the calls.
+    /// Contents and retention of the call log.
     pub call_log: CallLogSection,
-    /// Where language models answer: `[[providers]]`.
+    /// `[[providers]]`: the language model providers.
     pub providers: Vec<ProviderSection>,
-    /// The language models, and which tools each may see (H2): `[[models]]`. Clients of the MCP
-    /// server may name one, too.
+    /// `[[models]]`: the language models, and the tools that each model may use. A client of the
+    /// MCP server can name a model as well.
     pub models: Vec<ModelSection>,
-    /// The file with more `[[providers]]` and `[[models]]`, where `models_file` names one; they are among
-    /// those above.
+    /// The file that `models_file` names, with more `[[providers]]` and `[[models]]`. `providers`
+    /// and `models` include its entries.
     #[serde(skip)]
     pub models_file: Option<PathBuf>,
-    /// Chats with them.
+    /// Chat settings.
     pub chat: ChatSection,
-    /// What is off until somebody asks for it.
+    /// Features that are off by default.
     pub features: FeaturesSection,
-    /// The pack for game masters.
+    /// The tool pack for game masters.
     pub tabletop: TabletopSection,
-    /// What to log, and how.
+    /// Log filter and format.
     pub log: LogSection,
-    /// Traces for a collector.
+    /// Trace export to an OpenTelemetry collector.
     pub telemetry: TelemetrySection,
-    /// How to stop.
+    /// Shutdown settings.
     pub shutdown: ShutdownSection,
 }
 
 impl Config {
-    /// What is wrong between models, providers, MCP servers and chats, and where.
+    /// Returns the first inconsistency between models, providers, MCP servers and the chat
+    /// settings, and the key that causes it.
     fn fault_of_models(&self, servers: &[McpServerSection]) -> Option<(KeyPath, String)> {
         let place = |list: &str, index: usize, key: &str| {
             let list = KeyPath::from_names([list]);
@@ -229,8 +231,8 @@ impl Config {
         })
     }
 
-    /// The executor's configuration: what its own section says, and those of approvals, tools
-    /// and MCP servers.
+    /// Returns the executor's configuration, built from the sections of the executor, the cache,
+    /// approvals, tools and MCP servers.
     pub(crate) fn executor_config(&self) -> ExecutorConfig {
         let mut executor = self.executor.to_core(&self.tools);
         self.cache.bound(&mut executor.cache);

@@ -1,4 +1,4 @@
-//! The routes of the API, a file each, and what they have in common.
+//! The routes of the HTTP API, one file each, and the middleware that they share.
 
 mod approvals;
 mod body;
@@ -51,13 +51,13 @@ use crate::app::App;
 use body::Body;
 use error::RequestError;
 
-/// The whole API over `app`.
+/// Returns the router of the whole API.
 pub fn router(app: App) -> Router {
     let mut router = Router::new();
     for (path, methods) in table() {
         let path = path.trim_end_matches('/');
         router = router.route(path, methods.clone());
-        // What takes the rest of a path has that slash already.
+        // A wildcard route already matches paths with a trailing slash.
         if !path.contains("{*") {
             router = router.route(&format!("{path}/"), methods);
         }
@@ -71,7 +71,7 @@ pub fn router(app: App) -> Router {
     layered(router, app)
 }
 
-/// Every path and what can be done there.
+/// Returns every path and its methods.
 fn table() -> Vec<(String, MethodRouter<App>)> {
     let tool = format!("{}{{tool_name}}", route::TOOLS);
     let execute = format!("{}{{tool_name}}", route::EXECUTE);
@@ -85,7 +85,7 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
     let accept = format!("{pin}/accept");
     let chat = format!("{}{{id}}", route::CHAT);
     let model = format!("{}{{id}}", route::MODELS);
-    // Many a client of OpenAI puts `meta-llama/...` into the path as it is.
+    // Many OpenAI clients put model IDs such as `meta-llama/...` into the path unescaped.
     let openai_model = format!("{}/{{*id}}", route::OPENAI_MODELS);
     let key = format!("{}{{name}}/key", route::PROVIDERS);
     let tool_key = format!("{}{{tool}}", route::TOOL_KEYS);
@@ -151,8 +151,8 @@ fn table() -> Vec<(String, MethodRouter<App>)> {
     routes.chain(servers::routes()).collect()
 }
 
-/// What stands around every route: each request is counted and logged, a panic is an answer,
-/// and who comes over TCP passes the gate.
+/// Adds the middleware around every route: request log and metrics, error formats of other APIs,
+/// panic handling, and authentication of TCP requests.
 fn layered(router: Router, app: App) -> Router {
     router
         .layer(from_fn_with_state(app.clone(), gate::enter))
@@ -161,13 +161,13 @@ fn layered(router: Router, app: App) -> Router {
         .layer(from_fn_with_state(app, request_log::log))
 }
 
-/// The store, where the sidecar has one.
+/// Returns the store, or an error if the sidecar has none.
 fn store_of(app: &App) -> Result<Arc<dyn Store>, RequestError> {
     app.store().ok_or(RequestError::NoStore)
 }
 
-/// The body is read, lest the connection ends with bytes of it on the way: a client that keeps it
-/// for its next request would lose that one.
+/// Reads the body before rejecting the request: unread bytes would make the server close the
+/// connection, and a client that keeps the connection alive would lose its next request.
 async fn unknown_route(uri: Uri, _body: Result<Body, RequestError>) -> RequestError {
     RequestError::UnknownRoute {
         path: uri.path().to_owned(),
@@ -178,8 +178,8 @@ async fn wrong_method(method: Method) -> RequestError {
     RequestError::WrongMethod { method }
 }
 
-/// A panic in a handler of ours; one in a tool ends in the executor. What it says goes
-/// to the log, through the panic hook, and not to the client.
+/// Responds to a panic of a handler; a panic of a tool ends in the executor. The panic message goes
+/// to the log through the panic hook, and not to the client.
 fn panicked(_payload: Box<dyn Any + Send>) -> Response {
     RequestError::Panicked.into_response()
 }
@@ -195,7 +195,8 @@ mod tests {
     use serde_json::Value;
     use tower::ServiceExt;
 
-    /// What is described elsewhere: the Model Context Protocol's, and the document itself.
+    /// Routes that the OpenAPI document does not describe: those of the Model Context Protocol, and
+    /// the document itself.
     const UNDESCRIBED: [&str; 3] = [route::MCP, route::MCP_STDIO, route::OPENAPI];
 
     fn app() -> App {
@@ -215,7 +216,8 @@ mod tests {
             if UNDESCRIBED.contains(&path.as_str()) {
                 continue;
             }
-            // No route has this method, so that the answer names those that it has.
+            // No route has this method, so the `Allow` header of the response lists the route's
+            // methods.
             let refusal = ask("TRACE", &path.replace(['{', '*', '}'], "")).await;
             assert_eq!(refusal.status(), StatusCode::METHOD_NOT_ALLOWED, "{path}");
             let allowed = refusal.headers()[header::ALLOW].to_str().unwrap();

@@ -22,11 +22,11 @@ pub(super) struct Approvals {
 enum Command {
     /// Lists the calls that wait for approval, the newest first
     List(list::List),
-    /// Shows what would run, and what was decided
+    /// Shows a call and its decision
     Show(show::Show),
-    /// Lets a call run, once, with the arguments that it has
+    /// Approves a call, which then runs once with the arguments shown
     Approve(decide::Decide),
-    /// Refuses a call
+    /// Denies a call
     Deny(decide::Decide),
 }
 

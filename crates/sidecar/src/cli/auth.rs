@@ -38,9 +38,9 @@ pub(super) struct Auth {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Asks you in a browser for an authorization with a server, which the sidecar then has
+    /// Authorizes the sidecar with a server, in your browser
     Login(login::Login),
-    /// Forgets the authorization with a server
+    /// Deletes the authorization with a server
     Logout(logout::Logout),
 }
 
@@ -55,16 +55,16 @@ impl Auth {
     }
 }
 
-/// A server that asks people for an authorization, and where its tokens are kept.
+/// A server with OAuth authorization, and the store of its tokens.
 struct Account {
     server: ServerConfig,
     tokens: Arc<VaultTokenStore>,
     key: TokenKey,
-    /// The user whose authorization it is, if it is not the sidecar's own.
+    /// The user of the authorization; `None` for the sidecar's own.
     of_user: Option<OfUser>,
 }
 
-/// Where a user's authorization is noted.
+/// Where the credential of a user is stored.
 struct OfUser {
     credentials: UserCredentials,
     server: String,
@@ -73,7 +73,7 @@ struct OfUser {
 }
 
 impl Account {
-    /// The server of that name, of the configuration file or the store.
+    /// Returns the server with this name, from the configuration file or the store.
     fn of(operator: &Operator, name: &str, user: Option<&str>) -> Result<Self, CliError> {
         let catalog = operator.catalog()?;
         let credentials = catalog.credentials.clone();
@@ -123,7 +123,7 @@ impl Account {
     }
 }
 
-/// A sidecar that runs looks at what users have.
+/// Tells a running sidecar to reload the credentials of users.
 fn tell_of_user(client: &pillion_client::Client) -> Result<(), CliError> {
     match client.raw().refresh_servers() {
         Err(error) if !error.is_not_running() => Err(error.into()),
@@ -131,7 +131,7 @@ fn tell_of_user(client: &pillion_client::Client) -> Result<(), CliError> {
     }
 }
 
-/// A sidecar that runs begins anew with the server.
+/// Tells a running sidecar to start a new session with the server.
 fn tell(client: &pillion_client::Client, server: &str) -> Result<(), CliError> {
     match client.raw().reconnect_server(server) {
         Err(error) if !error.is_not_running() => Err(error.into()),

@@ -25,11 +25,11 @@ enum Command {
     List(list::List),
     /// Shows one call with its arguments and its result, as JSON
     Show(show::Show),
-    /// Counts, success rate and latency of each tool
+    /// Shows counts, success rate and latency of each tool
     Stats(statistics::Statistics),
 }
 
-/// Which calls.
+/// The filter of the call log.
 #[derive(Debug, Args)]
 struct Filter {
     /// Only calls of tools of this MCP server
@@ -41,10 +41,10 @@ struct Filter {
     /// Only calls on behalf of this user
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Only calls that this call has made
+    /// Only calls made by this call
     #[arg(long, value_name = "ID")]
     parent: Option<String>,
-    /// Only calls of this status
+    /// Only calls with this status
     #[arg(long, value_parser = ["pending", "running", "success", "error", "cancelled", "interrupted", "denied"])]
     status: Option<String>,
     /// Only calls since this time, such as 2026-11-21T18:00:00Z
@@ -56,7 +56,7 @@ struct Filter {
 }
 
 impl Filter {
-    /// As the query of a request.
+    /// Returns the filter as query parameters.
     fn query(&self) -> Vec<(&'static str, String)> {
         let given = [
             ("server", &self.server),

@@ -18,12 +18,12 @@ use screen::Screen;
 pub(super) struct Chat {
     #[command(flatten)]
     socket: SocketOption,
-    /// What to say; without it, each line of standard input is said
+    /// The message to send; without it, each line of standard input is a message
     message: Option<String>,
     /// The model, as `pillion models list` shows it
     #[arg(long, value_name = "ID", conflicts_with = "resume")]
     model: Option<String>,
-    /// What the model is told before
+    /// The system prompt
     #[arg(long, value_name = "TEXT", conflicts_with = "resume")]
     system: Option<String>,
     /// The user on whose behalf tools run
@@ -32,26 +32,27 @@ pub(super) struct Chat {
     /// The channel that the chat belongs to
     #[arg(long, value_name = "NAME")]
     channel: Option<String>,
-    /// Without tools
+    /// Disables the tools for this chat
     #[arg(long, conflicts_with = "resume")]
     no_tools: bool,
-    /// Goes on with this chat
+    /// Continues this chat
     #[arg(long, value_name = "CHAT")]
     resume: Option<String>,
-    /// Prints each event as a line of JSON; the last one, `done`, has the chat's id, status and approvals
+    /// Prints each event as one line of JSON; the last event, `done`, has the chat's ID, status and
+    /// approvals
     #[arg(long)]
     json: bool,
 }
 
-/// A chat that is under way.
+/// A chat in progress.
 struct Session {
     socket: PathBuf,
     client: Client,
     caller: Caller,
     headers: Vec<(&'static str, String)>,
-    /// What the first message takes along.
+    /// The settings of the first message.
     beginning: ChatRequest,
-    /// None before the first message.
+    /// The chat's ID; `None` before the first message.
     id: Option<String>,
     screen: Screen,
     may_ask: bool,
@@ -101,7 +102,7 @@ impl Chat {
 }
 
 impl Session {
-    /// Says each line of standard input.
+    /// Sends each line of standard input as a message.
     fn converse(&mut self, is_going_on: bool) -> Result<ExitCode, CliError> {
         let mut outcome = ExitCode::SUCCESS;
         if is_going_on {
@@ -120,7 +121,8 @@ impl Session {
         }
     }
 
-    /// Says it, and goes on until the model has answered, or nobody here can do more.
+    /// Sends a message, and continues until the model has answered or the chat needs a decision
+    /// that cannot be made here.
     fn say(&mut self, message: Option<String>) -> Result<ExitCode, CliError> {
         let mut message = message;
         loop {
@@ -134,7 +136,7 @@ impl Session {
         }
     }
 
-    /// One request, whose events are shown as they come.
+    /// Sends one request and shows its events as they arrive.
     fn go_on(&mut self, message: Option<String>) -> Result<ChatAnswer, CliError> {
         let request = ChatRequest {
             message,
@@ -166,7 +168,7 @@ impl Session {
         Err(CliError::Streams(broken))
     }
 
-    /// Asks whether a call may run, and tells the sidecar.
+    /// Asks the user whether a call may run, and sends the decision.
     fn decide(&mut self, approval: &ChatApproval) -> Result<(), CliError> {
         let Some(id) = &approval.id else {
             return Ok(());
@@ -180,7 +182,7 @@ impl Session {
         Ok(())
     }
 
-    /// What is left to say when the chat has come to a halt.
+    /// Shows the outcome of the chat.
     fn end(&mut self, answer: &ChatAnswer) -> Result<ExitCode, CliError> {
         self.screen.end_line()?;
         match answer.status.as_str() {
@@ -193,7 +195,7 @@ impl Session {
                     } = approval;
                     self.screen
                         .note(&format!("waits for approval: {tool} {arguments}"));
-                    // The command has its own line, so that it can be copied and is never
+                    // Printed on a separate line, so that the command can be copied and is never
                     // truncated.
                     self.screen
                         .note(&format!("  pillion approvals approve {id}"));
@@ -216,7 +218,7 @@ impl Session {
     }
 }
 
-/// Writes without ending the line.
+/// Writes text without a line break.
 fn write(text: &str) -> Result<(), CliError> {
     let mut output = std::io::stdout().lock();
     let written = output.write_all(text.as_bytes());

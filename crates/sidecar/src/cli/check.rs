@@ -11,7 +11,7 @@ use crate::reload::access_of;
 /// `pillion check`
 #[derive(Debug, Args)]
 pub(super) struct Check {
-    /// The configuration file (TOML); without one, the defaults and the environment hold
+    /// The configuration file (TOML); without it, the defaults and the environment apply
     #[arg(long, env = "PILLION_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -19,7 +19,8 @@ pub(super) struct Check {
 impl Check {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
         let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
-        // Users, groups and tokens that it names; those of the store are for the daemon.
+        // Checks the users, groups and tokens of the configuration. Only the daemon reads the
+        // tokens of the store.
         access_of(&config, None).map_err(DaemonError::Access)?;
         let vault = config.vault.key();
         vault.map_err(|error| CliError::Usage(format!("vault: {error}")))?;

@@ -12,7 +12,7 @@ use crate::credentials::CredentialError;
 use crate::daemon::DaemonError;
 use crate::servers::ServerError;
 
-/// Why a command could not do its work.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CliError {
     #[error(transparent)]
@@ -61,7 +61,7 @@ pub(super) enum CliError {
     Mcp(super::mcp::McpCommandError),
 }
 
-/// What somebody can do about it who knows nothing else of the sidecar.
+/// Returns advice for an error that a new user may not understand.
 fn hint(error: &ClientError) -> &'static str {
     match error {
         ClientError::NotRunning { .. } => {
@@ -72,7 +72,8 @@ fn hint(error: &ClientError) -> &'static str {
 }
 
 impl CliError {
-    /// With what was asked for, and the command that lists what there is, where it is not there.
+    /// For status 404, returns an error with the requested ID and the command that lists the known
+    /// IDs.
     pub(super) fn with_id(error: ClientError, id: &str, list: &'static str) -> Self {
         match error {
             ClientError::Status {
@@ -92,7 +93,7 @@ impl CliError {
             Self::Config(_) | Self::Model(_) | Self::Usage(_) => ExitCode::from(2),
             Self::Mcp(error) => error.exit_code(),
             Self::Bridge(error) if error.is_misunderstanding() => ExitCode::from(2),
-            // What rules and tokens name is configuration as well.
+            // Users, groups and tokens that the configuration names are part of the configuration.
             Self::Daemon(DaemonError::Access(_) | DaemonError::Servers(_)) => ExitCode::from(2),
             Self::Daemon(_)
             | Self::Store(_)

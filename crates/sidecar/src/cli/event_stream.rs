@@ -7,34 +7,34 @@ use pillion_wire::Failure;
 
 use super::CliError;
 
-/// Server-sent events of a running sidecar.
+/// Server-sent events from a running sidecar.
 pub(super) struct EventStream {
     lines: Lines<BufReader<UnixStream>>,
 }
 
-/// One of them.
+/// A server-sent event.
 pub(super) struct StreamedEvent {
     pub(super) kind: String,
-    /// JSON.
+    /// The data, as JSON text.
     pub(super) data: String,
 }
 
 impl EventStream {
-    /// Asks for `target`, by a POST where there is a body.
+    /// Requests `target`, with POST if there is a body.
     ///
     /// # Errors
-    /// [`CliError::Client`] where there is no sidecar, and where it refuses.
+    /// [`CliError::Client`] if no sidecar listens or it rejects the request.
     pub(super) fn open(
         socket: &Path,
         target: &str,
         headers: &[(&str, String)],
         body: Option<&[u8]>,
     ) -> Result<Self, CliError> {
-        // Says what is wrong as every other command does, where there is no sidecar.
+        // Gives the same error as other commands if no sidecar listens.
         Client::new(socket).health()?;
         let mut stream = UnixStream::connect(socket).map_err(CliError::Streams)?;
         let method = if body.is_some() { "POST" } else { "GET" };
-        // A body of this version goes on until the connection ends, without a form of its own.
+        // With HTTP/1.0, the body ends with the connection and is not chunked.
         let mut head =
             format!("{method} {target} HTTP/1.0\r\nhost: pillion\r\naccept: text/event-stream\r\n");
         for (name, value) in headers {
@@ -51,7 +51,7 @@ impl EventStream {
         let asked = asked.and_then(|()| stream.write_all(body));
         let mut reader = BufReader::new(stream);
         let status = match (asked, status_of(&mut reader)) {
-            // A sidecar that wants no more of the body has said why.
+            // A sidecar that stopped reading the body has still sent a response.
             (_, Ok(status)) if status != 0 => status,
             (Err(error), _) | (Ok(()), Err(CliError::Streams(error))) => {
                 return Err(CliError::Streams(error));
@@ -76,7 +76,7 @@ impl EventStream {
         }))
     }
 
-    /// The next event; none when the sidecar has ended the stream.
+    /// Returns the next event; `None` at the end of the stream.
     ///
     /// # Errors
     /// [`CliError::Streams`].
@@ -95,7 +95,7 @@ impl EventStream {
     }
 }
 
-/// Reads the head of the answer.
+/// Reads the response head and returns the status.
 fn status_of(reader: &mut impl BufRead) -> Result<u16, CliError> {
     let mut status = None;
     loop {

@@ -16,7 +16,7 @@ pub(super) struct Events {
     /// Only events of these types, separated by commas, such as call,approval.requested
     #[arg(long, value_name = "TYPES")]
     types: Option<String>,
-    /// Prints each event as a line of JSON
+    /// Prints each event as one line of JSON
     #[arg(long)]
     json: bool,
 }

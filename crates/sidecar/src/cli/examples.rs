@@ -1,8 +1,8 @@
-//! What stands at the end of each command's help: examples, and what its exit codes mean.
+//! The text at the end of each command's help: examples and exit codes.
 
 use clap::Command;
 
-/// Examples by the names of the command, a line each.
+/// The examples of each command, one per line.
 const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "",
@@ -342,7 +342,7 @@ const EXIT_CODES_OF_MCP: &str = "Exit codes: 0 when all went well, 1 when the to
                                  failed, 2 when the command line or the configuration is wrong, \
                                  130 and 143 after SIGINT and SIGTERM.";
 
-/// Adds what every command's help ends with.
+/// Adds examples and exit codes to the help of every command.
 pub(super) fn add_to(command: Command) -> Command {
     added(command, "")
 }
@@ -386,7 +386,7 @@ mod tests {
         }
     }
 
-    /// The words of a line, as a shell has them.
+    /// Splits a line into words, like a shell.
     fn words(line: &str) -> Vec<String> {
         let mut words = vec![];
         let mut word = String::new();

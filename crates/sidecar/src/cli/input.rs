@@ -1,13 +1,13 @@
-//! What comes over standard input, of which there may be no end.
+//! Reading standard input, which may be endless.
 
 use std::io::{BufRead, ErrorKind, Read, Result, stdin};
 
 use super::CliError;
 
-/// The most that is read, in bytes: more than a sidecar takes.
+/// Maximum size of the input, in bytes; a sidecar accepts less.
 const LONGEST: u64 = 64 * 1024 * 1024;
 
-/// All of standard input.
+/// Reads all of standard input.
 ///
 /// # Errors
 /// [`CliError::Input`]; [`CliError::Usage`] for more than 64 MiB.
@@ -15,10 +15,10 @@ pub(super) fn all() -> std::result::Result<Vec<u8>, CliError> {
     told(all_of(stdin().lock()))
 }
 
-/// A line of standard input, without its end; none where there is no further one.
+/// Reads a line of standard input, without its line break; `None` at the end of the input.
 ///
 /// # Errors
-/// As for [`all`]; not UTF-8.
+/// The same as [`all`], and [`CliError::Input`] for a line that is not UTF-8.
 pub(super) fn line() -> std::result::Result<Option<String>, CliError> {
     told(line_of(stdin().lock()))
 }

@@ -1,4 +1,4 @@
-//! `pillion mcp`: any MCP server from the shell.
+//! `pillion mcp`: a command line client for any MCP server.
 
 mod arguments;
 mod asking;
@@ -57,15 +57,15 @@ pub(super) struct Mcp {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Finds out what a server speaks and what it offers
+    /// Detects the transport, the protocol revision and the capabilities of a server
     Probe(probe::Probe),
-    /// Lists what a server offers
+    /// Lists the tools, resources or prompts of a server
     List(list::List),
     /// Calls a tool and prints its result
     Call(call::Call),
     /// Reads a resource
     Read(read::Read),
-    /// Fills in a prompt
+    /// Gets a prompt
     Prompt(prompt::Prompt),
 }
 
@@ -78,7 +78,7 @@ impl Mcp {
             .map_err(CliError::Runtime)?;
         let as_json = self.options.json;
         let outcome = runtime.block_on(self.command.apply(&self.options));
-        // Nothing that still runs, such as the reading of a terminal, holds up the end.
+        // Does not wait for tasks that still run, such as reading from a terminal.
         runtime.shutdown_background();
         match outcome {
             Ok(code) => Ok(code),
@@ -104,8 +104,8 @@ impl Command {
     }
 }
 
-/// Warnings are shown, and with `--verbose` what goes on besides. That a result does not fit
-/// its schema is said by the command itself.
+/// Logs warnings, and with `--verbose` debug messages. Results that do not match the tool's output
+/// schema are reported by the command itself, not by the log.
 fn log(verbose: bool) {
     let level = if verbose { "debug" } else { "warn" };
     let filter = format!("warn,pillion={level},pillion_core::mcp::client::methods=error");

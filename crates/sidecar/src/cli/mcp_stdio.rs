@@ -21,22 +21,22 @@ use crate::visibility::Visibility;
 /// `pillion mcp-stdio`
 #[derive(Debug, Args)]
 pub(super) struct McpStdio {
-    /// The configuration file (TOML); without one, the defaults and the environment hold
+    /// The configuration file (TOML); without it, the defaults and the environment apply
     #[arg(long, env = "PILLION_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
     socket: SocketOption,
-    /// Serves the client from this process, even where a sidecar listens; without it, that is done
-    /// where none listens, unless --socket or PILLION_SOCKET names one
+    /// Runs tools in this process, even if a sidecar is running; the default if no sidecar is
+    /// running and neither --socket nor PILLION_SOCKET is set
     #[arg(long)]
     standalone: bool,
-    /// Offers only the tools that this model of the configuration may see
+    /// Offers only the tools that this model of the configuration may use
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
     /// The user on whose behalf calls run
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// The channel or conversation that calls come from: what is remembered is of it alone
+    /// The channel or conversation that calls come from; memories belong to this channel alone
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
 }
@@ -49,9 +49,9 @@ impl McpStdio {
             socket: self.socket.named(),
         };
         let config = source.load()?;
-        // Standard error: on standard output there is nothing but messages.
+        // Logs go to standard error: standard output carries only messages.
         drop(logging::initialize(&config.log));
-        // A read of standard input cannot be given up.
+        // A read of standard input cannot be canceled.
         super::run_and_leave(self.serve(&config))
     }
 
@@ -91,7 +91,7 @@ impl McpStdio {
         let state = State::open_beside_others(config).await;
         let state = state.map_err(DaemonError::from)?;
         let Assembly { live, .. } = Assembly::of(config, &state, Access::default()).await?;
-        // Whoever started this decides on what it runs.
+        // The user who started this process decides on its calls.
         let decider = match config.approvals.ask_clients {
             AskClients::Nobody => None,
             _ => Some(format!("uid:{}", nix::unistd::getuid())),
@@ -121,7 +121,8 @@ impl McpStdio {
             }
             () = stop.first() => Ok(()),
         };
-        // Before what they wait for ends: that would look like a failure of theirs.
+        // Calls are cut off before the servers that they wait for disconnect; otherwise the calls
+        // would look failed.
         state.cut_off_calls().await;
         live.app().disconnect().await;
         if let Some(telemetry) = live.app().process().telemetry.clone() {

@@ -19,16 +19,16 @@ pub(super) struct Models {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Lists the models, and what each can do
+    /// Lists the models and their capabilities
     List(List),
-    /// Shows which tools a model sees, and why not the others
+    /// Shows which tools a model may use, and why it may not use the others
     Show(Show),
 }
 
 /// `pillion models list`
 #[derive(Debug, Args)]
 struct List {
-    /// Prints the sidecar's whole answer as JSON
+    /// Prints the sidecar's response as JSON
     #[arg(long)]
     json: bool,
 }
@@ -36,12 +36,12 @@ struct List {
 /// `pillion models show`
 #[derive(Debug, Args)]
 struct Show {
-    /// The model
+    /// The model's ID
     id: String,
-    /// The user whose own tools count as well
+    /// Includes the tools that are listed for this user
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Prints the sidecar's whole answer as JSON
+    /// Prints the sidecar's response as JSON
     #[arg(long)]
     json: bool,
 }

@@ -1,7 +1,6 @@
-//! What the operator does on the store itself, whether or not the sidecar runs.
+//! Direct access to the store, whether or not the sidecar is running.
 //!
-//! Whoever can open the store is the sidecar's user, or root in its place: nobody has to be
-//! asked who they are, and no request can pretend.
+//! Only the sidecar's user and root can open the store, so no further authentication is needed.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -22,10 +21,10 @@ use crate::credentials::{UserCredentials, open_vault};
 use crate::servers::{Catalog, ServerError, Who, of_the_file};
 use crate::state::store_id;
 
-/// How long a sidecar may take to say which store it has.
+/// Timeout for the request that asks a sidecar for its store ID.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why the store cannot be worked on.
+/// Why the store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OperatorError {
     #[error("{0}")]
@@ -51,7 +50,7 @@ pub(super) enum OperatorError {
     Directory { path: PathBuf, source: io::Error },
 }
 
-/// The store of a configuration, opened by its operator.
+/// The opened store of a configuration.
 pub(super) struct Operator {
     runtime: Runtime,
     store: Arc<SqlStore>,
@@ -64,15 +63,15 @@ impl Operator {
         Self::open_if(file, |_| None)
     }
 
-    /// As [`open`](Self::open), unless a sidecar listens at the socket that has another store:
-    /// nothing is made or changed then.
+    /// Opens the store like [`open`](Self::open), but fails without a change if the sidecar at the
+    /// socket uses another store.
     pub(super) fn open_beside(file: Option<&Path>, socket: &Path) -> Result<Self, CliError> {
         Self::open_if(file, |_| Some(socket.to_owned()))
     }
 
-    /// As [`open_beside`](Self::open_beside), with the sidecar's socket as the configuration, the
-    /// environment or the defaults have it. A configuration that is named, but names no socket,
-    /// may be that of any sidecar.
+    /// Opens the store like [`open_beside`](Self::open_beside), with the socket of the environment,
+    /// the configuration or the default. Skips the check if a configuration file is given that
+    /// names no socket, because it may belong to any sidecar.
     pub(super) fn open_beside_any(file: Option<&Path>) -> Result<Self, CliError> {
         Self::open_if(file, |config| {
             let named = super::named_socket().or_else(|| config.socket.path.clone());
@@ -84,7 +83,7 @@ impl Operator {
         file: Option<&Path>,
         socket: impl FnOnce(&Config) -> Option<PathBuf>,
     ) -> Result<Self, CliError> {
-        // Before there is any other thread: what is made is this user's alone.
+        // Set before any thread starts, so that new files are accessible only to this user.
         umask(Mode::from_bits_truncate(0o077));
         let config = Config::load(file, std::env::vars_os())?;
         let options = config.store.options().ok_or(OperatorError::NoStore)?;
@@ -93,7 +92,7 @@ impl Operator {
             StoreLocation::File(path) => check_owner(path)?,
             _ => {}
         }
-        // As long as there is no runtime: the client blocks.
+        // Runs before the runtime is created, because the client blocks.
         let sidecar = socket(&config).and_then(Sidecar::at);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -118,7 +117,7 @@ impl Operator {
         Arc::<SqlStore>::clone(&self.store)
     }
 
-    /// The servers of the store, changed by their operator.
+    /// Returns the catalog of the store's servers, with the permissions of an operator.
     pub(super) fn catalog(&self) -> Result<Catalog, CliError> {
         let store = self.store();
         let credentials = UserCredentials::default();
@@ -132,7 +131,7 @@ impl Operator {
         })
     }
 
-    /// A name that the configuration file has is not the store's.
+    /// Fails if a server of the configuration file has this name.
     pub(super) fn check_name(&self, name: &str) -> Result<(), CliError> {
         let servers = &self.config.mcp_servers;
         if servers.iter().any(|server| server.label() == name) {
@@ -153,14 +152,14 @@ impl Drop for Operator {
     }
 }
 
-/// A sidecar that runs.
+/// A running sidecar.
 struct Sidecar {
     socket: PathBuf,
     store_id: String,
 }
 
 impl Sidecar {
-    /// The one that listens there, if one does and says which store it has.
+    /// Returns the sidecar at the socket, if it responds with its store ID.
     fn at(socket: PathBuf) -> Option<Self> {
         let client = Client::builder(&socket).timeout(PATIENCE).build();
         let store_id = client.status().ok()?.store_id?;
@@ -168,7 +167,7 @@ impl Sidecar {
     }
 }
 
-/// Whether the store has that id. One that cannot be read is not said to have another.
+/// Returns whether the store has this ID. A store that cannot be read counts as having it.
 async fn is_same(options: &StoreOptions, id: &str) -> bool {
     let store = match SqlStore::open_existing(options).await {
         Ok(store) => store,
@@ -179,7 +178,8 @@ async fn is_same(options: &StoreOptions, id: &str) -> bool {
     found.map_or(true, |found| found.as_deref() == Some(id))
 }
 
-/// A file that another user makes, or files beside it, would be closed to the sidecar.
+/// Fails if another user owns the store's file: files that this user creates would be inaccessible
+/// to the sidecar.
 pub(super) fn check_owner(path: &Path) -> Result<(), OperatorError> {
     let directory = |path: &Path| match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),

@@ -21,28 +21,28 @@ pub(super) struct Packs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Lists the packs, with what each has and how much it keeps
+    /// Lists the packs, with their contents and the number of stored entries
     List(List),
-    /// Lists what a pack keeps of one kind, such as scenes
+    /// Lists the stored entries of one kind, such as scenes
     Show(Show),
-    /// Removes something that a pack keeps
+    /// Removes a stored entry of a pack
     Remove(Remove),
 }
 
 /// `pillion packs list`
 #[derive(Debug, Args)]
 struct List {
-    /// Prints the sidecar's whole answer as JSON
+    /// Prints the sidecar's response as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Which things.
+/// The pack and the kind of entries.
 #[derive(Debug, Args)]
 struct OfKind {
     /// The pack's name
     pack: String,
-    /// What it keeps, as `pillion packs list` names it
+    /// The kind of entries, as `pillion packs list` names it
     kind: String,
 }
 
@@ -51,13 +51,13 @@ struct OfKind {
 struct Show {
     #[command(flatten)]
     of: OfKind,
-    /// At most so many
+    /// Maximum number of entries
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
-    /// Those behind this name
+    /// Only entries after this name
     #[arg(long, value_name = "NAME")]
     after: Option<String>,
-    /// Prints the sidecar's whole answer as JSON
+    /// Prints the sidecar's response as JSON
     #[arg(long)]
     json: bool,
 }
@@ -67,9 +67,9 @@ struct Show {
 struct Remove {
     #[command(flatten)]
     of: OfKind,
-    /// Its name
+    /// The entry's name
     name: String,
-    /// Prints the sidecar's whole answer as JSON
+    /// Prints the sidecar's response as JSON
     #[arg(long)]
     json: bool,
 }

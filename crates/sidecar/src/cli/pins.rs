@@ -22,39 +22,39 @@ pub(super) struct Pins {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Lists what the tools of MCP servers are accepted to be
+    /// Lists the accepted tool definitions of MCP servers
     List(List),
-    /// Shows what a server has changed in a tool since it was accepted
+    /// Shows how a tool's definition has changed since it was accepted
     Diff(OfTool),
-    /// Accepts what a server offers now
+    /// Accepts a tool's current definition
     Accept(Accept),
 }
 
 /// `pillion pins list`
 #[derive(Debug, Args)]
 struct List {
-    /// Only those of this server
+    /// Only tools of this server
     #[arg(long, value_name = "LABEL")]
     server: Option<String>,
-    /// Only those of tools that are listed for this user alone
+    /// Only tools that are listed for this user alone
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Only those of tools that have changed
+    /// Only changed tools
     #[arg(long)]
     changed: bool,
-    /// Prints the sidecar's whole answer as JSON
+    /// Prints the sidecar's response as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Which tool.
+/// The tool.
 #[derive(Debug, Args)]
 struct OfTool {
     /// The server's label
     server: String,
-    /// The tool's name there, without a prefix
+    /// The tool's name on the server, without a prefix
     tool: String,
-    /// Whose tool, where the server lists its tools for each user
+    /// The user for whom the server lists the tool, if the server lists tools per user
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
 }
@@ -64,7 +64,7 @@ struct OfTool {
 struct Accept {
     #[command(flatten)]
     tool: OfTool,
-    /// Accepts this definition and no other, by the hash that `diff` shows
+    /// Accepts only the definition with this hash, as shown by `diff`
     #[arg(long, value_name = "SHA256")]
     hash: Option<String>,
 }
@@ -127,7 +127,7 @@ fn row(pin: &PinEntry) -> [String; 6] {
     ]
 }
 
-/// What has changed, place by place, with nothing hidden.
+/// Returns the changes, path by path, with invisible characters escaped.
 fn difference(answer: &PinAnswer) -> String {
     let pin = &answer.pin;
     let mut text = String::new();

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use super::table::table;
 use super::{CliError, SocketOption, decode, print, print_json};
 
-/// The longest key that is read.
+/// Maximum size of a key read from standard input, in bytes.
 const LONGEST: u64 = 8192;
 
 /// `pillion providers`
@@ -23,23 +23,23 @@ pub(super) struct Providers {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Lists where language models answer
+    /// Lists the language model providers
     List(List),
-    /// Puts a provider's key, which standard input has, into the vault
+    /// Stores a provider's API key, read from standard input, in the vault
     SetKey(Named),
-    /// Takes a provider's key out of the vault
+    /// Removes a provider's API key from the vault
     RemoveKey(Named),
 }
 
 /// `pillion providers list`
 #[derive(Debug, Args)]
 struct List {
-    /// Prints the sidecar's whole answer as JSON
+    /// Prints the sidecar's response as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Which provider.
+/// The provider.
 #[derive(Debug, Args)]
 struct Named {
     /// The provider's name
@@ -74,8 +74,8 @@ impl Providers {
     }
 }
 
-/// The body that sets the key which standard input has: not on the command line, where every process of
-/// the machine could read it.
+/// Returns the request body with the key from standard input. The key is not an argument, because
+/// all processes of the host can read command lines.
 pub(super) fn key_from_input() -> Result<Zeroizing<Vec<u8>>, CliError> {
     let mut key = Zeroizing::new(String::new());
     let mut input = std::io::stdin().lock().take(LONGEST);

@@ -1,4 +1,4 @@
-//! What the sidecar says of itself, for people.
+//! Text output of the sidecar's status.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use pillion_wire::{FaultyTool, Status, ToolStatus};
 use super::table::table;
 use crate::pins::visible;
 
-/// What stands above every table: the sidecar in a few lines.
+/// Returns a summary of the sidecar in a few lines.
 pub(super) fn summary(status: &Status) -> String {
     let Status {
         version,
@@ -19,7 +19,7 @@ pub(super) fn summary(status: &Status) -> String {
     } = status;
     let uptime = duration(status.uptime_seconds);
     let state = match state.as_str() {
-        // Nobody waits for that: whoever needs their tools has them asked.
+        // A starting sidecar is ready for requests: calls trigger the discovery that they need.
         "starting" => "ready; MCP servers not all asked yet",
         state => state,
     };
@@ -67,7 +67,7 @@ pub(super) fn summary(status: &Status) -> String {
     text
 }
 
-/// A file of the folder of sandboxed tools that is none, in one line.
+/// Returns one line about an invalid file in the directory of WebAssembly tools.
 pub(super) fn faulty_tool(fault: &FaultyTool) -> String {
     let FaultyTool {
         tool, code, error, ..
@@ -83,13 +83,13 @@ pub(super) fn faulty_tool(fault: &FaultyTool) -> String {
     visible(&format!("{what}: {error} ({code}){stays}"))
 }
 
-/// The tools that were called.
+/// Returns the table of called tools.
 pub(super) fn tools(tools: &[ToolStatus]) -> String {
     let rows: Vec<_> = tools.iter().map(tool).collect();
     table(&["TOOL", "CALLS", "FAILED", "P50 MS", "P99 MS"], &rows)
 }
 
-/// The tools that were called, and how many calls a second ended lately.
+/// Returns the table of called tools, with the recent rate of finished calls per second.
 pub(super) fn busy_tools(tools: &[(ToolStatus, f64)]) -> String {
     let rows: Vec<_> = tools
         .iter()
@@ -113,7 +113,7 @@ fn tool(tool: &ToolStatus) -> [String; 5] {
     ]
 }
 
-/// The MCP servers.
+/// Returns the table of MCP servers.
 pub(super) fn servers(status: &Status) -> String {
     let servers = status.servers.iter();
     let rows: Vec<_> = servers

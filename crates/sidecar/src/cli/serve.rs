@@ -12,12 +12,12 @@ use crate::reload::Source;
 /// `pillion serve`
 #[derive(Debug, Args)]
 pub(super) struct Serve {
-    /// The configuration file (TOML); without one, the defaults and the environment hold.
-    /// It is read again when it changes, and at SIGHUP
+    /// The configuration file (TOML), reloaded when it changes and on SIGHUP; without it, the
+    /// defaults and the environment apply
     #[arg(long, env = "PILLION_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Takes the sockets from the sidecar that serves them, which lets its calls end and stops;
-    /// no connection is refused in between
+    /// Takes over the sockets of a running sidecar, which finishes its calls and stops; no
+    /// connection is refused in between
     #[arg(long)]
     take_over: bool,
     #[command(flatten)]
@@ -26,8 +26,8 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        // Before there is any other thread: whatever the sidecar makes is its user's alone
-        // until it says otherwise.
+        // Set before any thread starts, so that new files are accessible only to the sidecar's user
+        // unless a setting says otherwise.
         umask(Mode::from_bits_truncate(0o077));
         let source = Source {
             file: self.config,
@@ -43,7 +43,7 @@ impl Serve {
             log,
             take_over: self.take_over,
         };
-        // A tool that blocks its thread must not keep the process from ending.
+        // A tool that blocks its thread must not keep the process from exiting.
         super::run_and_leave(daemon.run())
     }
 }

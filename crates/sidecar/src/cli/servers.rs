@@ -37,16 +37,16 @@ pub(super) struct Servers {
     command: Command,
 }
 
-/// What every command takes.
+/// The options of every command.
 #[derive(Debug, Args)]
 struct Common {
     #[command(flatten)]
     socket: SocketOption,
-    /// The sidecar's configuration file, for what is done on its store: servers that are
-    /// programs
+    /// The sidecar's configuration file; needed to change servers that are programs, which changes
+    /// the store directly
     #[arg(long, global = true, env = "PILLION_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Prints the sidecar's whole answer as JSON
+    /// Prints the sidecar's response as JSON
     #[arg(long, global = true)]
     json: bool,
 }
@@ -55,35 +55,35 @@ struct Common {
 enum Command {
     /// Adds a server
     Add(change::Add),
-    /// Lists the servers, and how it stands with each
+    /// Lists the servers and their status
     List,
     /// Shows one server
     Show(Named),
-    /// Changes a server; what is not named stays
+    /// Changes a server; settings that are not given stay unchanged
     Update(change::Update),
-    /// Removes a server with its credentials and its recorded calls
+    /// Removes a server, its credentials and its recorded calls
     Remove(Named),
-    /// Uses a server again
+    /// Enables a server
     Enable(Named),
-    /// Stops using a server
+    /// Disables a server
     Disable(Named),
-    /// Asks a server for its tools, also one that is not added
+    /// Tests a server, which need not be added, by listing its tools
     Test(test::Test),
     /// Lists the tools of a server
     Tools(tools::Tools),
-    /// Keeps credentials of single users for a server with credential = per_user or user_or_shared
+    /// Manages the credentials of users for a server with credential = per_user or user_or_shared
     Credentials(credentials::Credentials),
 }
 
-/// Which server.
+/// The server.
 #[derive(Debug, Args)]
 struct Named {
-    /// The server's name or id
+    /// The server's name or ID
     #[arg(value_name = "SERVER")]
     name: String,
 }
 
-/// What a command works with.
+/// The shared state of the commands.
 struct Context {
     client: Client,
     config: Option<PathBuf>,
@@ -93,7 +93,8 @@ struct Context {
 impl Servers {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
         let context = Context {
-            // A change waits for servers that are being asked, a trial for its server.
+            // Long enough for changes that wait for the discovery of servers, and for tests of slow
+            // servers.
             client: self.common.socket.client(Duration::from_secs(330)),
             config: self.common.config,
             json: self.common.json,
@@ -114,7 +115,7 @@ impl Servers {
 }
 
 impl Context {
-    /// The server of that name or id, with the sidecar's words where there is none.
+    /// Returns the server with this name or ID.
     fn find(&self, name: &str) -> Result<ServerEntry, CliError> {
         let list: ServerList = decode(&self.client.raw().servers()?)?;
         let find = |is_it: fn(&ServerEntry, &str) -> bool| {
@@ -128,12 +129,12 @@ impl Context {
             .ok_or_else(|| CliError::NoServer(name.to_owned()))
     }
 
-    /// The operator of the sidecar's store.
+    /// Opens the sidecar's store.
     fn operator(&self) -> Result<Operator, CliError> {
         Operator::open_beside(self.config.as_deref(), self.client.socket_path())
     }
 
-    /// Tells a sidecar that runs what was changed on its store.
+    /// Tells a running sidecar to reload its servers from the store.
     fn refresh(&self, id: &str) -> Result<Option<ServerEntry>, CliError> {
         let body = match self.client.raw().refresh_servers() {
             Ok(body) => body,

@@ -15,7 +15,7 @@ Examples:
 pub(super) struct Status {
     #[command(flatten)]
     socket: SocketOption,
-    /// Prints the sidecar's whole answer as JSON
+    /// Prints the sidecar's response as JSON
     #[arg(long)]
     json: bool,
 }

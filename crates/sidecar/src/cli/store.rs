@@ -1,5 +1,5 @@
-//! `pillion store`: looks after what the sidecar keeps. It opens the store itself and needs no
-//! sidecar; one may be running meanwhile.
+//! `pillion store`: maintenance of the store. The commands open the store themselves, whether or
+//! not the sidecar is running.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,27 +23,27 @@ Examples:
 pub(super) struct Store {
     #[command(subcommand)]
     command: Command,
-    /// The sidecar's configuration file, which says where the store is
+    /// The sidecar's configuration file, which names the store
     #[arg(long, env = "PILLION_CONFIG", value_name = "FILE", global = true)]
     config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Reads the whole store and says what is wrong with it; exit code 1 when something is
+    /// Checks the integrity of the store; exit code 1 if there are errors
     Check,
-    /// Copies a store that is a file, as it is at one moment, while calls go on
+    /// Copies a store that is a file, as a consistent snapshot, while calls continue
     Backup {
-        /// The copy, which must not be there yet
+        /// The path of the copy, which must not exist
         file: PathBuf,
     },
-    /// Makes the store, or brings its schema up to date, as `pillion serve` does at its start
+    /// Creates the store or migrates its schema, as `pillion serve` does when it starts
     Migrate,
 }
 
 impl Store {
     pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        // Before there is any other thread: what is made is this user's alone.
+        // Set before any thread starts, so that new files are accessible only to this user.
         umask(Mode::from_bits_truncate(0o077));
         let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
         let options = state::store_options(&config)?;
@@ -61,14 +61,15 @@ impl Store {
         })
     }
 
-    /// The files of another user would be closed to the sidecar.
+    /// Fails if another user owns the store: files that this user creates would be inaccessible to
+    /// the sidecar.
     fn check_user(&self, options: &StoreOptions) -> Result<(), CliError> {
         let StoreLocation::File(path) = &options.location else {
             return Ok(());
         };
         match self.command {
             Command::Migrate => state::make_directory(options)?,
-            // Where there is no store, nothing is made.
+            // Creates nothing if the store does not exist.
             _ if !path.exists() => return Ok(()),
             _ => {}
         }

@@ -1,7 +1,7 @@
 use crate::pins::visible_line;
 
-/// Rows under their heads, each column as wide as its widest cell. What is hidden in a cell is
-/// written out: what a tool or a user is called must not move the cursor, nor look like another.
+/// Formats rows below column heads, with aligned columns. Invisible characters are escaped, so that
+/// the name of a tool or user can neither control the terminal nor imitate another name.
 pub(super) fn table<const COLUMNS: usize>(
     heads: &[&str; COLUMNS],
     rows: &[[String; COLUMNS]],

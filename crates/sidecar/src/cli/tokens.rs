@@ -26,7 +26,7 @@ pub(super) struct Tokens {
     /// The sidecar's configuration file
     #[arg(long, global = true, env = "PILLION_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Prints JSON
+    /// Prints the result as JSON
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -35,9 +35,9 @@ pub(super) struct Tokens {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Makes a token and prints it; it cannot be shown again
+    /// Creates a token and prints it; it cannot be shown again
     Create(create::Create),
-    /// Lists the tokens, without what they are
+    /// Lists the tokens, without their values
     List,
     /// Revokes a token at once
     Revoke(revoke::Revoke),

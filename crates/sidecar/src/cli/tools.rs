@@ -16,7 +16,7 @@ use super::{CliError, SocketOption, complain, decode, print, print_json};
 pub(super) struct Tools {
     #[command(flatten)]
     socket: SocketOption,
-    /// How long to wait for the sidecar's answer
+    /// Timeout for the sidecar's response, in milliseconds
     #[arg(long, global = true, display_order = 890, value_name = "MS", default_value_t = 65_000, value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
     timeout_ms: u64,
     #[command(subcommand)]
@@ -29,15 +29,15 @@ enum Command {
     List(list::List),
     /// Shows one tool with its parameters
     Show(show::Show),
-    /// Prints the tools' schemas in OpenAI's form, as JSON
+    /// Prints the tools' schemas in OpenAI's format, as JSON
     Schemas(schemas::Schemas),
     /// Calls a tool and prints its result
     Call(call::Call),
-    /// Lists the built-in tools whose service wants a key, and where that is
+    /// Lists the built-in tools whose service needs an API key, and where each key is stored
     Keys(keys::Keys),
-    /// Puts the key of a tool's service, which standard input has, into the vault
+    /// Stores the API key of a tool's service, read from standard input, in the vault
     SetKey(keys::Named),
-    /// Takes the key of a tool's service out of the vault
+    /// Removes the API keys of a tool's services from the vault
     RemoveKey(keys::Named),
 }
 
@@ -61,14 +61,14 @@ impl Tools {
     }
 }
 
-/// Names the files of the folder of sandboxed tools that are none.
+/// Warns about invalid files in the directory of WebAssembly tools.
 fn warn_of_faulty(faulty: &[pillion_wire::FaultyTool]) {
     for fault in faulty {
         complain(&super::report::faulty_tool(fault));
     }
 }
 
-/// Names the MCP servers whose tools are missing.
+/// Warns about unavailable MCP servers, whose tools are missing.
 pub(super) fn warn_of(unavailable: &[pillion_wire::UnavailableServer]) {
     for server in unavailable {
         complain(&format!(

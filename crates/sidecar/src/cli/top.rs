@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{CliError, SocketOption, print, print_json, report};
 
-/// Clears a terminal and goes to its first line.
+/// Clears the terminal and moves the cursor to the first line.
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
 /// `pillion top`
@@ -22,13 +22,13 @@ Examples:
 pub(super) struct Top {
     #[command(flatten)]
     socket: SocketOption,
-    /// How long to wait between two looks
+    /// Time between two updates, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(100..=3_600_000))]
     interval_ms: u64,
-    /// Ends after so many looks; without it, goes on until interrupted
+    /// Exits after this many updates [default: continues until interrupted]
     #[arg(long, value_name = "N")]
     count: Option<u64>,
-    /// Prints a line of JSON for each look
+    /// Prints one line of JSON per update
     #[arg(long)]
     json: bool,
 }
@@ -64,7 +64,7 @@ impl Top {
     }
 }
 
-/// What the sidecar said at one moment.
+/// The sidecar's status at one point in time.
 struct Look {
     at: Instant,
     status: Status,
@@ -77,8 +77,8 @@ impl Look {
         Ok(Self { at, status })
     }
 
-    /// For each tool, the calls that ended between two looks, a second. A sidecar that
-    /// has been started anew in between begins at zero.
+    /// Returns the rate of finished calls per second of each tool. The counters of a restarted
+    /// sidecar start at zero.
     fn calls_per_second_since(&self, before: &Self) -> Vec<f64> {
         let old = before.status.tools.iter();
         let old: HashMap<_, _> = old.map(|tool| (&tool.name, tool.calls)).collect();
@@ -105,7 +105,7 @@ impl Look {
     }
 }
 
-/// The tools by what they do now, then by what they did.
+/// Returns the tools by current rate, then by number of calls.
 fn busiest(tools: &[ToolStatus], rates: &[f64]) -> Vec<(ToolStatus, f64)> {
     let mut pairs: Vec<_> = tools.iter().cloned().zip(rates.iter().copied()).collect();
     pairs.sort_by(|(one, rate), (other, other_rate)| {

@@ -1,4 +1,4 @@
-//! A command line that is none of ours.
+//! Invalid command lines.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::{complain, print};
 
-/// Says what is wrong with the command line, or shows the help or the version that it asks
-/// for. Where `pillion mcp` was to print JSON the error is JSON, too.
+/// Prints an error in the command line, or the requested help or version. With `pillion mcp --json`
+/// the error is printed as JSON.
 pub(super) fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     if error.use_stderr() && wants_json(arguments) {
         let failure = Failure::new(ErrorCode::InvalidInput.as_str(), reason(error));
@@ -18,18 +18,19 @@ pub(super) fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
             complain(&error.to_string());
         }
     }
-    // That nobody reads it cannot be told.
+    // A failure to write is ignored.
     drop(error.print());
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// Whether the arguments, the program's name first, are those of a `pillion mcp ... --json`.
+/// Returns whether the arguments, which start with the program's name, are those of a
+/// `pillion mcp ... --json` command.
 fn wants_json(arguments: &[OsString]) -> bool {
     let mut options = arguments.iter().skip(1).take_while(|word| *word != "--");
     options.next().is_some_and(|command| command == "mcp") && options.any(|word| word == "--json")
 }
 
-/// What is wrong, on one line: without the usage and the advice that follow on a terminal.
+/// Returns the error message on one line, without usage and hints.
 fn reason(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);

@@ -15,8 +15,7 @@ pub(super) struct Vault {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Makes another key, encrypts every stored credential with it, and puts it in the place of
-    /// the one before
+    /// Replaces the vault's key: generates a new key and encrypts every stored credential with it
     Rotate(rotate::Rotate),
 }
 

@@ -7,32 +7,34 @@ use serde::Deserialize;
 
 use super::{McpServerSection, ToolSection, millis};
 
-/// `[approvals]`: which calls somebody has to approve (G1), and for how long they may wait.
+/// `[approvals]`: which tool calls need approval, and for how long they may wait.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApprovalsSection {
-    /// For tools of which neither their own settings nor those of their server say anything:
-    /// `auto`, `always-ask` or `trusted-only`. `PILLION__APPROVALS__POLICY`. Default `auto`.
+    /// The policy for tools without a setting of their own or of their server: `auto`, `always-ask`
+    /// or `trusted-only`. `PILLION__APPROVALS__POLICY`. Default `auto`.
     pub policy: ApprovalPolicy,
-    /// The tools that `trusted-only` lets through. `PILLION__APPROVALS__TRUSTED_TOOLS`. Default
-    /// none.
+    /// The tools that need no approval under `trusted-only`. `PILLION__APPROVALS__TRUSTED_TOOLS`.
+    /// Default none.
     pub trusted_tools: HashSet<String>,
-    /// How long a call may wait for its decision, and an approved one to be sent again; a denied
-    /// one is denied for as long. `PILLION__APPROVALS__EXPIRES_AFTER_MS`. Default 900,000 ms.
+    /// Lifetime of an approval request: how long a call may wait for its decision, how long an
+    /// approved call may be sent again, and how long a denied call stays denied.
+    /// `PILLION__APPROVALS__EXPIRES_AFTER_MS`. Default 900,000 ms.
     #[serde(rename = "expires_after_ms", deserialize_with = "millis::positive")]
     pub expires_after: Duration,
-    /// The longest that a caller may wait in place. `PILLION__APPROVALS__MAX_WAIT_MS`. Default
-    /// 300,000 ms.
+    /// Maximum time that a request may block until its call is decided.
+    /// `PILLION__APPROVALS__MAX_WAIT_MS`. Default 300,000 ms.
     #[serde(rename = "max_wait_ms", deserialize_with = "millis::any")]
     pub max_wait: Duration,
-    /// How many calls may wait at once; of one user never more than there is room left for
-    /// others. `PILLION__APPROVALS__MAX_PENDING`. Default 1,000.
+    /// Maximum number of calls that wait for a decision. A user's call is rejected if the user
+    /// already has as many waiting calls as there are free slots.
+    /// `PILLION__APPROVALS__MAX_PENDING`. Default 1,000.
     pub max_pending: NonZeroU64,
-    /// Maximum number of callers of one principal (a token, or a user of this host) that wait in
-    /// place for decisions, including MCP clients that are asked. Further calls end as
-    /// `approval_required` at once. `PILLION__APPROVALS__MAX_WAITING`. Default 200.
+    /// Maximum number of requests of one principal (a token, or a user of this host) that block
+    /// until their call is decided, including requests of MCP clients that ask their user. Further
+    /// calls end as `approval_required` at once. `PILLION__APPROVALS__MAX_WAITING`. Default 200.
     pub max_waiting: NonZeroUsize,
-    /// Which MCP clients are asked in place, of those that can ask their user.
+    /// Which MCP clients with elicitation support ask their user for the decision.
     /// `PILLION__APPROVALS__ASK_CLIENTS`. Default `deciders`.
     pub ask_clients: AskClients,
 }
@@ -41,12 +43,12 @@ pub struct ApprovalsSection {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AskClients {
-    /// Those that may decide through the API as well.
+    /// Clients that may also decide through the REST API are asked.
     #[default]
     Deciders,
-    /// All of them: whoever may call may then decide.
+    /// All clients are asked: every client that may call tools may also approve its own calls.
     All,
-    /// None.
+    /// No client is asked.
     Nobody,
 }
 
@@ -65,7 +67,7 @@ impl Default for ApprovalsSection {
 }
 
 impl ApprovalsSection {
-    /// The rules of the executor, with those of single tools and servers (G2).
+    /// Returns the executor's approval rules, including those of individual tools and servers.
     pub(super) fn rules(
         &self,
         tools: &BTreeMap<String, ToolSection>,

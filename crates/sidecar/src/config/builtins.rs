@@ -1,5 +1,6 @@
-//! `[tools.get_weather]` and `[tools.web_search]`: who is asked; `[tools.get_time]`: where it is that
-//! time; beyond what every tool has in [`ToolSection`](super::ToolSection).
+//! Settings of built-in tools in addition to the common [`ToolSection`](super::ToolSection): the
+//! services of `[tools.get_weather]` and `[tools.web_search]`, and the time zone of
+//! `[tools.get_time]`.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,37 +18,37 @@ use url::Url;
 use super::servers::{self, Fault, Variables};
 use super::{KeyPath, ToolSection};
 
-/// How long they may take (N1).
+/// Default timeout of the tools in [`NAMES`].
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long their results are kept, for everybody (N1).
+/// Default cache TTL of the tools in [`NAMES`]; their cached results are public.
 pub(super) const CACHE_TTL: Duration = Duration::from_secs(300);
 
-/// Their names.
+/// The built-in tools that call a service over the network.
 pub(super) const NAMES: [&str; 2] = ["get_weather", "web_search"];
 
-/// The settings of built-in tools that have some of their own. `Debug` shows no key.
+/// Settings of the built-in tools that have their own. `Debug` shows no API key.
 #[derive(Debug, Clone)]
 pub struct BuiltinTools {
-    /// None where the tool is not to be there at all.
+    /// Settings of `get_weather`; `None` disables the tool.
     pub get_weather: Option<WeatherSettings>,
-    /// None where the tool is not to be there at all.
+    /// Settings of `web_search`; `None` disables the tool.
     pub web_search: Option<SearchSettings>,
-    /// The keys that their services want. One that is in the vault is empty in the settings above.
+    /// The API keys that the services need. Settings that take their key from the vault have an
+    /// empty key.
     pub keys: Vec<ServiceKey>,
-    /// The time zone of a call of `get_time` that names none (D2); `UTC` where this is none. The
-    /// IANA database has it.
+    /// The IANA time zone that `get_time` uses if the call names none; `None` means `UTC`.
     pub time_zone: Option<String>,
 }
 
-/// The key that a tool's service wants.
+/// The API key that a tool's service needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceKey {
     /// The tool.
     pub tool: &'static str,
     /// The service, as `provider` names it.
     pub service: &'static str,
-    /// Whether the vault has it, or is to have it; a variable does where not.
+    /// Whether the key comes from the vault; otherwise it comes from an environment variable.
     pub is_in_vault: bool,
 }
 
@@ -66,7 +67,7 @@ impl Default for BuiltinTools {
     }
 }
 
-/// The keys of `[tools.get_weather]` beside those of every tool.
+/// The keys of `[tools.get_weather]` in addition to those of every tool.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct WeatherKeys {
@@ -89,7 +90,7 @@ impl WeatherKeys {
     ];
 }
 
-/// The keys of `[tools.web_search]` beside those of every tool.
+/// The keys of `[tools.web_search]` in addition to those of every tool.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct SearchKeys {
@@ -104,7 +105,7 @@ impl SearchKeys {
     const NAMES: [&'static str; 5] = ["provider", "api_key_env", "cx", "base_url", "egress"];
 }
 
-/// The key of `[tools.get_time]` beside those of every tool.
+/// The keys of `[tools.get_time]` in addition to those of every tool.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct TimeKeys {
@@ -155,11 +156,11 @@ enum UnitsName {
     Fahrenheit,
 }
 
-/// Where a service is. There may be no password in it: settings are shown.
+/// The URL of a service, without password or query: settings are shown to users.
 #[derive(Debug, Clone)]
 struct ServiceUrl(Url);
 
-/// What both sections say, before it is known what the variables hold.
+/// The tools' own keys, before environment variables are resolved.
 #[derive(Debug)]
 pub(super) struct BuiltinKeys {
     weather: WeatherKeys,
@@ -167,7 +168,7 @@ pub(super) struct BuiltinKeys {
     time: TimeKeys,
 }
 
-/// Takes the keys of the three tools out of `[tools]`, and leaves those that every tool has.
+/// Removes the tools' own keys from `[tools]`; the keys that every tool has remain.
 pub(super) fn take(config: &mut Table) -> Result<BuiltinKeys, Fault> {
     let [weather, search] = NAMES;
     Ok(BuiltinKeys {
@@ -195,7 +196,7 @@ fn take_from<T: de::DeserializeOwned>(
     servers::read(own, &path_of(tool))
 }
 
-/// The keys that a tool has beside those of every tool.
+/// Returns the keys that a tool has in addition to those of every tool.
 pub(super) fn own_keys(tool: &str) -> &'static [&'static str] {
     let [weather, search] = NAMES;
     match tool {
@@ -211,8 +212,8 @@ fn path_of(tool: &str) -> KeyPath {
 }
 
 impl BuiltinKeys {
-    /// The settings, with the keys that the variables hold. Where there is a vault, it may have those
-    /// that no variable does.
+    /// Returns the settings with the API keys from the environment. With `has_vault`, an API key
+    /// that is in no variable is expected in the vault.
     pub(super) fn resolve(
         self,
         tools: &BTreeMap<String, ToolSection>,
@@ -334,19 +335,19 @@ impl SearchKeys {
     }
 }
 
-/// What there is to take keys from, and which were asked for.
+/// The sources of API keys, and the keys that were needed so far.
 struct Known<'a> {
     variables: &'a Variables,
     has_vault: bool,
     keys: RefCell<Vec<ServiceKey>>,
 }
 
-/// Where a tool's key comes from.
+/// Where a tool's API key comes from.
 struct Secrets<'a> {
     tool: &'static str,
-    /// The tool's section.
+    /// The path of the tool's section.
     path: KeyPath,
-    /// `api_key_env`.
+    /// The value of `api_key_env`.
     named: Option<Value>,
     known: &'a Known<'a>,
 }
@@ -356,7 +357,7 @@ impl Secrets<'_> {
         self.named.is_some()
     }
 
-    /// The key in the variable that the section names, if it names one.
+    /// Returns the API key from the variable that `api_key_env` names, if it is set.
     fn named(&self) -> Result<Option<SecretString>, Fault> {
         let Some(name) = &self.named else {
             return Ok(None);
@@ -366,8 +367,8 @@ impl Secrets<'_> {
         Ok(Some(key.into()))
     }
 
-    /// That one, or else the one in the variable of that name, or else an empty one for that which the vault
-    /// has.
+    /// Returns the API key from `api_key_env`, else from the variable `usual`, else an empty key if
+    /// there is a vault that may have it.
     fn wanted(&self, service: &'static str, usual: &str) -> Result<SecretString, Fault> {
         let key = match self.named()? {
             Some(key) => Some(key),
@@ -384,7 +385,7 @@ impl Secrets<'_> {
         }
     }
 
-    /// Notes that the tool's service wants a key.
+    /// Records that the tool's service needs an API key.
     fn note(&self, service: &'static str, is_in_vault: bool) {
         self.known.keys.borrow_mut().push(ServiceKey {
             tool: self.tool,
@@ -409,7 +410,7 @@ impl Secrets<'_> {
     }
 }
 
-/// What a variable holds, unless it is empty.
+/// Returns the value of a variable; `None` if it is empty.
 fn text_of(variables: &Variables, name: &str) -> Option<String> {
     let text = variables.get(name)?.to_str()?;
     (!text.is_empty()).then(|| text.to_owned())

@@ -1,21 +1,22 @@
 use pillion_core::executor::{CacheConfig, CacheScope};
 use serde::Deserialize;
 
-/// `[cache]`: how much is kept of the results of tools with `cache_ttl_ms`, and of those of MCP
-/// servers that say themselves how long they are good.
+/// `[cache]`: limits of the result cache, which holds results of tools with `cache_ttl_ms` and
+/// results of MCP servers that carry `ttlMs`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheSection {
-    /// Whether any result is kept (N1): without, neither `cache_ttl_ms` nor `heed_servers` counts.
+    /// Whether results are cached. If false, `cache_ttl_ms` and `heed_servers` have no effect.
     /// `PILLION__CACHE__ENABLED`. Default true.
     pub enabled: bool,
-    /// Whether results of MCP servers are kept that carry `ttlMs`.
-    /// `PILLION__CACHE__HEED_SERVERS`. Default true.
+    /// Whether to cache results of MCP servers that carry `ttlMs`. `PILLION__CACHE__HEED_SERVERS`.
+    /// Default true.
     pub heed_servers: bool,
-    /// Results at most; those go first that were used longest ago.
+    /// Maximum number of cached results; the least recently used are evicted.
     /// `PILLION__CACHE__MAX_ENTRIES`. Default 10,000.
     pub max_entries: usize,
-    /// Their bytes, about. `PILLION__CACHE__MAX_BYTES`. Default 64 MiB.
+    /// Approximate maximum size of the cached results, in bytes. `PILLION__CACHE__MAX_BYTES`.
+    /// Default 64 MiB.
     pub max_bytes: usize,
 }
 
@@ -32,7 +33,7 @@ impl Default for CacheSection {
 }
 
 impl CacheSection {
-    /// Puts the switches and the bounds into the executor's configuration.
+    /// Writes the switches and limits into the executor's cache configuration.
     pub(crate) fn bound(&self, cache: &mut CacheConfig) {
         if !self.enabled {
             cache.tools.clear();
@@ -43,14 +44,14 @@ impl CacheSection {
     }
 }
 
-/// For whom a result is kept.
+/// Who shares a cached result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheScopeName {
-    /// For the user whose call it was.
+    /// The result is reused only for the user who made the call.
     #[default]
     Private,
-    /// For everybody.
+    /// The result is reused for all users.
     Public,
 }
 

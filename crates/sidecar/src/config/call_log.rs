@@ -4,17 +4,18 @@ use pillion_core::executor::Redaction;
 use pillion_core::store::Retention;
 use serde::Deserialize;
 
-/// `[call_log]`: what is kept of the calls, and for how long.
+/// `[call_log]`: what is recorded of tool calls, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CallLogSection {
-    /// What is recorded of arguments and results: `keys`, `arguments`, `results`, `max_bytes`.
+    /// How arguments and results are redacted: `keys`, `arguments`, `results`, `max_bytes`.
     pub redact: Redaction,
-    /// Calls that are older go, in days. Default 30.
+    /// Maximum age of a recorded call, in days. Default 30.
     pub max_age_days: Option<u32>,
-    /// The oldest go when there are more. Default 1,000,000.
+    /// Maximum number of recorded calls; the oldest are deleted. Default 1,000,000.
     pub max_calls: Option<u64>,
-    /// The oldest go when arguments and results have more bytes together. Default 1 GiB.
+    /// Maximum total size of recorded arguments and results, in bytes; the oldest calls are
+    /// deleted. Default 1 GiB.
     pub max_bytes: Option<u64>,
 }
 

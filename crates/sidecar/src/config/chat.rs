@@ -6,27 +6,30 @@ use serde::Deserialize;
 
 use super::millis;
 
-/// `[chat]`: chats with language models that use tools (H4 to H7).
+/// `[chat]`: chats with language models that use tools.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ChatSection {
-    /// The model of whoever names none. `PILLION__CHAT__MODEL`. Default the first of `[[models]]`
-    /// that has a provider.
+    /// The model of chats that name none. `PILLION__CHAT__MODEL`. Default: the first of
+    /// `[[models]]` that has a provider.
     pub model: Option<String>,
-    /// After so many calls of tools the model has to answer in words (H4).
+    /// Maximum number of tool calls before the model must answer with text.
     /// `PILLION__CHAT__MAX_TOOL_CALLS`. Default 5.
     pub max_tool_calls: NonZeroUsize,
-    /// After so many answers with calls the model has to answer in words, if that is sooner (H4).
+    /// Maximum number of answers with tool calls before the model must answer with text.
     /// `PILLION__CHAT__MAX_TOOL_ROUNDS`. Default 5.
     pub max_tool_rounds: NonZeroUsize,
-    /// So many calls of one answer run. `PILLION__CHAT__MAX_CALLS_PER_ANSWER`. Default 32.
+    /// Maximum number of tool calls of one answer that run; the others do not run.
+    /// `PILLION__CHAT__MAX_CALLS_PER_ANSWER`. Default 32.
     pub max_calls_per_answer: NonZeroUsize,
-    /// Tokens that one chat may read and write. `PILLION__CHAT__MAX_TOTAL_TOKENS`. Default none.
+    /// Maximum number of tokens that one chat may read and write.
+    /// `PILLION__CHAT__MAX_TOTAL_TOKENS`. Default none.
     pub max_total_tokens: Option<NonZeroU64>,
-    /// The longest time from a message to its answer. `PILLION__CHAT__TIMEOUT_MS`. Default 300,000 ms.
+    /// Maximum time from a message to its answer. `PILLION__CHAT__TIMEOUT_MS`. Default 300,000 ms.
     #[serde(rename = "timeout_ms", deserialize_with = "millis::positive")]
     pub timeout: Duration,
-    /// How long a chat is kept after its last message. `PILLION__CHAT__KEEP_MS`. Default a day.
+    /// How long a chat is kept after its last message. `PILLION__CHAT__KEEP_MS`. Default 86,400,000
+    /// ms (one day).
     #[serde(rename = "keep_ms", deserialize_with = "millis::positive")]
     pub keep: Duration,
 }
@@ -54,7 +57,7 @@ impl Default for ChatSection {
 }
 
 impl ChatSection {
-    /// How far a chat goes by itself with a model that reads so many tokens.
+    /// Returns the limits of a chat with a model of this context size.
     pub(crate) fn limits(&self, context_tokens: Option<NonZeroU64>) -> ChatLimits {
         ChatLimits {
             max_tool_calls: self.max_tool_calls.get(),

@@ -1,20 +1,20 @@
 use serde::{Deserialize, Serialize};
 
-/// Whose credential the calls of an MCP server go out with.
+/// Which credential the calls to an MCP server use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CredentialPolicy {
-    /// The server's own, for everybody.
+    /// Calls of all users use the server's own credential.
     #[default]
     Shared,
-    /// That of the user on whose behalf the call is made; without one there is no call.
+    /// Calls use the credential of the user on whose behalf they are made, and fail without one.
     PerUser,
-    /// The user's where there is one, else the server's own.
+    /// Calls use the user's credential if the user has one, else the server's own.
     UserOrShared,
 }
 
 impl CredentialPolicy {
-    /// Whether calls may go out with the credentials of users.
+    /// Returns whether calls may use the credentials of users.
     #[must_use]
     pub fn is_of_users(self) -> bool {
         self != Self::Shared

@@ -10,24 +10,24 @@ use toml::{Table, Value};
 use super::servers::{Fault, Variables, fault, fill_from_variables, read};
 use super::{Key, KeyPath};
 
-/// The tools that the configuration itself declares: `[[composed_tools]]`, `[[http_tools]]` and
-/// the operations of `[[openapi]]`. Credentials of the latter two may stand in the environment, as
-/// those of MCP servers.
+/// The tools that the configuration declares: `[[composed_tools]]`, `[[http_tools]]` and the
+/// operations of `[[openapi]]`. HTTP tools and OpenAPI entries can take credentials from
+/// environment variables, as MCP servers do.
 #[derive(Debug, Clone, Default)]
 pub struct DeclaredTools {
-    /// Tools that are made of other tools.
+    /// Tools that are composed of other tools.
     pub composed: Vec<Composition>,
-    /// HTTP endpoints.
+    /// Tools that call an HTTP endpoint.
     pub http: Vec<Arc<HttpTool>>,
-    /// The files that were read for them.
+    /// The OpenAPI documents that were read.
     pub(crate) documents: Vec<PathBuf>,
 }
 
 impl DeclaredTools {
-    /// The keys of the configuration that declare tools.
+    /// The configuration keys that declare tools.
     pub(super) const KEYS: [&'static str; 3] = ["composed_tools", "http_tools", "openapi"];
 
-    /// The documents that a configuration names, which may be a bad one.
+    /// Returns the `document` values of a configuration that may be invalid.
     pub(super) fn documents_named(config: &Table) -> Vec<&Value> {
         let [.., openapi] = Self::KEYS;
         let entries = config.get(openapi).and_then(Value::as_array);
@@ -35,14 +35,15 @@ impl DeclaredTools {
         entries.filter_map(|entry| entry.get("document")).collect()
     }
 
-    /// Takes them out of the configuration, and reads nothing of them.
+    /// Removes the declared tools from the configuration without reading them.
     pub(super) fn leave_out(config: &mut Table) {
         for key in Self::KEYS {
             config.remove(key);
         }
     }
 
-    /// Takes them out of the configuration and reads them, with the documents that they name.
+    /// Removes the declared tools from the configuration and reads them, together with their
+    /// OpenAPI documents.
     pub(super) fn take(config: &mut Table, variables: &Variables) -> Result<Self, Fault> {
         let [composed, http, openapi] = Self::KEYS;
         let mut taken = Self::default();
@@ -79,7 +80,7 @@ impl DeclaredTools {
     }
 }
 
-/// The tables of an array, each with its place.
+/// Removes an array of tables and returns its tables, each with its path.
 fn entries(config: &mut Table, key: &str) -> Result<Vec<(KeyPath, Table)>, Fault> {
     let path = KeyPath::from_names([key]);
     let entries = match config.remove(key) {
@@ -102,7 +103,7 @@ fn entries(config: &mut Table, key: &str) -> Result<Vec<(KeyPath, Table)>, Fault
     entries.collect()
 }
 
-/// An entry with what it takes from the environment.
+/// Reads an entry after filling in the values from the environment.
 fn filled<T: DeserializeOwned>(
     mut entry: Table,
     path: &KeyPath,

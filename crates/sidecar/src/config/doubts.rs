@@ -5,10 +5,10 @@ use pillion_core::provider::Provider;
 
 use super::{Config, Key, KeyPath, builtins};
 
-/// How many letters may differ in a name that is taken for another's.
+/// Maximum edit distance at which an unknown tool name counts as a typo of a known one.
 const SLIPS: usize = 1;
 
-/// Something of a configuration that can be used, and is probably not meant so.
+/// A warning about a setting that is valid but probably a mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Doubt {
     key: KeyPath,
@@ -22,7 +22,8 @@ impl fmt::Display for Doubt {
 }
 
 impl Config {
-    /// What is probably not meant so; `variable` is the environment.
+    /// Returns warnings about settings that are probably mistakes. `variable` looks up an
+    /// environment variable.
     pub(crate) fn doubts(&self, variable: impl Fn(&str) -> Option<String>) -> Vec<Doubt> {
         let mut doubts = Vec::new();
         let mut doubt = |key, message| doubts.push(Doubt { key, message });
@@ -39,7 +40,7 @@ impl Config {
                 continue;
             };
             let is_there = self.providers.iter().any(|known| known.name == *name);
-            // Whoever has the list for its flags alone may leave the providers out.
+            // A configuration without `[[providers]]` may list models only for their flags.
             let is_format = self.providers.is_empty() && name.parse::<Provider>().is_ok();
             if !is_there && !is_format {
                 let message = format!("no [[providers]] has the name '{name}': nobody can ask it");
@@ -83,8 +84,8 @@ impl Config {
         }
     }
 
-    /// Of a tool that is called almost as another it may be the other that is meant: its limits and
-    /// its approval would go without a word.
+    /// Warns about a section whose name is almost a known tool's name: its limits and approval
+    /// policy would silently have no effect.
     fn doubt_tools(&self, doubt: &mut impl FnMut(KeyPath, String)) {
         let built_in = pillion_builtins::all();
         let built_in = built_in.iter().map(|tool| tool.definition());

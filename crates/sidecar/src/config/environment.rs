@@ -5,16 +5,17 @@ use toml::{Table, Value};
 
 use super::{ConfigError, KeyPath};
 
-/// What every variable that sets a key starts with.
+/// Prefix of the variables that set a configuration key.
 const PREFIX: &str = "PILLION__";
 
-/// Which variable set which key.
+/// The variable that set each key.
 pub(super) type Origins = BTreeMap<KeyPath, String>;
 
-/// Sets the keys that the environment names, and says which variable set which.
+/// Sets the keys that environment variables name, and returns the variable of each key.
 ///
 /// # Errors
-/// [`ConfigError::Variable`] for a value that is not UTF-8, or a number that is none.
+/// [`ConfigError::Variable`] for a value that is not UTF-8, a timeout that is not a positive
+/// number, or a key below a value that is not a table.
 pub(super) fn overlay(
     table: &mut Table,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -51,9 +52,9 @@ pub(super) fn overlay(
     Ok(origins)
 }
 
-/// What one variable sets, and how its value is read.
+/// The key that a variable sets, and how its value is parsed.
 struct Setting {
-    /// The order in which variables apply: later wins.
+    /// Variables apply in this order; later ones override earlier ones.
     precedence: u8,
     names: Vec<String>,
     key: KeyPath,
@@ -93,7 +94,7 @@ fn text(value: &str) -> Result<Value, &'static str> {
 
 fn toml_or_text(value: &str) -> Result<Value, &'static str> {
     match value.trim().parse::<Value>() {
-        // A date is a type of TOML's own, and no key has it.
+        // Dates are kept as text: no key has TOML's date type.
         Ok(Value::Datetime(_)) | Err(_) => text(value),
         Ok(parsed) => Ok(parsed),
     }
@@ -108,8 +109,7 @@ fn seconds(value: &str) -> Result<Value, &'static str> {
     }
 }
 
-/// Puts the value in its place and makes the tables on the way; false when something else
-/// stands in the way.
+/// Sets a value, creating the tables above it. Returns false if a part of the path is not a table.
 fn insert(table: &mut Table, names: &[String], value: Value) -> bool {
     let Some((last, above)) = names.split_last() else {
         return false;

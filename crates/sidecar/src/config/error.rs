@@ -3,50 +3,50 @@ use std::path::PathBuf;
 
 use super::KeyPath;
 
-/// Why there is no configuration. Each is one line that says where to look.
+/// An error of the configuration. Each message is one line that names the file and line, or the
+/// variable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("{}: {source}", path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// The file is no TOML.
+    /// The file is not valid TOML.
     #[error("{file}:{line}: {message}")]
     Syntax {
-        /// The file as it was named.
+        /// The file's name, as given.
         file: String,
-        /// The line, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// What is wrong there.
+        /// What is wrong.
         message: String,
     },
-    /// A key of the file does not exist or has a value that it cannot have.
+    /// A key of the file is unknown or has an invalid value.
     #[error("{file}:{line}: {key}: {message}")]
     FileValue {
-        /// The file as it was named.
+        /// The file's name, as given.
         file: String,
-        /// The line of the key, from 1.
+        /// The line number of the key, from 1.
         line: usize,
-        /// The key.
+        /// The path of the key.
         key: KeyPath,
-        /// What is wrong with it.
+        /// What is wrong with the key.
         message: String,
     },
-    /// A variable of the environment has a value that its key cannot have, or names a key
-    /// that does not exist.
+    /// An environment variable has an invalid value or names an unknown key.
     #[error("environment variable {variable}: {key}: {message}")]
     Variable {
         /// The variable's name.
         variable: String,
-        /// The key that it sets.
+        /// The path of the key that the variable sets.
         key: KeyPath,
-        /// What is wrong with it.
+        /// What is wrong with the key.
         message: String,
     },
 }

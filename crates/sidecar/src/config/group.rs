@@ -2,12 +2,12 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
-/// A group of the system, by name or by number.
+/// A group of the operating system, by name or by number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Group {
-    /// A name, such as `www-data`.
+    /// A group name, such as `www-data`.
     Name(String),
-    /// A number, such as `33`.
+    /// A group ID, such as `33`.
     Id(u32),
 }
 

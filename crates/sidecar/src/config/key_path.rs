@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde_path_to_error::Segment;
 
-/// The way to one value of the configuration, shown as `mcp_servers[0].url`.
+/// The path of one configuration value, displayed as `mcp_servers[0].url`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyPath(Vec<Key>);
 
@@ -11,45 +11,45 @@ pub struct KeyPath(Vec<Key>);
 pub enum Key {
     /// A key of a table.
     Name(String),
-    /// A place in an array.
+    /// An index of an array.
     Index(usize),
 }
 
 impl KeyPath {
-    /// The steps, outermost first.
+    /// Returns the steps, outermost first.
     #[must_use]
     pub fn keys(&self) -> &[Key] {
         &self.0
     }
 
-    /// Whether `above` is this path or one above it.
+    /// Returns whether `above` is this path or a parent of it.
     pub(super) fn starts_with(&self, above: &Self) -> bool {
         self.0.starts_with(&above.0)
     }
 
-    /// The path one step down.
+    /// Returns the path extended by one step.
     pub(super) fn join(&self, key: Key) -> Self {
         self.extend(&Self(vec![key]))
     }
 
-    /// The path one step down, by name.
+    /// Returns the path extended by one key name.
     pub(super) fn join_name(&self, name: &str) -> Self {
         self.join(Key::Name(name.to_owned()))
     }
 
-    /// This path, and from there on the other.
+    /// Returns the path extended by all steps of `below`.
     pub(super) fn extend(&self, below: &Self) -> Self {
         Self([&*self.0, &*below.0].concat())
     }
 
-    /// Whether what stands there, in an entry of `mcp_servers`, may be a credential.
+    /// Returns whether the value at this path, in an entry of `mcp_servers`, may be a credential.
     pub(super) fn is_secret(&self) -> bool {
         let secrets =
             ["authentication", "headers", "args", "env"].map(|name| Key::Name(name.to_owned()));
         self.0.first().is_some_and(|key| secrets.contains(key))
     }
 
-    /// The path from its names, outermost first.
+    /// Builds a path from key names, outermost first.
     pub(super) fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let names = names.into_iter();
         Self(names.map(|name| Key::Name(name.to_owned())).collect())
@@ -61,7 +61,7 @@ impl From<&serde_path_to_error::Path> for KeyPath {
         let keys = path.iter().filter_map(|segment| match segment {
             Segment::Map { key } => Some(Key::Name(key.clone())),
             Segment::Seq { index } => Some(Key::Index(*index)),
-            // A variant's name is the value itself, not a step towards it.
+            // A variant's name is the value itself, not a step of the path.
             Segment::Enum { .. } | Segment::Unknown => None,
         });
         Self(keys.collect())

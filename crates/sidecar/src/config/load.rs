@@ -11,18 +11,18 @@ use super::{
     Config, ConfigError, DeclaredTools, KeyPath, McpServerSection, locate, read_text, wording,
 };
 
-/// A file's name and text, for errors to point into.
+/// A file's name and text, which errors refer to.
 pub(super) struct Source<'a> {
     pub(super) name: &'a str,
     pub(super) text: &'a str,
 }
 
 impl Config {
-    /// The configuration from a file, if there is one, and the environment.
+    /// Reads the configuration from an optional file and the environment.
     ///
     /// # Errors
-    /// [`ConfigError`]: the file cannot be read or is no TOML, or a key or a value is not
-    /// what it can be.
+    /// [`ConfigError`]: the file cannot be read or is not valid TOML, or a key is unknown or has an
+    /// invalid value.
     pub fn load(
         file: Option<&Path>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -31,12 +31,12 @@ impl Config {
         Ok(config.with(taken.servers))
     }
 
-    /// The MCP server of one label, from a file, if there is one, and the environment. What
-    /// is wrong with other servers does not matter, and the variables that they take secrets
-    /// from need not be set. If there is none of that label: the labels that there are.
+    /// Reads one MCP server, by label, from an optional file and the environment. Errors in the
+    /// entries of other servers are ignored, and the variables that those entries name need not be
+    /// set. Returns the known labels as `Err` if no server has this label.
     ///
     /// # Errors
-    /// As for [`load`](Self::load).
+    /// The same as [`load`](Self::load).
     pub fn load_server(
         file: Option<&Path>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -46,18 +46,18 @@ impl Config {
         Ok(taken.servers.pop().ok_or(taken.others))
     }
 
-    /// The configuration from the text of a file; `name` is what errors call it. The
-    /// environment is left alone.
+    /// Reads the configuration from the text of a file, without the environment; errors call the
+    /// file `name`.
     ///
     /// # Errors
-    /// As for [`load`](Self::load).
+    /// The same as [`load`](Self::load).
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
         let (config, taken) = read(&Source { name, text }, [], Wanted::All)?;
         Ok(config.with(taken.servers))
     }
 
-    /// The files that a configuration names and that belong to it, whatever is wrong with all else
-    /// of it; as far as it can be read.
+    /// Returns the other files that a configuration refers to, as far as it can be read: it may be
+    /// invalid.
     pub(crate) fn files_named(
         file: Option<&Path>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -65,7 +65,7 @@ impl Config {
         let text = file.and_then(|file| read_text(file).ok());
         let table = text.and_then(|text| text.parse::<Table>().ok());
         let mut table = table.unwrap_or_default();
-        // What it makes of the variables before the one that is at fault, if one is, is enough.
+        // Ignores an error: the variables before the invalid one are applied.
         drop(environment::overlay(&mut table, variables));
         let documents = DeclaredTools::documents_named(&table);
         let tokens = table.get("tcp").and_then(|tcp| tcp.get("tokens_file"));
@@ -104,7 +104,7 @@ fn read_file(
     read(&source, variables, wanted)
 }
 
-/// The configuration without its MCP servers, and those.
+/// Reads the configuration without its MCP servers, and the MCP servers.
 fn read(
     source: &Source<'_>,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -175,7 +175,7 @@ pub(super) fn parse(source: &Source<'_>) -> Result<Table, ConfigError> {
     })
 }
 
-/// Where bad values come from.
+/// Finds the source of an invalid value.
 pub(super) struct Blame<'a> {
     pub(super) source: &'a Source<'a>,
     origins: Origins,
@@ -183,8 +183,8 @@ pub(super) struct Blame<'a> {
 }
 
 impl Blame<'_> {
-    /// Says where a bad value came from: the models' own file, a variable that set the key or something
-    /// around it, or else the file.
+    /// Returns the error for an invalid value, with its source: the models file, the variable that
+    /// set the key or a parent of it, or else the configuration file.
     pub(super) fn on(&self, key: KeyPath, message: &str) -> ConfigError {
         let message = wording::plain(&key, message);
         if let Some(models) = &self.models
@@ -194,7 +194,7 @@ impl Blame<'_> {
         }
         let line = locate::line_of(self.source.text, &key);
         let by_variable = self.origins.iter().find(|(set, _)| {
-            // A table that only a variable brought in is to blame on that variable.
+            // A table that is not in the file comes from the variable that set a key in it.
             key.starts_with(set) || (line.is_none() && set.starts_with(&key))
         });
         match by_variable {

@@ -3,7 +3,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Key, KeyPath};
 
-/// The line, from 1, on which `key` stands in the text; none when it is not there.
+/// Returns the line number, from 1, of `key` in the text; `None` if the text does not have the key.
 pub(super) fn line_of(text: &str, key: &KeyPath) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
     let mut offset = 0;
@@ -35,7 +35,7 @@ pub(super) fn line_of(text: &str, key: &KeyPath) -> Option<usize> {
     Some(line_at(text, offset))
 }
 
-/// The line, from 1, of the byte at `offset`.
+/// Returns the line number, from 1, of the byte at `offset`.
 pub(super) fn line_at(text: &str, offset: usize) -> usize {
     let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
     1 + before.iter().filter(|&&byte| byte == b'\n').count()

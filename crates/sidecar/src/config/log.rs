@@ -2,54 +2,54 @@ use serde::Deserialize;
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::{EnvFilter, Layer, Registry};
 
-/// A filter that decides for all layers.
+/// A filter layer that applies to all other layers.
 pub(crate) type FilterLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// `[log]`: what to log, and how. Logs go to standard error.
+/// `[log]`: log filter and format. Logs go to standard error.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogSection {
-    /// The form of a line. `PILLION__LOG__FORMAT`. Default `auto`.
+    /// The format of a log line. `PILLION__LOG__FORMAT`. Default `auto`.
     pub format: LogFormat,
-    /// What to log. `PILLION__LOG__FILTER`, or `LOG_LEVEL` (M2). Default `info`.
+    /// The log filter. `PILLION__LOG__FILTER`, or `LOG_LEVEL`. Default `info`.
     pub filter: LogFilter,
 }
 
-/// The form of a log line.
+/// The format of a log line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// Text on a terminal, JSON otherwise.
     #[default]
     Auto,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
-    /// Text for people.
+    /// Human-readable text.
     Text,
 }
 
-/// A level (`error`, `warn`, `info`, `debug`, `trace`, `off`) for Pillion's own lines, or
-/// directives of `tracing` such as `info,pillion_core::mcp=debug`, which are taken as they
-/// are. The names that other programs have for levels, of which `LOG_LEVEL` may hold one, are read
-/// as the nearest of these; any other word that stands alone is refused.
+/// A log filter: a level (`error`, `warn`, `info`, `debug`, `trace`, `off`) for Pillion's own log
+/// lines, or `tracing` directives such as `info,pillion_core::mcp=debug`, which are used unchanged.
+/// Level names of syslog are mapped to the nearest of these levels; any other single word is
+/// rejected.
 ///
-/// A bare level leaves the libraries below at `warn` at most: at `debug` some of them log
-/// what they send.
+/// A bare level limits other libraries to `warn`: at `debug` some of them log the data that they
+/// send.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct LogFilter(String);
 
 impl LogFilter {
-    /// The filter as `tracing` wants it.
+    /// Returns the filter as an [`EnvFilter`].
     #[must_use]
     pub fn to_env_filter(&self) -> EnvFilter {
         EnvFilter::new(&self.0)
     }
 
-    /// The filter as a layer. One that names no span needs to know of none, which makes every
-    /// step in a span cheaper.
+    /// Returns the filter as a layer. A filter without span directives becomes [`Targets`], which
+    /// does not track spans and makes each step in a span cheaper.
     pub(crate) fn to_layer(&self) -> FilterLayer {
-        // These two read an empty directive or level differently.
+        // `Targets` and `EnvFilter` parse an empty directive or level differently.
         let is_plain = |part: &str| !part.trim().is_empty() && !part.trim_end().ends_with('=');
         let is_plain = !self.0.contains('[') && self.0.split(',').all(is_plain);
         match self.0.parse::<Targets>() {
@@ -65,15 +65,15 @@ impl Default for LogFilter {
     }
 }
 
-/// Why a text is no filter.
+/// Why a text is not a valid log filter.
 #[derive(Debug, thiserror::Error)]
 pub enum LogFilterError {
-    /// A word that is no level. `tracing` would take it for the name of a target.
+    /// A word that is not a level. `tracing` would treat it as the name of a target.
     #[error(
         "'{0}' is not a level: expected off, error, warn, info, debug, trace, or directives such as info,pillion_core::mcp=debug"
     )]
     Level(String),
-    /// Directives that `tracing` does not take.
+    /// Directives that `tracing` rejects.
     #[error(transparent)]
     Directives(#[from] ParseError),
 }
@@ -82,7 +82,7 @@ impl TryFrom<String> for LogFilter {
     type Error = LogFilterError;
 
     fn try_from(text: String) -> Result<Self, LogFilterError> {
-        // A comma may stand between the fields of a span as well.
+        // A comma can also separate the fields of a span.
         let parts = match text.contains('[') {
             true => vec![text.as_str()],
             false => text.split(',').map(directive).collect(),
@@ -94,7 +94,7 @@ impl TryFrom<String> for LogFilter {
         }
         let directives = match parts.as_slice() {
             [level @ ("error" | "off")] => (*level).to_owned(),
-            // Every crate of ours starts with this name.
+            // All crates of Pillion have names that start with `pillion`.
             [level @ ("warn" | "info" | "debug" | "trace")] => format!("warn,pillion={level}"),
             _ => parts.join(","),
         };
@@ -103,9 +103,9 @@ impl TryFrom<String> for LogFilter {
     }
 }
 
-/// One directive as `tracing` has it: a level by the name that it has there.
+/// Returns the directive, with a level name mapped to the name that `tracing` uses.
 fn directive(part: &str) -> &str {
-    // Those of syslog, and so of PHP's frameworks.
+    // The syslog levels, which PHP frameworks use.
     match part.trim().to_ascii_lowercase().as_str() {
         "off" => "off",
         "error" | "critical" | "alert" | "emergency" => "error",
@@ -117,8 +117,8 @@ fn directive(part: &str) -> &str {
     }
 }
 
-/// Whether a filter of one word says nothing of how much is logged, but names a target that nobody
-/// has.
+/// Returns whether a one-word filter is not a level: `tracing` would treat it as a target that does
+/// not exist.
 fn is_no_level(word: &str) -> bool {
     let word = word.trim();
     let is_directive = word.is_empty() || word.contains(['=', ':']) || word.starts_with("pillion");

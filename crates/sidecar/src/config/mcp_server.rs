@@ -13,46 +13,46 @@ use super::{CredentialPolicy, NativeSection, PinPolicy, RateLimitSection};
 
 /// One entry of `[[mcp_servers]]`: an MCP server whose tools the sidecar offers.
 ///
-/// The entry's other keys (`label`, `url` or `command`, `transport`, `authentication` and so
-/// on) are those of [`ServerConfig`]. A value of `authentication` may stand in the environment
-/// instead of the file: `token_env = "NAME"` takes `token` from the variable `NAME`, and so
-/// for every other key there; `headers_env = { x-api-key = "NAME" }` does it for headers, and
-/// `env_from = { API_KEY = "NAME" }` for the environment of a command.
+/// The entry's other keys (`label`, `url` or `command`, `transport`, `authentication` and so on)
+/// are those of [`ServerConfig`]. Secrets can come from environment variables: `token_env = "NAME"`
+/// sets `authentication.token` to the variable `NAME`, and the suffix `_env` works for every other
+/// key of `authentication`; `headers_env = { x-api-key = "NAME" }` sets headers, and
+/// `env_from = { API_KEY = "NAME" }` sets the environment of a command.
 #[derive(Debug, Clone)]
 pub struct McpServerSection {
-    /// Whether the server is used at all. Default true.
+    /// Whether the server is used. Default true.
     pub enabled: bool,
-    /// What stands before the names of the server's tools; see
-    /// [`tool_prefix`](Self::tool_prefix).
+    /// The configured prefix of the server's tool names; see [`tool_prefix`](Self::tool_prefix).
     tool_prefix: Option<String>,
-    /// The rate limit of all the server's tools together, beside that of each (C7).
+    /// The rate limit of all tools of the server together, in addition to the limit of each tool.
     /// Default none.
     pub rate_limit: Option<RateLimitSection>,
     /// Maximum number of concurrent calls of this server's tools. Default
     /// `executor.max_concurrent`.
     pub max_concurrent: Option<NonZeroUsize>,
-    /// Whether calls of the server's tools need approval (G2): `never`, `always`, `prompt` or a
-    /// policy of `[approvals]`. Default what `[approvals]` says.
+    /// Whether calls of the server's tools need approval: `never`, `always`, `prompt` or a policy
+    /// of `[approvals]`. Default: the policy of `[approvals]`.
     pub require_approval: Option<ApprovalPolicy>,
-    /// What becomes of its tools that change. Default what `mcp.pin` says.
+    /// How changed tool definitions of the server are treated. Default `mcp.pin`.
     pub pin: Option<PinPolicy>,
-    /// Whose credential its calls go out with. Default the server's own. A program has no users.
+    /// Which credential calls use. Default the server's own, which is the only choice for a server
+    /// that is a command.
     pub credential: CredentialPolicy,
-    /// What providers are told of it that call it by themselves.
+    /// What language model providers need in order to call the server directly.
     pub native: Option<NativeSection>,
-    /// The id of a server of the store.
+    /// The ID of a server of the store; `None` for a server of the configuration.
     pub(crate) id: Option<String>,
-    /// How often a server that does not list its tools is asked again at once, within
-    /// `mcp.discovery_timeout_ms`. Only servers of the store have this (F1). Default 0.
+    /// How often a failed `tools/list` request is repeated at once, within
+    /// `mcp.discovery_timeout_ms`. Only servers of the store have this setting. Default 0.
     pub retry_attempts: u8,
-    /// The server itself.
+    /// The server's connection settings.
     pub server: ServerConfig,
-    /// What the entry said, to see whether another says the same.
+    /// A hash of the entry, used to detect changes.
     pub(super) digest: EntryDigest,
 }
 
-/// A hash of an entry with the values that it took from variables; shown nowhere, for there are
-/// secrets in it that somebody could guess.
+/// A hash of an entry, including the values from environment variables. It is never displayed:
+/// guessable secrets could be recovered from it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct EntryDigest([u8; 32]);
 
@@ -68,7 +68,7 @@ impl fmt::Debug for EntryDigest {
     }
 }
 
-/// The keys of an entry that are the sidecar's own.
+/// The keys of an entry that belong to the sidecar and not to [`ServerConfig`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct OwnKeys {
@@ -94,7 +94,7 @@ impl OwnKeys {
         "native",
     ];
 
-    /// Whether the prefix, if there is one, can begin a tool's name (A4).
+    /// Returns whether the prefix, if set, is a valid start of a tool name.
     pub(super) fn has_legal_prefix(&self) -> bool {
         match self.tool_prefix.as_deref() {
             None | Some("") => true,
@@ -126,8 +126,8 @@ impl OwnKeys {
 }
 
 impl McpServerSection {
-    /// A server of the store. Two are the same where `said` is: all that it is made of, its
-    /// credentials included.
+    /// Builds a server of the store. `said` is the text that the digest is computed from:
+    /// everything that defines the server, including its credentials.
     pub(crate) fn of_store(
         server: ServerConfig,
         tool_prefix: Option<String>,
@@ -150,34 +150,34 @@ impl McpServerSection {
         }
     }
 
-    /// Differs from the entry that says the same with another number.
+    /// Mixes `number` into the digest, so that the entry counts as changed.
     pub(crate) fn begin_anew(&mut self, number: u64) {
         let mut hash = Sha256::new_with_prefix(self.digest.0);
         hash.update(number.to_be_bytes());
         self.digest = EntryDigest(hash.finalize().into());
     }
 
-    /// The server's label.
+    /// Returns the server's label.
     #[must_use]
     pub fn label(&self) -> &str {
         &self.server.label
     }
 
-    /// The prefix as the entry has it; none where it leaves that to us.
+    /// Returns the prefix that the entry configures; `None` if the default prefix applies.
     #[must_use]
     pub fn configured_prefix(&self) -> Option<&str> {
         self.tool_prefix.as_deref()
     }
 
-    /// Whether the other entry says the same of its server.
+    /// Returns whether both entries have the same content.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.digest == other.digest
     }
 
-    /// What stands before the names of the server's tools. Default the label and `_`, so
-    /// that two servers may each have a tool `search`; `""` leaves the names as they are.
-    /// In the default, characters that no tool's name has become `_`.
+    /// Returns the prefix of the server's tool names. The default is the label and `_`, so that two
+    /// servers can each have a tool `search`; characters of the label that are invalid in tool
+    /// names become `_`. The prefix `""` leaves the names unchanged.
     #[must_use]
     pub fn tool_prefix(&self) -> String {
         if let Some(prefix) = &self.tool_prefix {

@@ -1,11 +1,11 @@
 use serde::Deserialize;
 
-/// `[memory]`: what is remembered of conversations (D5).
+/// `[memory]`: the memory tools.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemorySection {
-    /// Whether the tools `search_memory`, `remember` and `forget` are there. What is remembered
-    /// stays either way. `PILLION__MEMORY__ENABLED`. Default true.
+    /// Whether the tools `search_memory`, `remember` and `forget` are offered. Stored memories are
+    /// kept if this is false. `PILLION__MEMORY__ENABLED`. Default true.
     pub enabled: bool,
 }
 

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
-/// The longest time that a setting may name: a day. Longer is surely a wrong unit, and
-/// adding it to a point in time must not overflow.
+/// Maximum duration of a setting: one day. A longer duration is probably in the wrong unit, and
+/// adding the duration to a point in time must not overflow.
 const LONGEST_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Reads whole milliseconds, at least one.
@@ -17,14 +17,14 @@ pub(super) fn any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration
     deserializer.deserialize_u64(Millis { least: 0 })
 }
 
-/// Reads whole milliseconds, at least one, where there may be none.
+/// Reads whole milliseconds, at least one, for an optional key.
 pub(super) fn optional<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Duration>, D::Error> {
     positive(deserializer).map(Some)
 }
 
-/// Reads whole milliseconds where there may be none; zero is allowed.
+/// Reads whole milliseconds for an optional key; zero is allowed.
 pub(super) fn any_or_none<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Duration>, D::Error> {

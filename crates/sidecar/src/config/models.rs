@@ -5,25 +5,24 @@ use pillion_core::capability::{ModelConfig, ToolCapabilities};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected};
 
-/// One entry of `[[models]]`: a language model, and which tools it sees (H2).
+/// One entry of `[[models]]`: a language model, and the tools that the model may use.
 ///
-/// The lists that [`ModelConfig`] reads for applications have keys of theirs beside these, and
-/// write flags in several ways; here both would be mistakes, as everywhere in the file.
+/// Unlike the model lists of applications that [`ModelConfig`] reads, entries reject unknown keys
+/// and alternative spellings of flags.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "Entry")]
 pub struct ModelSection {
-    /// Its name here, its provider's name, and what it can do with tools.
+    /// The model's ID in Pillion, its provider and its tool capabilities.
     pub config: Arc<ModelConfig>,
-    /// The provider's name of it.
+    /// The provider's name for the model. Default the ID.
     pub model: String,
-    /// The labels of the MCP servers that its provider calls by itself, instead of having their tools
-    /// called here.
+    /// The labels of the MCP servers that the provider calls directly instead of Pillion.
     pub native_mcp: Vec<String>,
-    /// The tokens that it reads and writes in one turn at most.
+    /// Maximum number of tokens that the model reads and writes in one turn.
     pub context_tokens: Option<NonZeroU64>,
-    /// Whether it thinks before it answers, where its name does not say it.
+    /// Whether the model is a reasoning model. Default: detected from the model's name.
     pub reasoning: Option<bool>,
-    /// The longest answer, in tokens, where a request does not say.
+    /// Maximum length of an answer, in tokens, if the request sets none.
     pub max_output_tokens: Option<NonZeroU64>,
 }
 

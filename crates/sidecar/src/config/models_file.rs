@@ -5,36 +5,36 @@ use toml::{Table, Value};
 use super::load::{Blame, Source, parse};
 use super::{ConfigError, Key, KeyPath, locate, read_text};
 
-/// The key that names the file.
+/// The configuration key that names the file.
 const KEY: &str = "models_file";
 
-/// What may stand in it.
+/// The keys that the file may have.
 const LISTS: [&str; 2] = ["providers", "models"];
 
-/// The file that `models_file` names: more entries of `[[providers]]` and `[[models]]`, after those
-/// of the configuration itself.
+/// The file that `models_file` names: more entries of `[[providers]]` and `[[models]]`, which
+/// follow those of the configuration file.
 #[derive(Debug)]
 pub(super) struct ModelsFile {
     pub(super) path: PathBuf,
     text: String,
-    /// How many entries of each list stand before those of the file.
+    /// The number of entries of each list that precede the entries of this file.
     before: [usize; 2],
 }
 
 impl ModelsFile {
-    /// Takes the key out of the configuration, and reads nothing.
+    /// Removes the key from the configuration without reading the file.
     pub(super) fn leave_out(config: &mut Table) -> Option<Self> {
         config.remove(KEY);
         None
     }
 
-    /// Where it is by a configuration that need not be a good one.
+    /// Returns the path that the configuration names; the configuration may be invalid.
     pub(super) fn named(config: &Table, file: &Path) -> Option<PathBuf> {
         let path = config.get(KEY)?.as_str().filter(|path| !path.is_empty())?;
         Some(beside(file, path))
     }
 
-    /// Takes the key out of the configuration, and puts what the file has into its place.
+    /// Removes the key from the configuration and adds the entries of the file.
     pub(super) fn take(config: &mut Table, blame: &Blame<'_>) -> Result<Option<Self>, ConfigError> {
         let wrong = |key: &str, message: &str| blame.on(KeyPath::from_names([key]), message);
         let path = match config.remove(KEY) {
@@ -79,7 +79,7 @@ impl ModelsFile {
         }
     }
 
-    /// The same key as the file has it, if it is one of the file's.
+    /// Returns the key's path within this file; `None` if the key is not from this file.
     pub(super) fn own_key(&self, key: &KeyPath) -> Option<KeyPath> {
         let [Key::Name(list), Key::Index(index), below @ ..] = key.keys() else {
             return None;
@@ -90,7 +90,7 @@ impl ModelsFile {
         Some(below.iter().cloned().fold(own, |own, key| own.join(key)))
     }
 
-    /// The error that something in the file is.
+    /// Returns the error for an invalid key of this file.
     pub(super) fn error(&self, key: KeyPath, message: String) -> ConfigError {
         ConfigError::FileValue {
             file: self.path.display().to_string(),
@@ -105,7 +105,7 @@ impl ModelsFile {
     }
 }
 
-/// A path that is not absolute begins where the configuration's own file is.
+/// Resolves a relative path against the directory of the configuration file.
 fn beside(configuration: impl AsRef<Path>, path: impl AsRef<Path>) -> PathBuf {
     let folder = configuration.as_ref().parent();
     folder.unwrap_or_else(|| Path::new("")).join(path)
@@ -119,7 +119,7 @@ mod tests {
 
     use crate::config::{Config, ConfigError};
 
-    /// A configuration with these two files.
+    /// Reads a configuration made of these two files.
     fn load(main: &str, models: &str) -> (TempDir, Result<Config, ConfigError>) {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pillion.toml");
@@ -175,7 +175,7 @@ mod tests {
             let message = message(main, models);
             assert!(message.starts_with(expected), "{models}\n{message}");
         }
-        // What is wrong beside it is still said of the configuration's own.
+        // An error elsewhere still names the configuration file.
         let message = message(
             "[[models]]\nid = 'a'\nlabel = 7\n",
             "[[models]]\nid = 'b'\n",

@@ -8,13 +8,14 @@ use url::{Host, Url};
 use super::servers::{Fault, Variables, fault, value_of};
 use super::{KeyPath, McpServerSection, ModelSection, ProviderSection};
 
-/// `native` of an entry of `[[mcp_servers]]`: what the providers are told of the server that call it
-/// by themselves. They do that for models whose `tools.native_mcp` names the server.
+/// `native` of an entry of `[[mcp_servers]]`: how language model providers reach the server when
+/// they call it directly. They do so for models whose `tools.native_mcp` names the server.
 #[derive(Debug, Clone, Default)]
 pub struct NativeSection {
-    /// Where the providers reach it. Default the entry's `url`.
+    /// The URL that providers use. Default the entry's `url`.
     pub url: Option<Url>,
-    /// What the providers say to it as their bearer token; the entry's own credential they never get.
+    /// The bearer token that providers send to the server. Providers never get the entry's own
+    /// credential.
     pub token: Option<SecretString>,
 }
 
@@ -26,7 +27,7 @@ pub(super) struct NativeKeys {
 }
 
 impl NativeKeys {
-    /// With the token that the variable holds.
+    /// Validates the URL and reads the token from its variable.
     pub(super) fn resolve(
         self,
         path: &KeyPath,
@@ -50,7 +51,7 @@ impl NativeKeys {
     }
 }
 
-/// Where a provider reaches the server.
+/// Returns the URL at which a provider reaches the server.
 pub(crate) fn url_of(server: &McpServerSection) -> Option<&Url> {
     let native = server
         .native
@@ -59,7 +60,8 @@ pub(crate) fn url_of(server: &McpServerSection) -> Option<&Url> {
     native.or_else(|| server.server.url())
 }
 
-/// Why the provider cannot call a server of this label by itself for the model; none where it can.
+/// Returns why the model's provider cannot call the server with this label directly; `None` if it
+/// can.
 pub(super) fn obstacle(
     model: &ModelSection,
     provider: Option<&ProviderSection>,
@@ -101,7 +103,8 @@ pub(super) fn obstacle(
     ))
 }
 
-/// Whether a URL says nothing against its being reached from the internet.
+/// Returns whether a URL looks reachable from the internet: `https`, and neither a private address
+/// nor a local host name.
 fn is_public(url: &Url) -> bool {
     let mut policy = EgressPolicy::default();
     policy.allow_private = false;

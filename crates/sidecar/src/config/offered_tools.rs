@@ -6,11 +6,11 @@ use serde::de::{Deserialize, Deserializer, Error, Unexpected};
 
 use super::builtins;
 
-/// `mcp.tools`: the tools that MCP clients are offered; every tool by default.
+/// `mcp.tools`: the tools that are offered to MCP clients; every tool by default.
 ///
 /// An entry is a tool's name, a prefix of names with `*` after it, `@builtin` for the built-in
 /// tools, or `@servers` for the tools of MCP servers. An entry with `!` before it excludes tools; a
-/// list of such entries alone offers every other tool.
+/// list of only such entries offers every other tool.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct OfferedTools(Option<Arc<[Entry]>>);
 
@@ -41,7 +41,7 @@ static BUILT_IN: LazyLock<Vec<String>> = LazyLock::new(|| {
 });
 
 impl OfferedTools {
-    /// Returns whether the tool that is registered under that name is offered.
+    /// Returns whether the tool registered under `name` is offered.
     pub(crate) fn admit(&self, name: &str, origin: &ToolOrigin) -> bool {
         let Some(entries) = &self.0 else {
             return true;

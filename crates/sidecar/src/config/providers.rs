@@ -10,58 +10,59 @@ use url::Url;
 
 use super::millis;
 
-/// One entry of `[[providers]]`: where language models answer (H1).
+/// One entry of `[[providers]]`: a provider of language models.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProviderSection {
-    /// Its name here, which `[[models]]` say in `provider`.
+    /// The provider's name, which `provider` of `[[models]]` refers to.
     #[serde(deserialize_with = "name")]
     pub name: String,
-    /// How it is spoken to: `openai`, `openai-responses`, `anthropic` or `google`. Default what
-    /// its name says, and `openai` for other names: most servers imitate that.
+    /// The API that the provider speaks: `openai`, `openai-responses`, `anthropic` or `google`.
+    /// Default: the API of that name if `name` is one of these, else `openai`, which most servers
+    /// imitate.
     #[serde(default, deserialize_with = "api")]
     api: Option<Provider>,
-    /// Below which its endpoints are, such as `http://127.0.0.1:11434/v1`. Default the provider's own,
-    /// where `name` or `api` says which one that is.
+    /// The URL above the provider's endpoints, such as `http://127.0.0.1:11434/v1`. Default: the
+    /// public URL of the API that `name` or `api` names.
     #[serde(default, deserialize_with = "base_url")]
     base_url: Option<Url>,
-    /// The variable of the environment with its key. Default the key that was put into the vault
-    /// by `pillion providers set-key`; none where there is none.
+    /// The environment variable with the API key. Default: the key that `pillion providers set-key`
+    /// put into the vault, or no key.
     #[serde(default)]
     pub key_env: Option<String>,
-    /// The longest time of one answer. Default 300,000 ms.
+    /// Maximum time for one answer. Default 300,000 ms.
     #[serde(
         default = "five_minutes",
         rename = "timeout_ms",
         deserialize_with = "millis::positive"
     )]
     pub timeout: Duration,
-    /// How often a request is repeated that the provider was too busy for. Default 2.
+    /// How often a request is repeated if the provider is overloaded. Default 2.
     #[serde(default = "two")]
     pub max_retries: u32,
-    /// The longest answer. Default 32 MiB.
+    /// Maximum size of an answer, in bytes. Default 32 MiB.
     #[serde(default = "answer_bytes")]
     pub max_answer_bytes: NonZeroU64,
-    /// Where requests may go; plain http only to the host of `base_url`.
+    /// Where requests may go. Plain HTTP is allowed only to the host of `base_url`.
     #[serde(default)]
     pub egress: EgressPolicy,
 }
 
 impl ProviderSection {
-    /// How it is spoken to.
+    /// Returns the API that the provider speaks.
     #[must_use]
     pub fn api(&self) -> Provider {
         let by_name = || self.name.parse().unwrap_or(Provider::OpenAiChat);
         self.api.unwrap_or_else(by_name)
     }
 
-    /// Whether nothing says where it is.
+    /// Returns whether the provider's URL is unknown.
     pub(super) fn is_nowhere(&self) -> bool {
         let is_known = self.api.is_some() || self.name.parse::<Provider>().is_ok();
         self.base_url.is_none() && !is_known
     }
 
-    /// The model of that name there, without key.
+    /// Returns the settings of the provider's model `name`, without the API key.
     pub(crate) fn model(&self, name: &str) -> HttpModelConfig {
         let api = self.api();
         let base_url = self.base_url.clone().unwrap_or_else(|| own_url(api));
@@ -75,14 +76,14 @@ impl ProviderSection {
         config
     }
 
-    /// The host that it is at.
+    /// Returns the host name of the provider.
     pub(crate) fn host(&self) -> String {
         let url = self.base_url.clone().unwrap_or_else(|| own_url(self.api()));
         url.host_str().unwrap_or_default().to_owned()
     }
 }
 
-/// Where the provider itself answers.
+/// Returns the public URL of an API.
 fn own_url(api: Provider) -> Url {
     #[expect(
         clippy::expect_used,
@@ -106,7 +107,7 @@ fn api<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Provider>, D
 
 fn base_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    // The text may hold a key: nothing of it is in the error.
+    // The error does not repeat the text: it may contain a key.
     let url: Url = text.parse().map_err(|_| D::Error::custom("it is no URL"))?;
     match url.scheme() {
         "http" | "https" if url.username().is_empty() && url.password().is_none() => Ok(Some(url)),

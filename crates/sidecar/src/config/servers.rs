@@ -9,30 +9,30 @@ use super::mcp_server::{EntryDigest, OwnKeys};
 use super::server_name::problem_of_server_name;
 use super::{Key, KeyPath, McpServerSection};
 
-/// What is wrong with an entry, before it is known where the entry came from.
+/// An error in an entry, without the file or variable that the entry came from.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) key: KeyPath,
     pub(super) message: String,
 }
 
-/// The variables that an entry may take secrets from.
+/// The environment variables that an entry may take secrets from.
 pub(super) type Variables = BTreeMap<String, OsString>;
 
-/// Which entries are read.
+/// Which entries to read.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Wanted<'a> {
     All,
-    /// Those of this label. Of the others nothing counts, least of all the variables that
-    /// they ask for.
+    /// Only the entry with this label. Other entries are not checked, and their environment
+    /// variables need not be set.
     Labelled(&'a str),
 }
 
-/// What there is of `mcp_servers`.
+/// The servers read from `mcp_servers`.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     pub(super) servers: Vec<McpServerSection>,
-    /// The labels of the entries that were not wanted.
+    /// The labels of the entries that were skipped.
     pub(super) others: Vec<String>,
 }
 
@@ -84,7 +84,7 @@ fn one(mut entry: Table, path: &KeyPath, variables: &Variables) -> Result<McpSer
     let native = native.map(|native| native.resolve(path, variables));
     let native = native.transpose()?;
     fill_from_variables(&mut entry, path, variables)?;
-    // With the values of variables, which may have changed where the entry has not.
+    // Includes the values of variables: they can change while the entry stays the same.
     said.insert("filled".to_owned(), Value::Table(entry.clone()));
     let digest = EntryDigest::of(&said);
     let server: ServerConfig = read(entry, path)?;
@@ -123,8 +123,8 @@ pub(super) fn read<T: DeserializeOwned>(table: Table, path: &KeyPath) -> Result<
     })
 }
 
-/// Puts the values of variables where `authentication.*_env`, `headers_env` and `env_from` ask
-/// for them.
+/// Sets the values of environment variables that `authentication.*_env`, `headers_env` and
+/// `env_from` name.
 pub(super) fn fill_from_variables(
     entry: &mut Table,
     path: &KeyPath,
@@ -147,7 +147,7 @@ pub(super) fn fill_from_variables(
     Ok(())
 }
 
-/// Puts the values of variables into the table `target`, as the table `asking` names them.
+/// Sets keys of the table `target` to the variables that the table `asking` names.
 fn fill_table(
     entry: &mut Table,
     asking: &str,
@@ -165,7 +165,7 @@ fn fill_table(
         .entry(target)
         .or_insert_with(|| Value::Table(Table::new()));
     let Value::Table(values) = values else {
-        return Ok(()); // Reading the entry says what is wrong with it.
+        return Ok(()); // Deserializing the entry reports the error.
     };
     for (key, name) in names {
         let path = path.join_name(&key);
@@ -175,7 +175,7 @@ fn fill_table(
     Ok(())
 }
 
-/// The value of the variable that `name` names.
+/// Returns the value of the variable that `name` names.
 pub(super) fn value_of(
     name: Option<Value>,
     path: &KeyPath,
@@ -211,8 +211,7 @@ pub(super) fn fault(key: KeyPath, message: impl Into<String>) -> Fault {
     Fault { key, message }
 }
 
-/// The message without the value that it repeats: the value may be a secret that stands in
-/// the wrong place.
+/// Removes the rejected value from an error message: it may be a misplaced secret.
 fn without_value(message: &str) -> String {
     for kind in ["invalid type", "invalid value"] {
         let says_value = message

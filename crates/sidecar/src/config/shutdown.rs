@@ -4,11 +4,11 @@ use serde::Deserialize;
 
 use super::millis;
 
-/// `[shutdown]`: how to stop.
+/// `[shutdown]`: how the sidecar stops.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ShutdownSection {
-    /// How long calls in flight may go on after SIGTERM or SIGINT before they are cut off.
+    /// How long running calls may continue after SIGTERM or SIGINT before they are aborted.
     /// `PILLION__SHUTDOWN__GRACE_MS`. Default 30,000 ms.
     #[serde(rename = "grace_ms", deserialize_with = "millis::any")]
     pub grace: Duration,

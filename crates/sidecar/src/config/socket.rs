@@ -6,40 +6,40 @@ use serde::de::{Deserializer, Error};
 
 use super::{Group, User};
 
-/// `[socket]`: where to listen and who may connect.
+/// `[socket]`: the Unix socket, its permissions and the users that may connect.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SocketSection {
-    /// The socket's path. `PILLION__SOCKET__PATH`; the option `--socket` and the variable
-    /// `PILLION_SOCKET` win over it. Default
+    /// The socket's path. `PILLION__SOCKET__PATH`; overridden by the option `--socket` and the
+    /// variable `PILLION_SOCKET`. Default
     /// [`default_socket_path`](pillion_client::default_socket_path): `/run/pillion/pillion.sock`
-    /// for root, else under `$XDG_RUNTIME_DIR`.
+    /// for root, else a path under `$XDG_RUNTIME_DIR`.
     pub path: Option<PathBuf>,
-    /// A group, by name or number, whose members may connect: the socket then has mode 0660
-    /// and a directory made for it 0750. `PILLION__SOCKET__GROUP`. Default none: 0600 and
-    /// 0700, so that only the user who runs the sidecar may connect.
+    /// A group, by name or number, whose members may connect. The socket then has mode 0660, and a
+    /// directory created for the socket has mode 0750. `PILLION__SOCKET__GROUP`. Default none:
+    /// modes 0600 and 0700, so that only the user who runs the sidecar can connect.
     pub group: Option<Group>,
-    /// The socket's mode in place of that: `"0600"`, `"0660"` or, where rules say who may
-    /// speak, `"0666"`; a directory made for it is then 0755. `PILLION__SOCKET__MODE`.
-    /// Default none.
+    /// The socket's mode: `"0600"`, `"0660"` or, if `allow_` keys restrict the users, `"0666"`,
+    /// with which a directory created for the socket has mode 0755. `PILLION__SOCKET__MODE`.
+    /// Default: the mode that `group` implies.
     pub mode: Option<SocketMode>,
-    /// Users, by number, whose processes may speak to the sidecar. With any of the four
-    /// `allow_` keys, everybody whom none of them names is answered with status 403, but for
-    /// root and the sidecar's own user. `PILLION__SOCKET__ALLOW_UIDS`. Default none: whoever
-    /// the permissions let in.
+    /// Users, by number, whose processes may use the sidecar. If any of the four `allow_` keys is
+    /// set, the sidecar answers other users with status 403, except root and its own user.
+    /// `PILLION__SOCKET__ALLOW_UIDS`. Default none: every user who can open the socket.
     pub allow_uids: Vec<u32>,
-    /// Groups, by number: a process counts by its first group.
-    /// `PILLION__SOCKET__ALLOW_GIDS`. Default none.
+    /// Groups, by number, whose processes may use the sidecar. Only the primary group of a process
+    /// counts. `PILLION__SOCKET__ALLOW_GIDS`. Default none.
     pub allow_gids: Vec<u32>,
-    /// Users, by name. `PILLION__SOCKET__ALLOW_USERS`. Default none.
+    /// Users, by name, whose processes may use the sidecar. `PILLION__SOCKET__ALLOW_USERS`. Default
+    /// none.
     pub allow_users: Vec<User>,
-    /// Groups, by name or number, with those whom the system lists as members when the
-    /// configuration is read. `PILLION__SOCKET__ALLOW_GROUPS`. Default none.
+    /// Groups, by name or number, whose members may use the sidecar. The members are read from the
+    /// system when the configuration is loaded. `PILLION__SOCKET__ALLOW_GROUPS`. Default none.
     pub allow_groups: Vec<Group>,
 }
 
 impl SocketSection {
-    /// Whether a rule says who may speak.
+    /// Returns whether an `allow_` key restricts the users.
     #[must_use]
     pub fn has_rules(&self) -> bool {
         !(self.allow_uids.is_empty()
@@ -48,7 +48,7 @@ impl SocketSection {
             && self.allow_groups.is_empty())
     }
 
-    /// What is wrong between the keys, and with which of them.
+    /// Returns an inconsistency between the keys: the key and the message.
     pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
         let open = self.mode == Some(SocketMode(0o666));
         (open && !self.has_rules()).then_some((
@@ -59,12 +59,12 @@ impl SocketSection {
     }
 }
 
-/// The mode of a socket.
+/// The file mode of a socket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SocketMode(u32);
 
 impl SocketMode {
-    /// The bits.
+    /// Returns the permission bits.
     #[must_use]
     pub fn bits(self) -> u32 {
         self.0

@@ -9,23 +9,24 @@ use serde::Deserialize;
 
 use super::{Config, millis};
 
-/// `[store]`: where the sidecar keeps what must outlive it.
+/// `[store]`: the database for data that survives a restart.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreSection {
-    /// A path, `sqlite:PATH`, `postgres://...` or `memory`. `PILLION__STORE__LOCATION`.
-    /// Default: `pillion.db` in the state directory: `$STATE_DIRECTORY` of systemd,
-    /// `/var/lib/pillion` for root, else `$XDG_STATE_HOME/pillion` or
+    /// The location: a path, `sqlite:PATH`, `postgres://...` or `memory`.
+    /// `PILLION__STORE__LOCATION`. Default: `pillion.db` in the state directory, which is
+    /// `$STATE_DIRECTORY` of systemd, `$XDG_STATE_HOME/pillion`, `/var/lib/pillion` for root, or
     /// `~/.local/state/pillion`.
     pub location: Option<LocationText>,
-    /// What a write survives that was acknowledged. Default `process`.
+    /// What an acknowledged write survives. Default `process`.
     pub durability: DurabilityName,
-    /// How long Postgres may take over a statement. `PILLION__STORE__STATEMENT_TIMEOUT_MS`. Default
+    /// Maximum time of a PostgreSQL statement. `PILLION__STORE__STATEMENT_TIMEOUT_MS`. Default
     /// 15,000 ms.
     #[serde(rename = "statement_timeout_ms", deserialize_with = "millis::positive")]
     pub statement_timeout: Duration,
-    /// What this host is called in a Postgres that others share, where neither its name nor what
-    /// is in its state directory tells it apart. `PILLION__STORE__INSTANCE`. Default both.
+    /// The name of this host in a PostgreSQL database that several hosts share. Needed only if
+    /// neither the host name nor the ID in the state directory is unique.
+    /// `PILLION__STORE__INSTANCE`. Default: host name and ID together.
     pub instance: Option<String>,
 }
 
@@ -40,7 +41,7 @@ impl Default for StoreSection {
     }
 }
 
-/// Where a store is. Its text may hold a password, and no error repeats it.
+/// The location of a store. The text may contain a password, so no error repeats it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
 pub struct LocationText(pub(crate) StoreLocation);
@@ -66,20 +67,20 @@ impl TryFrom<String> for LocationText {
     }
 }
 
-/// What a write to a file survives.
+/// What an acknowledged write to a database file survives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DurabilityName {
-    /// The death of the process.
+    /// Acknowledged writes survive a crash of the process.
     #[default]
     Process,
-    /// The loss of power too; every write waits for the disk.
+    /// Acknowledged writes also survive a power failure; every write waits for the disk.
     PowerLoss,
 }
 
 impl StoreSection {
-    /// The options of the store, if the configuration or this user's directories say where
-    /// it is.
+    /// Returns the options of the store; `None` if neither the configuration nor the environment
+    /// determines its location.
     pub(crate) fn options(&self) -> Option<StoreOptions> {
         let location = match &self.location {
             Some(LocationText(location)) => location.clone(),
@@ -96,7 +97,8 @@ impl StoreSection {
 }
 
 impl Config {
-    /// Where large results go, if the configuration or this user's directories say where.
+    /// Returns the directory of stored results; `None` if neither the configuration nor the
+    /// environment determines it.
     pub(crate) fn results_directory(&self) -> Option<PathBuf> {
         if let Some(directory) = &self.results.directory {
             return Some(directory.clone());
@@ -104,8 +106,8 @@ impl Config {
         Some(self.beside_the_store()?.join("results"))
     }
 
-    /// Where processes that share the store without a socket show that they live; none for a
-    /// store that nobody shares.
+    /// Returns the directory of the lock files by which processes without a socket show that they
+    /// are running; `None` for a store in memory, which no other process shares.
     pub(crate) fn lives_directory(&self) -> Option<PathBuf> {
         match &self.store.location {
             Some(LocationText(StoreLocation::Memory)) => None,
@@ -121,7 +123,8 @@ impl Config {
     }
 }
 
-/// Where this user's programs keep what must last.
+/// Returns the directory for data that survives a restart; `None` if the environment determines
+/// none.
 pub(crate) fn state_directory() -> Option<PathBuf> {
     let directory = |name: &str| {
         let path = PathBuf::from(env::var_os(name)?);
@@ -136,7 +139,7 @@ pub(crate) fn state_directory() -> Option<PathBuf> {
     if nix::unistd::geteuid().is_root() {
         return Some("/var/lib/pillion".into());
     }
-    // A program that is started with no environment has a user all the same.
+    // Without `HOME`, the user database has the home directory.
     let home = directory("HOME").or_else(|| {
         let user = nix::unistd::User::from_uid(nix::unistd::geteuid());
         user.ok().flatten().map(|user| user.dir)

@@ -1,11 +1,11 @@
 use pillion_core::egress::EgressPolicy;
 use serde::Deserialize;
 
-/// `[servers]`: what holds for the MCP servers that are added while the sidecar runs.
+/// `[servers]`: settings of the MCP servers that are added at run time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoredServersSection {
-    /// Where their requests may go. Default: that of `[[mcp_servers]]`, which is https for
-    /// every other machine.
+    /// Where requests to these servers may go. Default: the default of `[[mcp_servers]]`, which
+    /// requires HTTPS for every other host.
     pub egress: EgressPolicy,
 }

@@ -6,25 +6,26 @@ use serde::de::{Deserialize, Deserializer, Error, Unexpected};
 
 use super::{FeaturesSection, millis};
 
-/// `[tabletop]`: the pack for game masters (requirements D8 to D11).
+/// `[tabletop]`: the tool pack for game masters.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TabletopSection {
     /// Whether the pack is offered. `PILLION__TABLETOP__ENABLED`. Default false.
     pub enabled: bool,
-    /// The language model that `orchestrate_action` asks, by its name. It is asked only with
-    /// `features.llm`. `PILLION__TABLETOP__MODEL`. Default none.
+    /// The ID of the language model that `orchestrate_action` asks; used only with `features.llm`.
+    /// `PILLION__TABLETOP__MODEL`. Default none.
     pub model: Option<String>,
-    /// How long the model may take for one answer. `PILLION__TABLETOP__MODEL_TIMEOUT_MS`. Default
+    /// Maximum time for one answer of the model. `PILLION__TABLETOP__MODEL_TIMEOUT_MS`. Default
     /// 25,000 ms.
     #[serde(rename = "model_timeout_ms", deserialize_with = "millis::positive")]
     pub model_timeout: Duration,
-    /// The messages of one scene that are kept; the oldest go.
+    /// Maximum number of messages of one scene; the oldest are deleted.
     /// `PILLION__TABLETOP__MAX_MESSAGES`. Default 1,000.
     pub max_messages: NonZeroU32,
-    /// The scenes that there may be; no other begins. `PILLION__TABLETOP__MAX_SCENES`. Default 500.
+    /// Maximum number of scenes; further scenes are rejected. `PILLION__TABLETOP__MAX_SCENES`.
+    /// Default 500.
     pub max_scenes: NonZeroU32,
-    /// The characters that there may be, 1,000 at most; no other comes.
+    /// Maximum number of characters, up to 1,000; further characters are rejected.
     /// `PILLION__TABLETOP__MAX_CHARACTERS`. Default 500.
     #[serde(deserialize_with = "characters")]
     pub max_characters: NonZeroU32,

@@ -7,39 +7,39 @@ use serde::{Deserialize, Deserializer};
 
 use super::millis;
 
-/// `[tcp]`: the same API over TCP. Off unless `listen` is set, and then every request needs
-/// a token.
+/// `[tcp]`: the TCP listener, which serves the same API as the Unix socket. Off unless `listen` is
+/// set; every request over TCP needs a token.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TcpSection {
-    /// An address and a port, such as `127.0.0.1:7420`. `PILLION__TCP__LISTEN`. Default none.
+    /// The address and port to listen on, such as `127.0.0.1:7420`. `PILLION__TCP__LISTEN`. Default
+    /// none.
     pub listen: Option<SocketAddr>,
-    /// Whether `listen` may be an address that other machines reach; there is no TLS, so
-    /// something in front has to bring it. `PILLION__TCP__ALLOW_REMOTE`. Default false.
+    /// Whether `listen` may be an address that other hosts can reach. Pillion has no TLS: put a
+    /// reverse proxy with TLS in front. `PILLION__TCP__ALLOW_REMOTE`. Default false.
     pub allow_remote: bool,
-    /// A variable of the environment with tokens: `NAME SCOPE TOKEN`, separated by `;`; see
-    /// [`TokenList`](crate::access::TokenList).
-    /// `PILLION__TCP__TOKENS_ENV`. Default none.
+    /// An environment variable with tokens: `NAME SCOPE TOKEN`, separated by `;`; see
+    /// [`TokenList`](crate::access::TokenList). `PILLION__TCP__TOKENS_ENV`. Default none.
     pub tokens_env: Option<String>,
-    /// A file with tokens, a line each: `NAME SCOPE sha256:HEX`. `PILLION__TCP__TOKENS_FILE`.
+    /// A file with one token per line: `NAME SCOPE sha256:HEX`. `PILLION__TCP__TOKENS_FILE`.
     /// Default none.
     pub tokens_file: Option<PathBuf>,
-    /// Whether the tokens count that `pillion tokens create` makes. `PILLION__TCP__TOKENS_STORE`.
+    /// Whether tokens created by `pillion tokens create` are valid. `PILLION__TCP__TOKENS_STORE`.
     /// Default false.
     pub tokens_store: bool,
-    /// Names beside those of this machine's loopback, and the address of `listen`, that the
-    /// header `Host` may have. `PILLION__TCP__ALLOWED_HOSTS`. Default none.
+    /// Host names that the header `Host` may have, in addition to loopback names and the address of
+    /// `listen`. `PILLION__TCP__ALLOWED_HOSTS`. Default none.
     #[serde(deserialize_with = "hosts")]
     pub allowed_hosts: Vec<String>,
-    /// Origins beside the server's own, such as `https://tools.example.com`, that pages of
-    /// a browser may have. `PILLION__TCP__ALLOWED_ORIGINS`. Default none.
+    /// Origins, such as `https://tools.example.com`, whose web pages may send requests, in addition
+    /// to the server's own origin. `PILLION__TCP__ALLOWED_ORIGINS`. Default none.
     pub allowed_origins: Vec<String>,
-    /// Maximum number of authenticated connections over TCP, in addition to the connections of the
-    /// Unix socket. The same number of connections may be open that have not sent a valid token
-    /// yet. `PILLION__TCP__MAX_CONNECTIONS`. Default 128.
+    /// Maximum number of authenticated TCP connections, in addition to the connections of the Unix
+    /// socket. As many further connections may be open that have not sent a valid token yet.
+    /// `PILLION__TCP__MAX_CONNECTIONS`. Default 128.
     pub max_connections: NonZeroUsize,
-    /// Maximum time in which a connection sends no request with a valid token; then the connection
-    /// is closed. `PILLION__TCP__AUTHENTICATION_TIMEOUT_MS`. Default 10,000 ms.
+    /// How long a connection may stay open without a request that has a valid token.
+    /// `PILLION__TCP__AUTHENTICATION_TIMEOUT_MS`. Default 10,000 ms.
     #[serde(
         rename = "authentication_timeout_ms",
         deserialize_with = "millis::positive"
@@ -64,7 +64,7 @@ impl Default for TcpSection {
 }
 
 impl TcpSection {
-    /// What is wrong between the keys, and with which of them.
+    /// Returns an inconsistency between the keys: the key and the message.
     pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
         let listen = self.listen?;
         if !listen.ip().is_loopback() && !self.allow_remote {
@@ -84,7 +84,7 @@ impl TcpSection {
     }
 }
 
-/// Names as they are compared: in lower case and without a port.
+/// Reads host names in lower case, the form in which they are compared.
 fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let hosts = Vec::<String>::deserialize(deserializer)?;
     Ok(hosts.iter().map(|host| host.to_ascii_lowercase()).collect())

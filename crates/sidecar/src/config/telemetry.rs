@@ -4,22 +4,23 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use url::Url;
 
-/// `[telemetry]`: traces for an OpenTelemetry collector (M). Without an endpoint there are none.
+/// `[telemetry]`: trace export to an OpenTelemetry collector. Without an endpoint, no traces are
+/// exported.
 ///
-/// The standard variables win: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_HEADERS`,
-/// `OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER` and the others that the official library knows.
+/// The standard variables override this section: `OTEL_EXPORTER_OTLP_ENDPOINT`,
+/// `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER` and the others that the
+/// OpenTelemetry SDK reads.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TelemetrySection {
-    /// Where the collector listens (OTLP over HTTP), such as `http://127.0.0.1:4318`; spans go
-    /// to `/v1/traces` below it. `PILLION__TELEMETRY__ENDPOINT`. Default none: no traces.
+    /// The base URL of the collector (OTLP over HTTP), such as `http://127.0.0.1:4318`; spans go to
+    /// `/v1/traces` below it. `PILLION__TELEMETRY__ENDPOINT`. Default none: no traces.
     pub endpoint: Option<CollectorUrl>,
-    /// What the collector knows this sidecar as. `PILLION__TELEMETRY__SERVICE_NAME`. Default
-    /// `pillion`.
+    /// The service name in exported traces. `PILLION__TELEMETRY__SERVICE_NAME`. Default `pillion`.
     pub service_name: String,
-    /// Which share of the traces that begin here is recorded, 0 to 1; one that begins
-    /// elsewhere is recorded where its `traceparent` says so.
-    /// `PILLION__TELEMETRY__SAMPLE_RATIO`. Default 1.0: all.
+    /// The share of traces started by the sidecar that is recorded, from 0 to 1. A trace that
+    /// continues a caller's `traceparent` follows the sampled flag of that header.
+    /// `PILLION__TELEMETRY__SAMPLE_RATIO`. Default 1.0.
     #[serde(deserialize_with = "share")]
     pub sample_ratio: f64,
 }
@@ -34,7 +35,7 @@ impl Default for TelemetrySection {
     }
 }
 
-/// The URL of a collector; as text it is its host alone, since there may be a password in it.
+/// The URL of a collector. `Debug` shows only the host, because the URL may contain a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CollectorUrl(pub(crate) Url);
 

@@ -2,13 +2,14 @@ use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
 
-/// The longest file of a configuration, in bytes.
+/// Maximum size of a configuration file, in bytes.
 const LONGEST: u64 = 16 * 1024 * 1024;
 
-/// The text of a file of the configuration. What has no end, such as a device, is not read to it.
+/// Reads a text file of the configuration. Reading stops at the maximum size, so an endless device
+/// cannot exhaust memory.
 ///
 /// # Errors
-/// As reading says; `InvalidData` for what is longer than 16 MiB, or not UTF-8.
+/// An I/O error of the file; `InvalidData` if the file is larger than 16 MiB or not UTF-8.
 pub(crate) fn read_text(path: &Path) -> Result<String> {
     let mut text = Vec::new();
     File::open(path)?.take(LONGEST + 1).read_to_end(&mut text)?;

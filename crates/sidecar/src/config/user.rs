@@ -1,7 +1,7 @@
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected};
 
-/// The name of a user of the system.
+/// The name of a user of the operating system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User(pub String);
 

@@ -3,26 +3,25 @@ use std::path::PathBuf;
 use pillion_store::{MasterKey, MasterKeyError};
 use serde::Deserialize;
 
-/// `[vault]`: the key that credentials in the store are encrypted with (L1). Without one the
-/// store keeps no credentials.
+/// `[vault]`: the key that encrypts credentials in the store. Without a key, the store keeps no
+/// credentials.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct VaultSection {
-    /// A file of mode 0600 with the key: 32 bytes, or the same in base64.
-    /// `PILLION__VAULT__KEY_FILE`. Default none.
-    pub key_file: Option<PathBuf>,
-    /// A variable of the environment with the key in base64. `PILLION__VAULT__KEY_ENV`.
+    /// A file of mode 0600 with the key: 32 bytes, raw or in Base64. `PILLION__VAULT__KEY_FILE`.
     /// Default none.
+    pub key_file: Option<PathBuf>,
+    /// An environment variable with the key in Base64. `PILLION__VAULT__KEY_ENV`. Default none.
     pub key_env: Option<String>,
 }
 
 impl VaultSection {
-    /// Whether the configuration names a key.
+    /// Returns whether the configuration names a key.
     pub(super) fn is_there(&self) -> bool {
         self.key_file.is_some() || self.key_env.is_some()
     }
 
-    /// The key, if the configuration names one.
+    /// Reads the key, if the configuration names one.
     pub(crate) fn key(&self) -> Result<Option<MasterKey>, MasterKeyError> {
         match (&self.key_file, &self.key_env) {
             (Some(path), _) => MasterKey::from_file(path).map(Some),
@@ -31,7 +30,7 @@ impl VaultSection {
         }
     }
 
-    /// What is wrong between the keys, and with which of them.
+    /// Returns an inconsistency between the keys: the key and the message.
     pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
         let both = self.key_file.is_some() && self.key_env.is_some();
         both.then_some((

@@ -1,7 +1,7 @@
 #[cfg(feature = "wasm")]
 pub use pillion_wasm_tools::WasmToolsSettings as WasmToolsSection;
 
-/// `[wasm_tools]` of a build that has none: it may say nothing.
+/// `[wasm_tools]` in a build without the feature `wasm`: the section must be empty.
 #[cfg(not(feature = "wasm"))]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WasmToolsSection;

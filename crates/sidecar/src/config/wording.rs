@@ -1,11 +1,11 @@
-//! What the readers of values say, in the words of whoever writes a configuration.
+//! Translates error messages of deserializers into the terms of a configuration file.
 
 use super::{DeclaredTools, Key, KeyPath, OwnKeys, builtins};
 
-/// How much alike two names are of which one may be meant with the other, from 0 to 1.
+/// Minimum similarity, from 0 to 1, at which a known name is suggested for an unknown one.
 const ALIKE: f64 = 0.85;
 
-/// What a reader calls a type, and what it is in a configuration.
+/// The names of types in error messages, and the names that replace them.
 const TYPES: [(&str, &str); 12] = [
     ("a nonzero usize", "a whole number from 1"),
     ("a nonzero u64", "a whole number from 1"),
@@ -21,8 +21,8 @@ const TYPES: [(&str, &str); 12] = [
     ("f64", "a number"),
 ];
 
-/// The message on what stands at `key`: on one line, with all names that may stand there, and with
-/// TOML's names of types.
+/// Returns an error message about `key` on one line, with all accepted names and with TOML's type
+/// names.
 pub(super) fn plain(key: &KeyPath, message: &str) -> String {
     let lines: Vec<_> = message.lines().map(str::trim).collect();
     let message = lines.join("; ");
@@ -47,7 +47,7 @@ pub(super) fn plain(key: &KeyPath, message: &str) -> String {
     }
 }
 
-/// Of these names the one that was most likely meant.
+/// Returns the most similar of the names, if one is similar enough.
 fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let alike = names
         .into_iter()
@@ -77,7 +77,7 @@ fn of_toml(expected: &str) -> &str {
     known.map_or(expected, |(_, name)| name)
 }
 
-/// The names that may stand beside this one and that are not read together with it.
+/// Returns the accepted names at this level of the configuration that are read separately.
 fn names_read_apart(key: &KeyPath) -> Vec<&'static str> {
     match key.keys() {
         [_] => [&["mcp_servers", "models_file"][..], &DeclaredTools::KEYS].concat(),

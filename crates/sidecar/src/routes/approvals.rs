@@ -1,5 +1,4 @@
-//! Everything under `/api/v1/approvals`: the calls that somebody has to approve (requirements G1
-//! to G3).
+//! Routes under `/api/v1/approvals`: calls that need approval.
 
 pub(super) mod decide;
 pub(super) mod list;
@@ -11,7 +10,7 @@ use serde_json::Value;
 
 use crate::moment::text_of;
 
-/// An approval as the API shows it.
+/// Converts a stored approval to its form in the API.
 fn entry(record: ApprovalRecord) -> ApprovalEntry {
     let status = record.status(Timestamp::now()).to_owned();
     let (decided_by, decided_at, reason) = match record.decision {

@@ -11,10 +11,9 @@ use utoipa::{PartialSchema, ToSchema};
 use super::error::RequestError;
 use crate::app::App;
 
-/// A request's body, no longer than the limit and no slower than the deadline.
+/// A request body, within the size limit and the read timeout.
 ///
-/// It is read whatever its `Content-Type`: the routes take JSON and nothing else, and
-/// `curl -d` says that it sends a form.
+/// The `Content-Type` is ignored: all routes take JSON, and `curl -d` declares form data.
 pub(super) struct Body(pub(super) Bytes);
 
 impl FromRequest<App> for Body {
@@ -29,7 +28,7 @@ impl FromRequest<App> for Body {
             return Err(RequestError::BodyTooLong { limit_bytes });
         }
         let after = limits.body_timeout;
-        // The router's body limit is the same one.
+        // The router's body limit is the same value.
         match tokio::time::timeout(after, Bytes::from_request(request, app)).await {
             Ok(Ok(bytes)) => Ok(Self(bytes)),
             Ok(Err(BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(
@@ -41,7 +40,7 @@ impl FromRequest<App> for Body {
     }
 }
 
-/// A body that is an object of this form; nothing at all counts as an empty one.
+/// A JSON object body, deserialized into `T`; an empty body counts as an empty object.
 pub(super) struct Object<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequest<App> for Object<T> {
@@ -53,7 +52,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Object<T> {
             b"" => b"{}",
             bytes => bytes,
         };
-        // By way of a map: of itself a struct would be read from an array, too.
+        // Parses a map first: serde would also read a struct from an array.
         let members: serde_json::Map<String, Value> =
             serde_json::from_slice(bytes).map_err(|error| match error.classify() {
                 serde_json::error::Category::Data => RequestError::NotThatBody(error),
@@ -64,8 +63,8 @@ impl<T: DeserializeOwned> FromRequest<App> for Object<T> {
     }
 }
 
-/// A body that is one tool's arguments: an object. Nothing at all counts as an empty one,
-/// and so do `null`, and `[]`, which is how PHP writes it.
+/// A body with the arguments of one tool: an object. An empty body, `null` and `[]` (PHP's form of
+/// an empty object) count as an empty object.
 pub(super) struct Arguments(pub(super) Value);
 
 impl PartialSchema for Arguments {
@@ -100,7 +99,7 @@ impl FromRequest<App> for Arguments {
     }
 }
 
-/// Whether a member says nothing, be it that a client in PHP has an empty list there.
+/// Returns whether a member is `null` or `[]`, which is PHP's form of an empty object.
 pub(super) fn is_nothing(value: &Value) -> bool {
     value.is_null() || value.as_array().is_some_and(Vec::is_empty)
 }

@@ -13,15 +13,15 @@ use crate::app::App;
 use crate::config::AskClients;
 use crate::visibility::Visibility;
 
-/// Longest user or channel, in bytes: the rate limiter keeps them.
+/// Maximum length of a user or channel, in bytes: the rate limiter stores them.
 const LONGEST_BYTES: usize = 256;
 
-/// What the time must be that an approval is waited for.
+/// The expected value of `wait_ms`, for error messages.
 const WAIT: &str = "a number of milliseconds, 0 or more";
 
-/// On whose behalf the request runs, from its headers. The socket's permissions say who
-/// may connect; whoever does is trusted to name the user. Of a token its grant says for whom it
-/// may act, and which tools there are for it.
+/// The caller of a request, from its headers. A client of the Unix socket may name any user,
+/// because the socket's permissions control who may connect. For a client with a token, the grant
+/// determines the users and the tools.
 #[derive(Debug, Clone)]
 pub(super) struct Caller {
     pub(super) context: CallContext,
@@ -30,16 +30,17 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// Whether the gate of TCP has let the request in, and so looked at where a page is from.
+    /// Returns whether the request came over TCP, where authentication has checked its `Origin`
+    /// header.
     pub(super) fn has_passed_gate(&self) -> bool {
         let grant = self.grant.as_ref();
         grant.is_some_and(|grant| grant.holder != Holder::LocalUser)
     }
 
-    /// The same on behalf of whom the body names, where it names somebody.
+    /// Returns this caller with the user and channel that the body names, if any.
     ///
     /// # Errors
-    /// Where headers or the token name somebody else, or a name is too long.
+    /// The headers or the token name a different user or channel, or a name is too long.
     pub(super) fn in_the_name_of(
         mut self,
         user: Option<&str>,
@@ -103,8 +104,7 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-/// The user that the request names or that its token has, and whether what is that user's own may
-/// be used for it.
+/// Returns the user that the request or its token names, and whether the user is verified.
 fn user_of(parts: &Parts) -> Result<(Option<String>, bool), RequestError> {
     let named = text_of(parts, USER_HEADER)?;
     named_by(parts.extensions.get::<Grant>(), named)
@@ -128,7 +128,7 @@ fn named_by(
     Ok((user, is_vouched))
 }
 
-/// Who the caller is, if it may be asked to decide on its own call.
+/// Returns the principal, if this client may decide on its own calls.
 fn decider_of(parts: &Parts, app: &App) -> Option<String> {
     let grant = parts.extensions.get::<Grant>()?;
     let may_decide = match app.approvals().section().ask_clients {
@@ -139,7 +139,7 @@ fn decider_of(parts: &Parts, app: &App) -> Option<String> {
     may_decide.then(|| grant.principal())
 }
 
-/// How long the request may wait for a decision; the query wins.
+/// Returns how long the request may wait for a decision. The query parameter overrides the header.
 fn wait_of(parts: &Parts) -> Result<Duration, RequestError> {
     #[derive(Deserialize)]
     struct Asked {
@@ -150,13 +150,13 @@ fn wait_of(parts: &Parts) -> Result<Duration, RequestError> {
         Some(text) => ("wait_ms", Some(text)),
         None => (APPROVAL_WAIT_HEADER, text_of(parts, APPROVAL_WAIT_HEADER)?),
     };
-    // As the document has it: a number of 64 bits with a sign.
+    // Matches the OpenAPI document, which declares a signed 64-bit integer.
     let millis: i64 = parsed(name, text.as_deref(), WAIT)?.unwrap_or(0);
     let millis = u64::try_from(millis).map_err(|_| RequestError::parameter(name, WAIT))?;
     Ok(Duration::from_millis(millis))
 }
 
-/// The header's value; an empty one counts as none.
+/// Returns the value of a header; `None` if the header is absent or empty.
 fn text_of(parts: &Parts, header: &'static str) -> Result<Option<String>, RequestError> {
     let Some(value) = parts.headers.get(header) else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Everything under `/api/v1/chat`: chats with language models that use tools (H4 to H7).
+//! Routes under `/api/v1/chat`: chats with language models that use tools.
 
 mod stream;
 
@@ -16,7 +16,7 @@ use super::error::RequestError;
 use crate::app::App;
 use crate::chat::{self, Beginning, Chat, Chatter, Said};
 
-/// Begins a chat (H7).
+/// Starts a chat.
 #[utoipa::path(
     post,
     path = "/api/v1/chat/",
@@ -65,8 +65,7 @@ pub(super) async fn begin(
     Ok(answer(&app, chat, request.stream).await)
 }
 
-/// Goes on with a chat: with what the user says next, after decisions on calls that waited, or
-/// after a failure.
+/// Continues a chat: with a new message, after decisions on pending calls, or after a failure.
 #[utoipa::path(
     post,
     path = "/api/v1/chat/{id}",
@@ -168,7 +167,7 @@ pub(super) async fn show(
     ))
 }
 
-/// Forgets a chat.
+/// Deletes a chat.
 #[utoipa::path(
     delete,
     path = "/api/v1/chat/{id}",
@@ -209,7 +208,7 @@ async fn answer(app: &App, chat: Chat, stream: Option<bool>) -> Response {
     Json(answer).into_response()
 }
 
-/// Who chats, as headers and body say it.
+/// Returns the caller, with the user and channel of the headers and the body.
 fn chatter(caller: Caller, request: &ChatRequest) -> Result<Chatter, RequestError> {
     let caller = caller.in_the_name_of(request.user.as_deref(), request.channel.as_deref())?;
     Ok(Chatter {
@@ -218,7 +217,7 @@ fn chatter(caller: Caller, request: &ChatRequest) -> Result<Chatter, RequestErro
     })
 }
 
-/// What is said now.
+/// Returns the new messages of the request.
 fn said(request: &ChatRequest) -> Result<Vec<Value>, RequestError> {
     match (&request.message, &request.messages) {
         (Some(_), Some(_)) => Err(RequestError::parameter("message", "absent beside messages")),
@@ -231,7 +230,7 @@ fn said(request: &ChatRequest) -> Result<Vec<Value>, RequestError> {
 fn id_of(path: Result<Path<String>, PathRejection>) -> Result<String, RequestError> {
     match path {
         Ok(Path(id)) => Ok(id),
-        // No id is no text.
+        // A path that is not UTF-8 matches no chat ID.
         Err(_) => Err(chat::ChatRefusal::Unknown.into()),
     }
 }

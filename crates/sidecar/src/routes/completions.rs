@@ -1,5 +1,5 @@
-//! OpenAI's chat completions with the sidecar's tools behind them: a client that changes its base
-//! URL has them.
+//! OpenAI-compatible chat completions with the sidecar's tools: an OpenAI client only has to change
+//! its base URL.
 
 mod answer;
 mod calls;
@@ -24,7 +24,7 @@ use crate::models::Model;
 use request::Completion;
 use stream::Chunks;
 
-/// Answers as OpenAI's chat completions do.
+/// Creates a chat completion.
 #[utoipa::path(
     post,
     path = "/v1/chat/completions",
@@ -59,9 +59,9 @@ pub(super) async fn complete(
     Box::pin(door::serve(&app, &headers, caller, wanted, shape)).await
 }
 
-/// Writes answers as chat completions.
+/// Writes responses as chat completions.
 struct Completions {
-    /// Whether the last event of a stream says what the answer cost.
+    /// Whether the stream ends with the token usage.
     wants_usage: bool,
 }
 
@@ -79,7 +79,7 @@ impl Shape for Completions {
     }
 }
 
-/// Lists the language models as OpenAI and Anthropic do.
+/// Lists the language models in the formats of OpenAI and Anthropic.
 #[utoipa::path(
     get,
     path = "/v1/models",
@@ -100,7 +100,7 @@ pub(super) async fn models(State(app): State<App>) -> Json<Value> {
     }))
 }
 
-/// Shows a language model as OpenAI and Anthropic do.
+/// Shows a language model in the formats of OpenAI and Anthropic.
 #[utoipa::path(
     get,
     path = "/v1/models/{id}",
@@ -123,7 +123,7 @@ pub(super) async fn model(
     Ok(Json(found.ok_or(ChatRefusal::UnknownModel { id })?))
 }
 
-/// A model, if a chat with it is possible.
+/// Returns the entry of a model, or `None` if the model cannot be used for chats.
 fn entry(model: &Model) -> Option<Value> {
     model.voice.as_ref().ok()?;
     let id = &model.config.id;

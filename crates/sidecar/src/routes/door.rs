@@ -1,5 +1,5 @@
-//! The doors for the clients of language models' providers. Each reads a request into a [`Wanted`]
-//! and writes the answer in its own [`Shape`]; what lies between is the same for all.
+//! The shared part of the APIs that are compatible with language model providers. Each API parses a
+//! request into a [`Wanted`] and writes the response in its own [`Shape`].
 
 mod failed;
 mod refusals;
@@ -28,63 +28,64 @@ use crate::chat::{Beginning, Chat, Chatter, ClientsTurn, Ended, Listener, Said};
 pub(super) use refusals::Refusals;
 pub(super) use words::{Words, in_their_words};
 
-/// Names the chat of a request that failed or waits for an approval: the same request with this
-/// header goes on with it.
+/// Names the chat of a request that failed or waits for an approval. The same request with this
+/// header continues the chat.
 const CHAT: HeaderName = HeaderName::from_static("x-pillion-chat");
 
-/// How long a stream may be without a status: less than anything between here and the client waits
-/// for one.
+/// How long a stream waits for its first event before it sends a status. Shorter than the timeouts
+/// of proxies and clients.
 const UNOPENED: Duration = Duration::from_secs(10);
 
-/// What a client wants.
+/// A request of a compatible API.
 pub(super) struct Wanted {
-    /// The model's name; the default one without.
+    /// The model's ID; the default model if `None`.
     pub(super) model: Option<String>,
-    /// On whose behalf tools run, where neither a header nor the token says it.
+    /// The user on whose behalf tools run, unless a header or the token names one.
     pub(super) user: Option<String>,
     pub(super) said: Said,
-    /// Tools of the client's own: the model has those alone, and its calls go back.
+    /// Tools of the client. The model gets only these, and their calls are returned to the client.
     pub(super) own_tools: Option<Vec<Arc<ToolDefinition>>>,
-    /// Whether the sidecar's tools are there.
+    /// Whether the model may use the sidecar's tools.
     pub(super) may_use_tools: bool,
     pub(super) options: TurnOptions,
     pub(super) stream: bool,
 }
 
-/// How a door writes answers.
+/// The response format of an API.
 pub(super) trait Shape: Send + 'static {
-    /// In whose words errors are.
+    /// The error format.
     const WORDS: Words;
 
     /// Writes one answer as a stream.
     type Writer: Writer;
 
-    /// A whole answer.
+    /// Returns a complete response.
     fn whole(&self, ended: &Ended) -> Value;
 
-    /// What writes the answer of this id and model; whether calls are the client's to run.
+    /// Returns the writer for an answer of this ID and model. `has_own_tools`: the client runs the
+    /// calls.
     fn writer(&self, id: &str, model: &str, has_own_tools: bool) -> Self::Writer;
 }
 
 /// Writes an answer as server-sent events.
 pub(super) trait Writer: Send + 'static {
-    /// The first of them.
+    /// Returns the first event.
     fn begin(&mut self) -> Bytes;
 
-    /// What of an event of a chat is for the client.
+    /// Converts a chat event; `None` if the event is not for the client.
     fn hear(&mut self, event: ChatEvent) -> Option<Bytes>;
 
-    /// What is left to say of an answer.
+    /// Returns the rest of the answer.
     fn end(&mut self, ended: &Ended) -> Bytes;
 
-    /// What stands in its place where there is none.
+    /// Returns the event for a failed answer.
     fn fail(&mut self, error: &Value) -> Bytes;
 }
 
-/// Answers a request.
+/// Responds to a request.
 ///
 /// # Errors
-/// [`RequestError`]: it is refused before a model is asked.
+/// [`RequestError`]: the request is rejected before a model is called.
 pub(super) async fn serve<S: Shape>(
     app: &App,
     headers: &HeaderMap,
@@ -93,7 +94,7 @@ pub(super) async fn serve<S: Shape>(
     shape: S,
 ) -> Result<Response, RequestError> {
     let caller = match &caller.context.user {
-        // A token's or a header's user is not the client's to change.
+        // The client cannot override the user of a token or a header.
         Some(_) => caller,
         None => caller.in_the_name_of(wanted.user.as_deref(), None)?,
     };
@@ -124,7 +125,7 @@ pub(super) async fn serve<S: Shape>(
     })
 }
 
-/// What answers.
+/// What generates the answer: a chat with the sidecar's tools, or one turn with the client's tools.
 enum Run {
     Chat(Box<Chat>),
     Turn(Box<ClientsTurn>),
@@ -158,10 +159,11 @@ impl Run {
     }
 }
 
-/// The answer as events. Until the first of them is there, or [`UNOPENED`] is over, the response has
-/// no status yet: a failure by then is one as of an answer that is no stream.
+/// Streams the answer. The status is sent with the first event or after [`UNOPENED`]; a failure
+/// before that is returned as a plain error response.
 async fn streamed<S: Shape>(app: &App, run: Run, writer: S::Writer) -> Response {
-    // How it will end is not known yet: so a client that loses the stream can go on.
+    // Set before the outcome is known, so that a client that loses the stream can continue the
+    // chat.
     let chat = match &run {
         Run::Chat(chat) => HeaderValue::from_str(chat.id()).ok(),
         Run::Turn(_) => None,
@@ -198,18 +200,18 @@ async fn streamed<S: Shape>(app: &App, run: Run, writer: S::Writer) -> Response 
     response
 }
 
-/// An answer that is sent as it comes.
+/// An answer that is being streamed.
 struct Streamed<W> {
     writer: W,
     events: Outlet,
-    /// Gets the failure, or none as soon as there is something to send; taken then.
+    /// Receives the failure, or `None` when the stream starts; taken then.
     unopened: Option<oneshot::Sender<Option<Ended>>>,
-    /// Those that came before the first event: they are no reason to begin.
+    /// SSE comments from before the first event; they do not start the stream.
     comments: Vec<Bytes>,
 }
 
 impl<W: Writer> Streamed<W> {
-    /// Begins the stream, once. From then on its status is 200.
+    /// Starts the stream, once. The status is 200 from then on.
     fn open(&mut self) {
         if let Some(unopened) = self.unopened.take() {
             self.events.send(self.writer.begin());

@@ -14,7 +14,7 @@ use crate::problem::{Problem, status_of_store};
 use crate::servers::ServerError;
 use crate::workers::WorkerRefusal;
 
-/// Why a request was refused before any tool ran.
+/// Why a request was rejected before a tool ran.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RequestError {
     #[error("Malformed JSON: {}", json_error_text(.0))]
@@ -55,7 +55,7 @@ pub(super) enum RequestError {
     #[error("The parameter '{name}' must be {wanted}")]
     BadParameter {
         name: &'static str,
-        /// What it can be.
+        /// The expected value.
         wanted: String,
     },
     #[error("This token is for another user than the one that the header x-pillion-user names")]
@@ -126,13 +126,13 @@ pub(super) enum RequestError {
 }
 
 impl RequestError {
-    /// A parameter that is not what it can be: `wanted`.
+    /// Returns the error for a parameter that is not `wanted`.
     pub(super) fn parameter(name: &'static str, wanted: impl Into<String>) -> Self {
         let wanted = wanted.into();
         Self::BadParameter { name, wanted }
     }
 
-    /// A parameter that is none of these words.
+    /// Returns the error for a parameter that is none of `words`.
     pub(super) fn word(name: &'static str, words: impl IntoIterator<Item = &'static str>) -> Self {
         let words: Vec<_> = words.into_iter().collect();
         Self::parameter(name, format!("one of {}", words.join(", ")))
@@ -201,7 +201,7 @@ impl RequestError {
     }
 }
 
-/// What is wrong with the base URL of whoever asks for what the clients of language models ask for.
+/// Returns a hint about the base URL for a path that clients of language models request.
 fn base_url_of_a_client(path: &str) -> &'static str {
     match path.trim_end_matches('/') {
         "/chat/completions" | "/models" | "/responses" | "/embeddings" => {
@@ -215,7 +215,7 @@ fn base_url_of_a_client(path: &str) -> &'static str {
     }
 }
 
-/// What has become of a request that an MCP server was asked for.
+/// Returns the status for a failed request to an MCP server.
 fn status_of_upstream(code: ErrorCode) -> StatusCode {
     match code {
         ErrorCode::NotFound => StatusCode::NOT_FOUND,

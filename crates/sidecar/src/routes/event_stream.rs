@@ -1,4 +1,4 @@
-//! Answers that are a stream of server-sent events.
+//! Responses with server-sent events.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -17,16 +17,16 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::access::Standing;
 
-/// How often something is sent where nothing happens: so it is seen when the client has gone.
+/// Interval of heartbeats on an idle stream, which detect a disconnected client.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// How much a job may have sent that nobody has read yet, in bytes, before it rests.
+/// Maximum size of unread events, in bytes, before the job is paused.
 const MOST_UNREAD: usize = 256 * 1024;
 
-/// Where the events of an answer come from.
+/// A source of server-sent events.
 pub(super) trait Events: Send + 'static {
-    /// The next event as it is written; none at the end. The future may be dropped, and nothing is
-    /// lost.
+    /// Returns the next event, serialized; `None` at the end. The future is cancellation-safe:
+    /// dropping it loses no event.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
 
@@ -63,9 +63,9 @@ pub(super) fn of(events: impl Events, standing: Standing) -> Response {
     (headers, body).into_response()
 }
 
-/// Runs the job for as long as somebody reads, and answers with the events that it sends. While
-/// much is unread the job rests, until `patience` is over: by then it has to come to its end, which
-/// its own deadlines see to.
+/// Runs the job and streams the events that it sends, until the client disconnects. The job is
+/// paused while too many events are unread. After `patience` the job runs unpaused to its end,
+/// which its own timeouts bound.
 pub(super) fn response<F>(patience: Duration, job: impl FnOnce(Outlet) -> F) -> Response
 where
     F: Future<Output = ()> + Send + 'static,
@@ -80,14 +80,14 @@ where
     let events = OfJob {
         events,
         backlog,
-        // A task of its own, for it goes on while nobody reads.
+        // A separate task, because the job continues while the client does not read.
         _job: AbortOnDropHandle::new(tokio::spawn(job)),
     };
-    // The token is not checked again: a call that has begun is completed, as other calls are.
+    // The token is not checked again: a running call is completed, like other calls.
     of(events, Standing::default())
 }
 
-/// Where a job sends its events.
+/// Sends events of a job to its stream.
 #[derive(Clone)]
 pub(super) struct Outlet {
     sender: UnboundedSender<Bytes>,
@@ -95,14 +95,14 @@ pub(super) struct Outlet {
 }
 
 impl Outlet {
-    /// Sends an event. That nobody reads any more ends the job, and need not be told.
+    /// Sends an event. A closed stream is ignored here: it ends the job.
     pub(super) fn send(&self, event: Bytes) {
         self.backlog.tell(event.len());
         drop(self.sender.send(event));
     }
 }
 
-/// Runs the job, which rests while the backlog is full, until `patience` is over.
+/// Runs the job, paused while the backlog is full. After `patience`, the job is no longer paused.
 async fn paced(job: impl Future<Output = ()>, backlog: Arc<Backlog>, patience: Duration) {
     let mut job = pin!(job);
     let paced = timeout(patience, backlog.pace(job.as_mut())).await;
@@ -152,7 +152,7 @@ mod tests {
             (MOST_UNREAD..MOST_UNREAD + 4096).contains(&unread),
             "{unread}"
         );
-        // It goes on as it is read, and all arrives.
+        // The job continues as its events are read, and all events arrive.
         let body = response.into_body().into_data_stream();
         let read = body.fold(0, async |sum, piece| sum + piece.unwrap().len());
         assert_eq!(read.await, 10_000 * 1024);

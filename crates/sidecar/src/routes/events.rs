@@ -12,20 +12,20 @@ use crate::access::{Grant, Standing};
 use crate::app::App;
 use crate::events::{Event, Hearing, Listener, Types};
 
-/// Which events.
+/// The filter of the event stream.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Wanted {
     /// Only events of these types, separated by commas: `call.started`, `call.ended`,
     /// `server.status`, `tools.changed`, `approval.requested`, `approval.decided`,
-    /// `configuration.reloaded`; what stands before the dot means all of them.
+    /// `configuration.reloaded`. The part before the dot selects all types of that group.
     #[param(
         pattern = "^(call|server|tools|approval|configuration)(,(call|server|tools|approval|configuration))*$"
     )]
     types: Option<String>,
 }
 
-/// What happens, as it happens (F4, F5).
+/// Streams events as they happen.
 #[utoipa::path(
     get,
     path = "/api/v1/events",
@@ -55,7 +55,7 @@ pub(super) async fn events(
         approvals_of: grant.approvals_of().map(str::to_owned),
     };
     let last = headers.get("last-event-id");
-    // What is no text is nothing that we have sent.
+    // An ID that is not UTF-8 is none of ours.
     let last = last.map(|last| last.to_str().unwrap_or_default());
     let listener = app.process().events.listen(last, types);
     let listener = listener.with_hearing(hearing);

@@ -8,9 +8,9 @@ use crate::access::{Admission, AllowedTools, Gate, Grant, Holder, Peer, Refusal,
 use crate::app::App;
 use crate::live::Live;
 
-/// Lets the request in, or answers why not; what it may do is an extension from here on. Each
-/// request over TCP passes the gate. One of a process needs nothing more than its connection,
-/// which the socket's permissions and rules have let in.
+/// Authenticates the request and stores its grant as an extension, or rejects the request. Every
+/// request over TCP needs a valid token. A request over the Unix socket needs none, because the
+/// socket's permissions and rules admitted its connection.
 pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let grant = match parts.extensions.get::<Peer>() {
@@ -45,7 +45,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
             users: Users::Anybody,
             tools: AllowedTools::default(),
         }),
-        // Only code that has the router in its hands, such as a test, comes this way.
+        // Only code that uses the router directly, such as a test, has no peer.
         None => Some(Grant {
             name: "in-process".to_owned(),
             holder: Holder::LocalUser,

@@ -4,7 +4,7 @@ use pillion_wire::Health;
 
 use crate::app::App;
 
-/// Says that the sidecar is up. Asks no MCP server.
+/// Reports that the sidecar is running. Sends no request to MCP servers.
 #[utoipa::path(
     get,
     path = "/healthz",

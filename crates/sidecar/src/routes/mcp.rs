@@ -1,4 +1,4 @@
-//! `/mcp`: the MCP server over HTTP, and over a connection that a client has to itself.
+//! `/mcp`: the MCP server over Streamable HTTP, and over an upgraded connection with one client.
 
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ use crate::live::Live;
 use crate::mcp_server::http::Exchange;
 use crate::mcp_server::{self, stdio};
 
-/// `?model=NAME`: only the tools that the model of that name may see (H2).
+/// The query: `?model=ID` offers only the tools that this model may use.
 #[derive(Debug, Deserialize)]
 pub(super) struct Asked {
     model: Option<String>,
 }
 
-/// A message of a client.
+/// Handles a message of a client.
 pub(super) async fn post(
     State(app): State<App>,
     headers: HeaderMap,
@@ -42,7 +42,7 @@ pub(super) async fn post(
     }
 }
 
-/// The stream of a session.
+/// Opens the stream of a session.
 pub(super) async fn get(
     State(app): State<App>,
     headers: HeaderMap,
@@ -56,7 +56,7 @@ pub(super) async fn get(
     }
 }
 
-/// The end of a session.
+/// Ends a session.
 pub(super) async fn delete(
     State(app): State<App>,
     headers: HeaderMap,
@@ -70,8 +70,8 @@ pub(super) async fn delete(
     }
 }
 
-/// Makes the connection that of one client, whose messages come a line each, as over standard
-/// streams: `pillion mcp-stdio` is at the other end.
+/// Upgrades the connection to the stdio transport: one JSON-RPC message per line. The client is
+/// `pillion mcp-stdio`.
 pub(super) async fn stdio(
     State(app): State<App>,
     peer: Option<Extension<Peer>>,
@@ -114,7 +114,7 @@ pub(super) async fn stdio(
                 let (input, output) = tokio::io::split(TokioIo::new(stream));
                 let input = BufReader::new(input);
                 let endings = stdio::Endings {
-                    // Who has gone waits for nothing.
+                    // After the client has disconnected, running calls get no grace period.
                     grace: Duration::ZERO,
                     announcement,
                     unwelcome: async move { welcome.ended().await },

@@ -1,5 +1,5 @@
-//! Anthropic's messages with the sidecar's tools behind them: a client that changes its base URL
-//! has them, whatever provider the model is at.
+//! Anthropic-compatible messages with the sidecar's tools: an Anthropic client only has to change
+//! its base URL, whichever provider the model has.
 
 mod answer;
 mod conversation;
@@ -21,7 +21,7 @@ use crate::chat::{self, Ended};
 use request::Request;
 use stream::Events;
 
-/// Answers as Anthropic's messages do.
+/// Creates a message.
 #[utoipa::path(
     post,
     path = "/v1/messages",
@@ -53,7 +53,7 @@ pub(super) async fn create(
     Box::pin(door::serve(&app, &headers, caller, wanted, Messages)).await
 }
 
-/// Writes answers as messages.
+/// Writes responses as Anthropic messages.
 struct Messages;
 
 impl Shape for Messages {
@@ -65,7 +65,7 @@ impl Shape for Messages {
         answer::of(ended)
     }
 
-    /// The calls come whole with the end, and there are none where the sidecar has run them.
+    /// Tool calls are sent complete at the end, so the writer ignores whether the client runs them.
     fn writer(&self, id: &str, model: &str, _has_own_tools: bool) -> Events {
         Events::new(id, model)
     }

@@ -6,7 +6,8 @@ use super::error::RequestError;
 use crate::app::App;
 use crate::metrics;
 
-/// What was counted, as text in OpenMetrics' form, for Prometheus (M1). Asks no MCP server.
+/// Returns the metrics in the OpenMetrics text format, for Prometheus. Sends no request to MCP
+/// servers.
 #[utoipa::path(
     get,
     path = "/metrics",

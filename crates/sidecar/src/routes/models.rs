@@ -1,4 +1,4 @@
-//! Everything under `/api/v1/models`: the language models, and which tools each sees (H2).
+//! Routes under `/api/v1/models`: the language models and the tools that each model may use.
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -37,7 +37,7 @@ pub(super) async fn list(State(app): State<App>, known: Known) -> Result<Respons
     })
 }
 
-/// Shows which tools a model sees, and why it does not see the others (H2).
+/// Shows which tools a model may use, and why it may not use the others.
 #[utoipa::path(
     get,
     path = "/api/v1/models/{id}",
@@ -91,7 +91,7 @@ fn entry(app: &App, model: &Model) -> ModelEntry {
     }
 }
 
-/// Why the model does not see a tool, if it does not.
+/// Returns why the model may not use a tool; `None` if it may.
 fn refusal(model: &Model, tool: &RegisteredTool) -> Option<DropReason> {
     let admitted = model
         .config

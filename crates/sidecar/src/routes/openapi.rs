@@ -14,7 +14,7 @@ use super::{
 };
 use crate::problem::Problem;
 
-/// The description of the API (requirement I5).
+/// The OpenAPI document of the API.
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -107,8 +107,7 @@ use crate::problem::Problem;
 )]
 struct Document;
 
-/// The id of an operation is the name of its function, which others have as well, after that of
-/// its group.
+/// Prefixes each operation ID with its tag: the IDs are function names, which are not unique.
 struct Names;
 
 impl Modify for Names {
@@ -122,7 +121,7 @@ impl Modify for Names {
     }
 }
 
-/// What can be done at a path.
+/// Returns the operations of a path.
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     let all = [
         &mut item.get,
@@ -134,7 +133,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     all.into_iter().flatten()
 }
 
-/// A header is text or is not there; it is never null.
+/// Makes the type of headers a non-null string: a header is absent or has a value.
 struct Headers;
 
 impl Modify for Headers {
@@ -157,16 +156,16 @@ impl Modify for Headers {
     }
 }
 
-/// What every operation may answer, whatever it does; and what its own refusals look like,
-/// where they say nothing else.
+/// Adds the default error response to every operation, and the error body to each 4xx and 5xx
+/// response that has none.
 struct Refusals;
 
-/// Refusals that have no body: what is wrong is in a header.
+/// Statuses of errors without a body, whose details are in a header.
 const WITHOUT_BODY: [&str; 1] = ["416"];
 
 const MEDIA_TYPE: &str = "application/problem+json";
 
-/// Below this, refusals are objects in the words of those whose API it is.
+/// Prefix of the paths whose errors have the format of a compatible API.
 const OF_OTHERS: &str = "/v1/";
 
 impl Modify for Refusals {
@@ -210,7 +209,7 @@ impl Modify for Refusals {
     }
 }
 
-/// What a request over TCP brings along; over the Unix socket nothing is needed.
+/// Adds the bearer token, which requests over TCP need and requests over the Unix socket do not.
 struct Tokens;
 
 impl Modify for Tokens {
@@ -232,7 +231,7 @@ impl Modify for Tokens {
 static DOCUMENT: LazyLock<Result<String, serde_json::Error>> =
     LazyLock::new(|| Document::openapi().to_json());
 
-/// The OpenAPI document.
+/// Returns the OpenAPI document.
 pub(super) async fn openapi() -> Response {
     match &*DOCUMENT {
         Ok(text) => ([(CONTENT_TYPE, "application/json")], text.as_str()).into_response(),

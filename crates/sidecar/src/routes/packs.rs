@@ -1,4 +1,4 @@
-//! Everything under `/api/v1/packs`: what packs have, and what they keep for the operator.
+//! Routes under `/api/v1/packs`: the tool packs and their stored data.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::access::Grant;
 use crate::app::App;
 use crate::visibility::Visibility;
 
-/// Lists the packs, and how much each keeps.
+/// Lists the packs and the amount of data that each pack stores.
 #[utoipa::path(
     get,
     path = "/api/v1/packs/",
@@ -43,7 +43,7 @@ pub(super) async fn list(
     }))
 }
 
-/// Lists what a pack keeps of one kind.
+/// Lists the stored entries of one kind.
 #[utoipa::path(
     get,
     path = "/api/v1/packs/{pack}/{kind}",
@@ -92,7 +92,7 @@ pub(super) async fn kept(
     }))
 }
 
-/// Removes something that a pack keeps.
+/// Deletes a stored entry of a pack.
 #[utoipa::path(
     delete,
     path = "/api/v1/packs/{pack}/{kind}/{name}",
@@ -119,7 +119,7 @@ pub(super) async fn remove(
     let Path((pack, kind, name)) = path.map_err(|_| RequestError::NotKept)?;
     let keeping = keeping(&app, grant, &pack, &kind)?;
     let removed = name.clone();
-    // To the end, whether or not the client waits: who has to be told of it is told.
+    // Runs to completion even if the client disconnects, so that subscribers are notified.
     let removing = tokio::spawn(async move { keeping.remove(&name).await });
     let was_there = removing.await.map_err(|_| RequestError::Panicked)??;
     if !was_there {
@@ -154,7 +154,7 @@ async fn entry(pack: &PackContents, visibility: &Visibility) -> Result<PackEntry
     })
 }
 
-/// What a pack that the client may see keeps of that kind.
+/// Returns the storage of a kind, if the client may see the pack.
 fn keeping(
     app: &App,
     grant: Grant,

@@ -4,22 +4,22 @@ use serde::Deserialize;
 use super::error::RequestError;
 use super::parameters::parsed;
 
-/// Which page of a list.
+/// The page of a list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct WantedPage {
-    /// The `next` of the page before.
+    /// The `next` value of the previous page.
     after: Option<String>,
-    /// At most so many, 1 to 1000; 50 when it is left out.
+    /// Maximum number of entries, from 1 to 1000. Default 50.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
     limit: Option<String>,
 }
 
 impl WantedPage {
-    /// The page that is asked for.
+    /// Returns the requested page.
     ///
     /// # Errors
-    /// The limit is none.
+    /// The limit is not a number in range.
     pub(super) fn request(self) -> Result<PageRequest, RequestError> {
         let wanted = format!("a number from 1 to {}", PageRequest::LARGEST);
         let limit = parsed("limit", self.limit.as_deref(), &wanted)?;

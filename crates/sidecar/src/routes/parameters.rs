@@ -9,19 +9,19 @@ use serde::de::DeserializeOwned;
 use super::error::RequestError;
 use crate::app::App;
 
-/// The query of a request. Its fields are texts, which [`parsed`] reads: so each refusal says what
-/// the parameter must be.
+/// The query of a request. Its fields are strings, which [`parsed`] converts, so that each error
+/// names the expected value of the parameter.
 pub(super) struct Parameters<T>(pub(super) T);
 
 impl<T: DeserializeOwned> Parameters<T> {
-    /// What the query of an address says.
+    /// Reads the query of a URI.
     ///
     /// # Errors
-    /// [`RequestError::BadQuery`]: a parameter is there twice.
+    /// [`RequestError::BadQuery`]: a parameter is repeated.
     pub(super) fn of(uri: &Uri) -> Result<Self, RequestError> {
         let query = Query::try_from_uri(uri);
         let Query(parameters) = query.map_err(|refusal| {
-            // Without what it is called to axum.
+            // Omits axum's prefix of the message.
             let reason = refusal.source().map(ToString::to_string);
             RequestError::BadQuery(reason.unwrap_or_else(|| refusal.to_string()))
         })?;
@@ -37,10 +37,11 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Parameters<T> {
     }
 }
 
-/// The value of a parameter, if it is given.
+/// Returns the value of a parameter, if present.
 ///
 /// # Errors
-/// [`RequestError::BadParameter`], where the text is not what is `wanted`.
+/// [`RequestError::BadParameter`], if the text cannot be parsed; `wanted` describes the expected
+/// value.
 pub(super) fn parsed<T: FromStr>(
     name: &'static str,
     text: Option<&str>,

@@ -1,4 +1,4 @@
-//! Everything under `/api/v1/pins`: what the tools of MCP servers are accepted to be.
+//! Routes under `/api/v1/pins`: the accepted definitions of the tools of MCP servers.
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
@@ -19,29 +19,29 @@ use crate::app::App;
 use crate::moment::text_of;
 use crate::pins;
 
-/// Which pins.
+/// The filter of the pin list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Wanted {
-    /// Only those of this server, by its label.
+    /// Only pins of this server, by label.
     server: Option<String>,
-    /// Only those of tools that are listed for this user alone.
+    /// Only pins of tools that are listed for this user alone.
     user: Option<String>,
-    /// Only those of tools that have changed.
+    /// Only pins of changed tools.
     #[param(value_type = Option<bool>)]
     changed: Option<String>,
 }
 
-/// Whose tool is meant.
+/// The user of a pin.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Owner {
-    /// The user whom the server lists the tool for, where it lists its tools for each.
+    /// The user for whom the server lists the tool, if the server lists tools per user.
     user: Option<String>,
 }
 
 impl Owner {
-    /// Where the pin is, if the request may see it.
+    /// Returns the owner of the pin, if the client may see it.
     fn of<'a>(&'a self, server: &'a str, grant: &Grant) -> Result<PinOwner<'a>, RequestError> {
         let user = self.user.as_deref().filter(|user| !user.is_empty());
         may_see(grant, user)
@@ -50,12 +50,13 @@ impl Owner {
     }
 }
 
-/// Whether a request may see what a server lists for this user: it may have the list itself, then.
+/// Returns whether the client may see the tools that a server lists for this user: it may act for
+/// the user.
 fn may_see(grant: &Grant, user: Option<&str>) -> bool {
     user.is_none_or(|user| grant.vouches_for(user))
 }
 
-/// Lists what the tools of the configured servers are accepted to be.
+/// Lists the accepted tool definitions of the configured servers.
 #[utoipa::path(
     get,
     path = "/api/v1/pins/",
@@ -110,7 +111,7 @@ pub(super) async fn list(
     })
 }
 
-/// Shows one, with what is otherwise in what its server offers now.
+/// Shows one pin, and how the server's current definition differs from the accepted one.
 #[utoipa::path(
     get,
     path = "/api/v1/pins/{server}/{tool}",
@@ -138,7 +139,7 @@ pub(super) async fn show(
     answer(&*store_of(&app)?, owner, &tool).await
 }
 
-/// Accepts what the server offers now: the tool can be called again.
+/// Accepts the server's current definition, so that the tool can be called again.
 #[utoipa::path(
     post,
     path = "/api/v1/pins/{server}/{tool}/accept",

@@ -1,4 +1,4 @@
-//! Everything under `/api/v1/providers`: where language models answer, and their keys (L1).
+//! Routes under `/api/v1/providers`: the language model providers and their API keys.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::config::ProviderSection;
 use crate::credentials::CredentialError;
 use crate::models::key_in;
 
-/// Lists where language models answer.
+/// Lists the language model providers.
 #[utoipa::path(
     get,
     path = "/api/v1/providers/",
@@ -34,7 +34,7 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<ProviderList>, R
     Ok(Json(all(&app).await?))
 }
 
-/// Puts a provider's key into the vault (L1).
+/// Stores a provider's API key in the vault.
 #[utoipa::path(
     put,
     path = "/api/v1/providers/{name}/key",
@@ -66,7 +66,7 @@ pub(super) async fn set_key(
     Ok(Json(all(&app).await?))
 }
 
-/// Takes a provider's key out of the vault (L1).
+/// Removes a provider's API key from the vault.
 #[utoipa::path(
     delete,
     path = "/api/v1/providers/{name}/key",
@@ -92,10 +92,10 @@ pub(super) async fn remove_key(
     Ok(Json(all(&app).await?))
 }
 
-/// The key that somebody gives.
+/// Validates an API key of a request.
 pub(super) fn key_of(input: &ProviderKeyInput) -> Result<SecretString, RequestError> {
     let key = input.key.trim();
-    // A header's value, which is what every provider wants it to be.
+    // Every provider takes the key as a header value.
     if key.is_empty() || key.len() > 4096 || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
         let wanted = "1 to 4096 visible ASCII characters";
         return Err(RequestError::parameter("key", wanted));
@@ -128,7 +128,7 @@ async fn all(app: &App) -> Result<ProviderList, RequestError> {
     })
 }
 
-/// The provider of that name, whose key the vault may have.
+/// Returns the provider with this name, whose key may be in the vault.
 fn provider(
     app: &App,
     path: Result<Path<String>, PathRejection>,

@@ -9,10 +9,10 @@ use crate::app::App;
 use crate::moment::text_of;
 
 /// Returns whether the sidecar is ready for requests: 200 after every MCP server was asked for its
-/// tools, whatever it returned; 503 before that, while the sidecar drains, and while the file of
-/// its store is missing.
+/// tools, whatever the outcome; 503 before that, while the sidecar drains, and while the store's
+/// file is missing.
 ///
-/// The first request makes the sidecar ask the servers, and does not wait for them.
+/// The first request starts the discovery of tools without waiting for it.
 #[utoipa::path(
     get,
     path = "/readyz",
@@ -28,11 +28,11 @@ pub(super) async fn ready(State(app): State<App>, grant: Option<Extension<Grant>
     let mut readiness = of(&app);
     let is_ready = readiness.status == "ready";
     if readiness.status == "starting" {
-        // Those who look once more meanwhile wait for the same answers.
+        // Concurrent requests share the same discovery.
         tokio::spawn(async move { app.discover().await });
     }
     if grant.is_none() {
-        // Whoever brings no token learns nothing of servers and files.
+        // A client without a token gets no server names and no paths.
         readiness = Readiness {
             status: readiness.status,
             ..Readiness::default()
@@ -46,7 +46,7 @@ pub(super) async fn ready(State(app): State<App>, grant: Option<Extension<Grant>
     (status, Json(readiness)).into_response()
 }
 
-/// How ready the sidecar is.
+/// Returns the readiness of the sidecar.
 pub(super) fn of(app: &App) -> Readiness {
     let process = app.process();
     let status = if process.is_draining() {

@@ -14,25 +14,25 @@ use crate::access::Peer;
 use crate::app::App;
 use crate::telemetry::Span;
 
-/// Longest request id that a client may bring.
+/// Maximum length of a client's request ID, in bytes.
 const LONGEST_ID: usize = 128;
 
-/// Routes that are asked every few seconds.
+/// Routes that are polled every few seconds.
 const WATCHED: [&str; 4] = [route::HEALTH, route::READY, route::METRICS, route::STATUS];
 
-/// The id of a request, as its extension: the call that it makes has the same.
+/// The ID of a request, which is also the ID of its call. Stored as a request extension.
 #[derive(Clone)]
 pub(super) struct RequestId(pub(super) Arc<str>);
 
-/// Gives the request an id and its place in a trace, opens the span that all its log lines stand in, and writes one
-/// line when it is done. Arguments and results are never logged.
+/// Assigns the request ID and the trace context, opens the span of the request's log lines, and
+/// writes one log line when the request is finished. Arguments and results are never logged.
 pub(super) async fn log(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let id = id_of(&request);
     let header = HeaderValue::from_str(&id).ok();
     request.extensions_mut().insert(RequestId(Arc::clone(&id)));
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
-    // The path as it came could hold anything; the pattern cannot.
+    // Logs the route's pattern, because the path may contain arbitrary data.
     let route = route
         .as_ref()
         .map_or("unknown", MatchedPath::as_str)
@@ -77,13 +77,13 @@ pub(super) async fn log(State(app): State<App>, mut request: Request, next: Next
     }
     drop(traced);
     let _entered = span.enter();
-    // The level of an event is fixed where it is written.
+    // `tracing` fixes the level of an event at compile time.
     macro_rules! finished {
         ($level:ident) => {
             tracing::$level!(%method, route, status, duration_ms, "Request finished")
         };
     }
-    // An MCP server has failed, and not we.
+    // An MCP server failed, not the sidecar.
     let is_of_upstream = matches!(status, 502 | 504);
     if is_of_upstream {
         finished!(warn);
@@ -100,13 +100,13 @@ pub(super) async fn log(State(app): State<App>, mut request: Request, next: Next
     response
 }
 
-/// The trace that the request belongs to (W3C Trace Context).
+/// Returns the trace context of the request (W3C Trace Context).
 fn trace_of(headers: &HeaderMap) -> Option<TraceContext> {
     let text = |header| headers.get(header)?.to_str().ok();
     TraceContext::parse(text("traceparent")?, text("tracestate"))
 }
 
-/// The client's id if it is short and visible ASCII, else a new one.
+/// Returns the client's request ID if it is short visible ASCII, else a new one.
 fn id_of(request: &Request) -> Arc<str> {
     let brought = request.headers().get(REQUEST_ID_HEADER);
     let brought = brought.and_then(|value| value.to_str().ok());

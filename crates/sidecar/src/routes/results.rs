@@ -1,4 +1,4 @@
-//! Results that were too large to be handed over at once.
+//! Stored results, which were too large for the response.
 
 use std::io;
 use std::ops::Range;
@@ -18,8 +18,8 @@ use super::error::RequestError;
 use crate::access::{Grant, Scope};
 use crate::app::App;
 
-/// Hands a result over, or a part of it. Whoever made the call gets it, for the same user, and
-/// whoever may do everything.
+/// Returns a stored result, or a part of it, to the principal and user of the call, and to clients
+/// with the scope `admin`.
 #[utoipa::path(
     get,
     path = "/api/v1/results/{id}",
@@ -92,8 +92,8 @@ fn unreadable(error: io::Error) -> RequestError {
     RequestError::UnreadableResult
 }
 
-/// The one range of bytes that is asked for (RFC 9110, 14.2); `Some(None)` where there is
-/// nothing of it. What is no range, or several, is as if it were not there.
+/// Parses a `Range` header with one byte range (RFC 9110, section 14.2); `Some(None)` if the range
+/// cannot be satisfied. An invalid header or several ranges count as no range.
 fn wanted(range: &str, length: u64) -> Option<Option<Range<u64>>> {
     let (first, last) = range.strip_prefix("bytes=")?.trim().split_once('-')?;
     let number = |text: &str| text.parse::<u64>().ok();

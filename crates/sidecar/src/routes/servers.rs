@@ -1,4 +1,4 @@
-//! Everything under `/api/v1/servers` (requirements F1 to F3), and the vault's rotation.
+//! Routes under `/api/v1/servers`, and the key rotation of the vault.
 
 pub(super) mod add;
 pub(super) mod change;
@@ -29,7 +29,7 @@ use crate::live::Live;
 use crate::servers::{ServerError, Servers};
 use crate::upstream;
 
-/// The routes, with their paths.
+/// Returns the paths and their routes.
 pub(super) fn routes() -> Vec<(String, MethodRouter<App>)> {
     let one = format!("{}{{id}}", route::SERVERS);
     vec![
@@ -61,7 +61,7 @@ pub(super) fn routes() -> Vec<(String, MethodRouter<App>)> {
     ]
 }
 
-/// A body that says what a server is: an object.
+/// A JSON object body that describes a server.
 pub(super) struct Keys(Map<String, Value>);
 
 impl FromRequest<App> for Keys {
@@ -80,7 +80,7 @@ impl FromRequest<App> for Keys {
     }
 }
 
-/// The id or the name of a server in the path.
+/// The ID or name of a server in the path.
 pub(super) struct ServerKey(String);
 
 impl FromRequestParts<App> for ServerKey {
@@ -99,7 +99,7 @@ fn servers_of(app: &App) -> Result<Arc<Servers>, ServerError> {
     app.servers().cloned().ok_or(ServerError::NoStore)
 }
 
-/// The server of that id or name, which is in use.
+/// Returns the server with this ID or name, if it is in use.
 ///
 /// # Errors
 /// [`ServerError::NotFound`], [`ServerError::NotInUse`].
@@ -116,7 +116,7 @@ fn in_use(app: &App, servers: &Servers, key: &str) -> Result<Arc<upstream::Serve
     })
 }
 
-/// Makes a change to its end, whether or not the client waits for it.
+/// Runs a change to completion even if the client disconnects.
 async fn to_the_end<T: Send + 'static>(
     change: impl Future<Output = Result<T, ServerError>> + Send + 'static,
 ) -> Result<T, ServerError> {
@@ -124,7 +124,8 @@ async fn to_the_end<T: Send + 'static>(
     change.unwrap_or(Err(ServerError::Panicked))
 }
 
-/// The server as it is now, which may be in a state that this request does not have.
+/// Returns the current state of the server, which may be newer than the application state of this
+/// request.
 fn answer_of(app: &App, servers: &Servers, key: &str) -> Result<Json<ServerAnswer>, RequestError> {
     let live = servers.live();
     let app = live.as_ref().map_or_else(|| app.clone(), Live::app);

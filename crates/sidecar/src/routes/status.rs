@@ -7,7 +7,7 @@ use crate::app::App;
 use crate::metrics::Scrape;
 use crate::moment::text_of;
 
-/// Everything that `pillion status` and `pillion top` show. Asks no MCP server.
+/// Returns the data of `pillion status` and `pillion top`. Sends no request to MCP servers.
 #[utoipa::path(
     get,
     path = "/api/v1/status",

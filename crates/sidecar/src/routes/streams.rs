@@ -46,7 +46,7 @@ pub(super) async fn list(
     })
 }
 
-/// What happens in a part of a pack, as it happens (K2).
+/// Streams the events of one pack stream.
 #[utoipa::path(
     get,
     path = "/api/v1/streams/{name}",
@@ -73,7 +73,7 @@ pub(super) async fn listen(
     let packs = app.packs_for(&Visibility::of(grant.tools.clone()));
     let stream = packs.stream(&name).ok_or(RequestError::UnknownStream)?;
     let last = headers.get("last-event-id");
-    // What is no text is nothing that we have sent.
+    // An ID that is not UTF-8 is none of ours.
     let last = last.map(|last| last.to_str().unwrap_or_default());
     let outgoing = Outgoing {
         listener: stream.listen(last),
@@ -84,10 +84,10 @@ pub(super) async fn listen(
     Ok(event_stream::of(outgoing, standing.unwrap_or_default()))
 }
 
-/// A stream on its way to one who listens.
+/// A pack stream that is sent to a client.
 struct Outgoing {
     listener: StreamListener,
-    /// The user of whose events alone it tells, where that is one user.
+    /// Only events of this user are sent, if set.
     only_of: Option<String>,
     /// Resolves when the sidecar stops.
     stopping: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -108,7 +108,8 @@ impl event_stream::Events for Outgoing {
     }
 }
 
-/// The next event that may be told of. Its future may be dropped, and nothing is lost.
+/// Returns the next event that the client may see. Cancellation-safe: dropping the future loses no
+/// event.
 async fn told(listener: &mut StreamListener, only_of: Option<&str>) -> Bytes {
     loop {
         let heard = listener.next().await;

@@ -1,5 +1,4 @@
-//! Lists that are polled: each answer has an `ETag`, and who knows it is told that nothing has
-//! changed.
+//! Lists with an `ETag`, for clients that poll: an unchanged list is answered with status 304.
 
 use std::convert::Infallible;
 
@@ -14,7 +13,7 @@ use sha2::{Digest, Sha256};
 use super::error::RequestError;
 use crate::app::App;
 
-/// What the client has already, by its `If-None-Match`.
+/// The entity tags of the request's `If-None-Match` header.
 pub(super) struct Known(Vec<HeaderValue>);
 
 impl FromRequestParts<App> for Known {
@@ -27,10 +26,10 @@ impl FromRequestParts<App> for Known {
 }
 
 impl Known {
-    /// The answer with its `ETag`; 304 without a body where the client has the same.
+    /// Returns the response with its `ETag`, or 304 without a body if the client has the same list.
     ///
     /// # Errors
-    /// [`RequestError::Panicked`] where the answer cannot be written, which none of ours is.
+    /// [`RequestError::Panicked`] if the list cannot be serialized.
     pub(super) fn or(&self, answer: &impl Serialize) -> Result<Response, RequestError> {
         let body = serde_json::to_vec(answer).map_err(|error| {
             tracing::error!(%error, "Cannot write an answer");
@@ -56,7 +55,7 @@ impl Known {
     }
 }
 
-/// The same for the same bytes.
+/// Returns the entity tag of a body: a hash of its bytes.
 fn tag_of(body: &[u8]) -> String {
     let hash = Sha256::digest(body);
     let hash: String = hash[..16]

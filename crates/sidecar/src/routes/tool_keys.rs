@@ -1,4 +1,4 @@
-//! Everything under `/api/v1/tool-keys`: the keys of the services that built-in tools ask (L1).
+//! Routes under `/api/v1/tool-keys`: the API keys of the services that built-in tools use.
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -14,13 +14,13 @@ use crate::config::ServiceKey;
 use crate::credentials::CredentialError;
 use crate::tool_keys::{is_of, vault_id};
 
-/// The tools that may ask a service which wants a key, and which services those are.
+/// The tools with a service that needs a key, and the names of those services.
 const KEYLESS: [(&str, &str); 2] = [
     ("get_weather", "openweathermap"),
     ("web_search", "google, brave"),
 ];
 
-/// Lists the built-in tools whose service wants a key.
+/// Lists the built-in tools whose service needs an API key.
 #[utoipa::path(
     get,
     path = "/api/v1/tool-keys/",
@@ -37,7 +37,7 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<ToolKeyList>, Re
     Ok(Json(all(&app).await?))
 }
 
-/// Puts the key of a tool's service into the vault (L1).
+/// Stores the API key of a tool's service in the vault.
 #[utoipa::path(
     put,
     path = "/api/v1/tool-keys/{tool}",
@@ -68,7 +68,7 @@ pub(super) async fn set(
     Ok(Json(all(&app).await?))
 }
 
-/// Takes the key of a tool's service out of the vault (L1).
+/// Removes the API keys of a tool's services from the vault.
 #[utoipa::path(
     delete,
     path = "/api/v1/tool-keys/{tool}",
@@ -90,7 +90,7 @@ pub(super) async fn remove(
 ) -> Result<Json<ToolKeyList>, RequestError> {
     let name = path.map(|Path(name)| name).unwrap_or_default();
     let vault = vault(&app)?;
-    // Also those of services that the tool has asked before.
+    // Includes keys of services that the tool used before.
     let ids = vault.ids(SecretKind::ToolKey).await;
     let ids = ids.map_err(CredentialError::from)?.into_iter();
     let ids: Vec<_> = ids.filter(|id| is_of(id, &name)).collect();
@@ -126,7 +126,7 @@ async fn all(app: &App) -> Result<ToolKeyList, RequestError> {
     })
 }
 
-/// What the tool of that name wants, if the vault may have it.
+/// Returns the key that the tool's service needs, if the vault may have it.
 fn wanted(
     app: &App,
     path: Result<Path<String>, PathRejection>,

@@ -1,4 +1,4 @@
-//! Everything under `/api/v1/tools`.
+//! Routes under `/api/v1/tools`.
 
 mod answer;
 mod answer_body;
@@ -21,7 +21,7 @@ use super::caller::Caller;
 use crate::app::{App, Offered};
 use crate::upstream::UpstreamTool;
 
-/// The query of the two lists.
+/// The filter of the tool lists.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Filter {
@@ -30,8 +30,8 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// The tools that there are for this caller. MCP servers that have not been asked for theirs
-    /// are asked now.
+    /// Returns the tools that this caller may see. MCP servers whose tools are unknown are queried
+    /// now.
     async fn listed(&self, app: &App, caller: &Caller) -> Offered {
         let mut offered = app.offered_to(&caller.context, &caller.visibility).await;
         if let Some(wanted) = &self.category {
@@ -43,14 +43,14 @@ impl Filter {
 }
 
 impl Offered {
-    /// Every server that could not be asked.
+    /// Returns every server that could not be queried.
     fn unavailable(self) -> Vec<UnavailableServer> {
         let mut unavailable = self.unavailable_servers;
         unavailable.extend(self.own.unavailable);
         unavailable
     }
 
-    /// The tools as their servers listed them, for those that are of servers.
+    /// Returns the tools of MCP servers, as the servers listed them.
     fn of_servers(&self, app: &App) -> IndexMap<ToolName, Arc<UpstreamTool>> {
         let mut of_servers = app.upstreams().tools();
         let of_caller = self.own.listed.iter();

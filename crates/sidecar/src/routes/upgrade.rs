@@ -1,10 +1,10 @@
-//! Connections that leave HTTP behind.
+//! HTTP connections that are upgraded to another protocol.
 
 use axum::http::header::{CONNECTION, UPGRADE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
-/// Whether a request asks for its connection to change to `protocol`.
+/// Returns whether a request asks to upgrade its connection to `protocol`.
 pub(super) fn is_asked_for(headers: &HeaderMap, protocol: &str) -> bool {
     let names = |header, wanted: &str| {
         let values = headers.get_all(header).into_iter();
@@ -16,7 +16,7 @@ pub(super) fn is_asked_for(headers: &HeaderMap, protocol: &str) -> bool {
     names(CONNECTION, "upgrade") && names(UPGRADE, protocol)
 }
 
-/// The answer after which the connection speaks `protocol`.
+/// Returns the response after which the connection uses `protocol`.
 pub(super) fn switching(protocol: &'static str) -> Response {
     let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
     let headers = response.headers_mut();

@@ -13,14 +13,14 @@ use crate::access::Peer;
 use crate::app::App;
 use crate::workers::{self, Registration};
 
-/// The protocol that a worker's connection changes to.
+/// The protocol of a worker's connection after the upgrade.
 const PROTOCOL: &str = "pillion-worker";
 
-/// The header that tells a worker its id.
+/// The response header with the worker's ID.
 const ID: &str = "pillion-worker";
 
-/// Makes the connection that of a worker: from the answer on, calls of its tools come through
-/// it, and its answers go back.
+/// Registers a worker and upgrades the connection: calls of the worker's tools and their results
+/// then use this connection.
 #[utoipa::path(
     post,
     path = "/api/v1/workers/",
@@ -72,7 +72,7 @@ pub(super) async fn connect(
     Ok(response)
 }
 
-/// Lists the workers that are connected.
+/// Lists the connected workers.
 #[utoipa::path(
     get,
     path = "/api/v1/workers/",

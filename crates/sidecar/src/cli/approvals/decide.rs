@@ -10,15 +10,15 @@ use crate::pins::visible_line;
 /// `pillion approvals approve`, `pillion approvals deny`
 #[derive(Debug, Args)]
 pub(super) struct Decide {
-    /// The approval's id
+    /// The approval's ID
     id: String,
-    /// Why, for the record; whoever is refused reads it, too
+    /// The reason, for the record; shown to the caller if the call is denied
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// The user who decides, for the record
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Prints the sidecar's whole answer as JSON
+    /// Prints the sidecar's response as JSON
     #[arg(long)]
     json: bool,
 }

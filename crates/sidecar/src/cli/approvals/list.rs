@@ -7,28 +7,28 @@ use pillion_wire::{ApprovalEntry, ApprovalList};
 use super::super::table::table;
 use super::CliError;
 
-/// Arguments that a line shows, in characters.
+/// Maximum length of the arguments in a table row, in characters.
 const MOST_SHOWN: usize = 60;
 
 /// `pillion approvals list`
 #[derive(Debug, Args)]
 pub(super) struct List {
-    /// Those of this status
+    /// Only approvals with this status
     #[arg(long, default_value = "pending", value_parser = ["pending", "approved", "denied", "expired", "all"])]
     status: String,
-    /// Only those of this tool
+    /// Only approvals for calls of this tool
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Only those on behalf of this user
+    /// Only approvals for calls on behalf of this user
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// At most so many
+    /// Maximum number of approvals
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
-    /// Those after this one in the list: what `--json` shows as `next`
+    /// Only approvals after this one in the list: the value of `next` in the output of `--json`
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
-    /// Prints the sidecar's whole answer as JSON
+    /// Prints the sidecar's response as JSON
     #[arg(long)]
     json: bool,
 }

@@ -9,9 +9,9 @@ use super::CliError;
 /// `pillion approvals show`
 #[derive(Debug, Args)]
 pub(super) struct Show {
-    /// The approval's id
+    /// The approval's ID
     id: String,
-    /// Prints the sidecar's whole answer as one line of JSON
+    /// Prints the sidecar's response as one line of JSON
     #[arg(long)]
     json: bool,
 }

@@ -14,10 +14,10 @@ use super::{Account, CliError, Operator, print, tell, tell_of_user};
 pub(super) struct Login {
     /// The server's name
     server: String,
-    /// For this user, where calls go out with the credentials of users
+    /// Authorizes for this user, if the server uses the credentials of users
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// The port on 127.0.0.1 that the browser comes back to; any free one unless given
+    /// The port on 127.0.0.1 for the OAuth redirect [default: any free port]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
 }

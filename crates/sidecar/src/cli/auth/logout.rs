@@ -13,7 +13,7 @@ use super::{Account, CliError, Operator, print, tell, tell_of_user};
 pub(super) struct Logout {
     /// The server's name
     server: String,
-    /// Of this user
+    /// Deletes the authorization of this user
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
 }
@@ -36,7 +36,7 @@ impl Logout {
             }
             None => tell(client, &self.server)?,
         }
-        // What the sidecar has renewed until it was told.
+        // Deletes tokens that the sidecar renewed in the meantime.
         clear()?;
         print(&format!("{}: forgotten", self.server))?;
         Ok(ExitCode::SUCCESS)

@@ -12,16 +12,16 @@ use super::{CliError, Filter, tree};
 pub(super) struct List {
     #[command(flatten)]
     filter: Filter,
-    /// At most so many calls
+    /// Maximum number of calls
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
-    /// Calls after this one in the list: what `--json` shows as `next`
+    /// Only calls after this one in the list: the value of `next` in the output of `--json`
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
-    /// Puts calls below the call that made them
+    /// Shows calls below the call that made them
     #[arg(long, conflicts_with = "json")]
     tree: bool,
-    /// Prints the sidecar's whole answer as JSON
+    /// Prints the sidecar's response as JSON
     #[arg(long)]
     json: bool,
 }

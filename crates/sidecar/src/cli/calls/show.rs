@@ -9,7 +9,7 @@ use super::CliError;
 /// `pillion calls show`
 #[derive(Debug, Args)]
 pub(super) struct Show {
-    /// The call's id
+    /// The call's ID
     id: String,
 }
 

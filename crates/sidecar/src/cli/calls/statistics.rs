@@ -12,7 +12,7 @@ use super::{CliError, Filter};
 pub(super) struct Statistics {
     #[command(flatten)]
     filter: Filter,
-    /// Prints the sidecar's whole answer as JSON
+    /// Prints the sidecar's response as JSON
     #[arg(long)]
     json: bool,
 }

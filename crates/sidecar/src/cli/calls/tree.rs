@@ -2,12 +2,12 @@ use std::collections::{HashMap, HashSet};
 
 use pillion_wire::ToolCallEntry;
 
-/// The column of the tool's name.
+/// The column of the tool name.
 const TOOL: usize = 2;
 
-/// The rows of calls, each below the call that made it and indented under that one: the outermost
-/// in the order in which they come, those that they made in the order in which they began. A call
-/// whose maker is not among them stands by itself.
+/// Returns the rows of calls, each below its parent call and indented. Root calls keep their order;
+/// the calls of one parent are sorted by start time. A call without its parent in the list is a
+/// root call.
 pub(super) fn rows(
     calls: &[ToolCallEntry],
     row: impl Fn(&ToolCallEntry) -> [String; 6],
@@ -22,7 +22,7 @@ pub(super) fn rows(
         }
     }
     let mut rows = Vec::with_capacity(calls.len());
-    // The next to be shown stands last.
+    // A stack: the next call is last.
     let mut left: Vec<_> = outermost.into_iter().rev().map(|call| (0, call)).collect();
     while let Some((depth, call)) = left.pop() {
         let mut row = row(call);
@@ -30,7 +30,7 @@ pub(super) fn rows(
             row[TOOL] = format!("{}└ {}", "  ".repeat(depth - 1), row[TOOL]);
         }
         rows.push(row);
-        // Newest first is what the sidecar lists, so that the oldest is the next.
+        // The list is newest first, so the oldest call is on top of the stack.
         let below = made.remove(call.id.as_str()).unwrap_or_default();
         left.extend(below.into_iter().map(|call| (depth + 1, call)));
     }
@@ -52,7 +52,7 @@ mod tests {
             });
             serde_json::from_value::<ToolCallEntry>(entry).unwrap()
         };
-        // As listed: the newest first.
+        // In the order of the list: newest first.
         let calls = [
             call("b2", Some("b")),
             call("a3", Some("a1")),

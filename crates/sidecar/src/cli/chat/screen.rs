@@ -6,15 +6,15 @@ use super::super::event_stream::StreamedEvent;
 use super::{CliError, print_json, write};
 use crate::pins::{visible, visible_line};
 
-/// The longest line for what a tool was given, or has answered, in characters.
+/// Maximum length of a line with a tool's arguments or result, in characters.
 const LONGEST: usize = 200;
 
-/// What a chat shows: the model's words on standard output, all else on standard error.
+/// The output of a chat: the model's text on standard output, everything else on standard error.
 pub(super) struct Screen {
     json: bool,
-    /// Whether words stand on a line that has not ended.
+    /// Whether the current line of text has not ended.
     is_in_line: bool,
-    /// Whether the model has said anything since the request.
+    /// Whether text has arrived since the last request.
     was_heard: bool,
 }
 
@@ -27,10 +27,10 @@ impl Screen {
         }
     }
 
-    /// Shows what happens.
+    /// Shows an event.
     ///
     /// # Errors
-    /// [`CliError`]: it cannot be read or written.
+    /// [`CliError`]: the event cannot be parsed or written.
     pub(super) fn show(&mut self, event: &StreamedEvent) -> Result<(), CliError> {
         let mut data: Value = serde_json::from_str(&event.data).map_err(CliError::Answer)?;
         if self.json {
@@ -44,7 +44,7 @@ impl Screen {
                 self.was_heard = true;
                 self.say(text("text"))?;
             }
-            // Of a chat that was answered before.
+            // The answer of an already answered chat is not streamed in pieces.
             "done" if !self.was_heard => self.say(text("content"))?,
             "tool_started" => {
                 self.end_line()?;
@@ -60,14 +60,14 @@ impl Screen {
         Ok(())
     }
 
-    /// Writes the model's words.
+    /// Writes text of the model.
     fn say(&mut self, words: &str) -> Result<(), CliError> {
         let words = harmless(words);
         self.is_in_line = !words.ends_with('\n') && (self.is_in_line || !words.is_empty());
         write(&words)
     }
 
-    /// Asks for a line, where the model's words do not go. Nothing in the question is hidden.
+    /// Writes a question to standard error, with invisible characters escaped.
     ///
     /// # Errors
     /// [`CliError::Output`].
@@ -80,7 +80,7 @@ impl Screen {
             .map_err(CliError::Output)
     }
 
-    /// Ends the line of words, if there is one.
+    /// Ends the current line of text, if there is one.
     ///
     /// # Errors
     /// [`CliError::Output`].
@@ -91,8 +91,8 @@ impl Screen {
         Ok(())
     }
 
-    /// A line beside the words, with nothing hidden; one that is too long ends early. That
-    /// standard error is closed cannot be told.
+    /// Writes a line to standard error, with invisible characters escaped and truncated to the
+    /// maximum length. A failure to write is ignored.
     pub(super) fn note(&mut self, line: &str) {
         if self.json {
             return;
@@ -106,7 +106,8 @@ impl Screen {
     }
 }
 
-/// Without what moves the cursor or does worse: the words are a stranger's.
+/// Removes control characters, except line breaks and tabs: untrusted text must not control the
+/// terminal.
 fn harmless(text: &str) -> String {
     text.replace(|c: char| c.is_control() && c != '\n' && c != '\t', "")
 }

@@ -1,4 +1,4 @@
-//! The arguments of a call as a user writes them: `key=value` pairs, or a JSON object.
+//! Parses the arguments of a call: `key=value` pairs, or a JSON object.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -8,19 +8,19 @@ use serde_json::{Map, Value};
 
 use super::typed::{self, Kinds};
 
-/// No JSON of arguments is longer.
+/// Maximum size of JSON arguments, in bytes.
 const LONGEST: u64 = 64 * 1024 * 1024;
 
-/// The words that arguments are written in.
+/// Arguments as the user wrote them.
 #[derive(Debug)]
 pub(super) enum Arguments {
-    /// A JSON object, as it was written.
+    /// A JSON object, unparsed.
     Json(Box<RawValue>),
-    /// Pairs, whose types the schema decides.
+    /// Pairs, whose JSON types are determined by the schema.
     Pairs(Vec<(String, String)>),
 }
 
-/// Why words are no arguments.
+/// Why words are not valid arguments.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::cli) enum ArgumentsError {
     #[error(
@@ -53,7 +53,7 @@ pub(in crate::cli) enum ArgumentsError {
 }
 
 impl Arguments {
-    /// Reads the words, and standard input or a file where they say so.
+    /// Parses the words; `-` reads standard input, and `@FILE` reads a file.
     pub(super) fn read(words: Vec<String>) -> Result<Self, ArgumentsError> {
         let first = words.first().map(String::as_str).unwrap_or_default();
         let text = if first == "-" {
@@ -80,7 +80,7 @@ impl Arguments {
         Ok(Self::Json(json))
     }
 
-    /// The arguments of a tool whose parameters `schema` describes, where it is known.
+    /// Returns the arguments of a tool with this input schema, which may be unknown.
     pub(super) fn for_schema(self, schema: &Value) -> Result<Box<RawValue>, ArgumentsError> {
         let pairs = match self {
             Self::Json(json) => return Ok(json),
@@ -115,7 +115,7 @@ impl Arguments {
         to_raw_value(&arguments).map_err(ArgumentsError::Encode)
     }
 
-    /// The arguments of a prompt, which are strings.
+    /// Returns the arguments of a prompt; all values are strings.
     pub(super) fn of_strings(self) -> Result<Box<RawValue>, ArgumentsError> {
         let pairs = match self {
             Self::Json(json) => return Ok(json),
@@ -131,7 +131,7 @@ impl Arguments {
     }
 }
 
-/// One item of a parameter that takes several: `tag=a tag=b`.
+/// Returns one item of an array parameter, as in `tag=a tag=b`.
 fn item(key: &str, text: &str, property: &Value, root: &Value) -> Result<Value, ArgumentsError> {
     typed::value(text, &property["items"], root).map_err(|kinds| ArgumentsError::Type {
         key: key.to_owned(),

@@ -3,7 +3,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How long the user has been asked things: time that is not the server's.
+/// Measures the time that the user takes to answer questions, which does not count against the
+/// server's timeout.
 #[derive(Default)]
 pub(super) struct AskingTime(Mutex<Spans>);
 
@@ -13,7 +14,7 @@ struct Spans {
     before: Duration,
 }
 
-/// The user is being asked, until it is dropped.
+/// Measures one question until dropped.
 pub(super) struct Asking<'a>(&'a AskingTime);
 
 impl AskingTime {
@@ -26,7 +27,7 @@ impl AskingTime {
         self.0.lock().since.is_some()
     }
 
-    /// All of it so far.
+    /// Returns the total time so far.
     pub(super) fn total(&self) -> Duration {
         let spans = self.0.lock();
         spans.before + spans.since.map_or(Duration::ZERO, |since| since.elapsed())

@@ -1,5 +1,5 @@
-//! An authorization by the user (OAuth 2.1 section 4.1), in a browser that comes back to this
-//! machine (RFC 8252 section 7.3).
+//! User authorization in a browser (OAuth 2.1 section 4.1), with a redirect to a loopback address
+//! (RFC 8252 section 7.3).
 
 mod redirect;
 
@@ -24,19 +24,19 @@ use super::progress::ProgressDisplay;
 
 const PATH: &str = "/callback";
 
-/// Shows the page that the user is to open, and waits for the browser's return.
+/// Shows the authorization page's URL and waits for the redirect.
 pub(super) struct BrowserPrompt {
     listener: TcpListener,
     redirect_uri: String,
-    /// The part of `redirect_uri` that requests name.
+    /// The path of `redirect_uri`.
     path: String,
-    /// The `state` of each request so far.
+    /// The `state` values of all requests so far.
     states: Mutex<Vec<String>>,
     time: AskingTime,
     progress: Arc<ProgressDisplay>,
 }
 
-/// Takes over `--oauth` and what belongs to it.
+/// Applies `--oauth` and its related options.
 pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), McpCommandError> {
     let belonging = options.oauth_port.is_some()
         || options.client_id.is_some()
@@ -66,7 +66,7 @@ pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), 
     oauth.grant = OAuthGrant::AuthorizationCode;
     if let Some(id) = &options.client_id {
         oauth.client_id = Some(id.clone());
-        // A configured credential belongs to the configured client.
+        // The configured credential belongs to the configured client.
         oauth.client_secret = None;
         oauth.private_key = None;
     }
@@ -92,8 +92,8 @@ pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), 
 }
 
 impl BrowserPrompt {
-    /// Listens where the browser will come back to: at the port of `--oauth-port`, or that of
-    /// a configured `redirect_uri` of this machine, or any free one.
+    /// Listens for the redirect at the port of `--oauth-port`, else at the port of a configured
+    /// loopback `redirect_uri`, else at any free port.
     pub(super) async fn listen(
         oauth: &OAuthConfig,
         port: Option<u16>,
@@ -122,7 +122,7 @@ impl BrowserPrompt {
         })
     }
 
-    /// How long the user has been asked so far.
+    /// Returns the time that the user has taken to answer.
     pub(super) fn time(&self) -> &AskingTime {
         &self.time
     }
@@ -165,7 +165,8 @@ impl AuthorizationPrompt for BrowserPrompt {
     }
 }
 
-/// The user opens the page himself: nothing here opens what a server names.
+/// Returns the text with the page's URL. The user opens the page: this program never opens a URL
+/// from a server.
 fn question(request: &AuthorizationRequest) -> String {
     const LONGEST: usize = 1000;
     let mut server = request.server.clone();
@@ -188,14 +189,14 @@ fn question(request: &AuthorizationRequest) -> String {
     text
 }
 
-/// What the answer has to repeat.
+/// Returns the `state` that the response must repeat.
 fn state(request: &Url) -> String {
     let mut pairs = request.query_pairs();
     let state = pairs.find_map(|(name, value)| (name == "state").then(|| value.into_owned()));
     state.unwrap_or_default()
 }
 
-/// Standard error that is gone is no reason to stop: the page may have been opened before.
+/// Ignores a closed standard error: the page may already be open.
 fn eprint_text(text: &str) {
     use std::io::Write;
     let mut output = std::io::stderr().lock();
@@ -206,13 +207,14 @@ fn eprint_text(text: &str) {
     );
 }
 
-/// The port and the path of a redirect address that a listener here can take.
+/// Returns port and path of a loopback redirect URI.
 fn here(redirect_uri: &str) -> Option<(u16, String)> {
     let uri = Url::parse(redirect_uri).ok()?;
     let is_here = uri.scheme() == "http"
         && matches!(uri.host_str(), Some("127.0.0.1" | "localhost"))
         && uri.query().is_none()
-        // As it is written, too: the authorization server compares letter by letter.
+        // The parsed path must equal the written path, because the authorization server compares
+        // redirect URIs as strings.
         && redirect_uri.ends_with(uri.path());
     is_here.then(|| Some((uri.port()?, uri.path().to_owned())))?
 }

@@ -24,12 +24,12 @@ pub(super) struct Call {
     given: Given,
 }
 
-/// How a call has ended.
+/// The outcome of a call.
 struct Called {
     result: Box<RawValue>,
     is_error: bool,
     output_mismatch: Option<String>,
-    /// What the server lists, where it does not list this tool.
+    /// The server's tools, if the called tool is not among them.
     available: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ impl Call {
             content::of_tool_result(&result)
         };
         if called.is_error && !options.json {
-            // Many servers answer so to a name that they do not know.
+            // Many servers respond to an unknown tool with a tool error.
             let available = error::available(&called.available);
             complain(&format!("{} (tool_error){available}", text.trim_end()));
         } else if !text.is_empty() {
@@ -75,8 +75,8 @@ async fn call(
     arguments: Arguments,
 ) -> Result<Called, McpCommandError> {
     server.connect().await?;
-    // The list says what types the arguments have and what the result should look like. A
-    // server that gives none can still be called.
+    // The tool list provides the input and output schemas. A tool can be called even if the server
+    // provides no list.
     let tools = server.unless_unauthorized(Kind::Tools.list(server).await)?;
     let tools = tools.unwrap_or_default();
     let schema = schema_of(&tools, name);

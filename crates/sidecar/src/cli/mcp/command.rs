@@ -1,4 +1,4 @@
-//! A server that is a program here.
+//! Servers that run as a local program.
 
 use pillion_core::mcp::{Endpoint, ServerConfig, StdioCommand};
 
@@ -6,8 +6,8 @@ use super::credential;
 use super::error::McpCommandError;
 use super::options::Options;
 
-/// What the program sees of our environment unasked: what programs want in order to start,
-/// the same that the official SDKs pass on. Anything else may be a secret of ours.
+/// The environment variables that the program inherits by default: those that programs need to
+/// start, the same as in the official SDKs. Other variables may be secrets.
 const INHERITED: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
 
 pub(super) fn server(program: String, arguments: Vec<String>) -> ServerConfig {
@@ -17,7 +17,7 @@ pub(super) fn server(program: String, arguments: Vec<String>) -> ServerConfig {
     ServerConfig::of_command("server", command)
 }
 
-/// Takes over `--env` and `--cwd`.
+/// Applies `--env` and `--cwd`.
 pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), McpCommandError> {
     let Endpoint::Command(command) = &mut server.endpoint else {
         return match (options.env.is_empty(), &options.cwd) {

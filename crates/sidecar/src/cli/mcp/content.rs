@@ -1,4 +1,4 @@
-//! Results as people read them.
+//! Results as text.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::plain;
 
-/// A tool's result: its content, then its structured content unless the content says the
-/// same. One of an unknown form is shown as JSON.
+/// Returns a tool's result as text: its content, then its structured content unless the content
+/// repeats it. A result of an unknown form is shown as JSON.
 pub(super) fn of_tool_result(result: &Value) -> String {
     let blocks: Vec<_> = result["content"].as_array().into_iter().flatten().collect();
     let structured = result
@@ -29,20 +29,20 @@ pub(super) fn of_tool_result(result: &Value) -> String {
         .join("\n")
 }
 
-/// The value that some servers put into an object, because structured content had to be one
-/// before 2026-07-28; they say it as text too.
+/// Returns the value that some servers wrap in an object, because structured content had to be an
+/// object before revision 2026-07-28. These servers also repeat the value as text.
 fn wrapped(structured: &Value) -> Option<&Value> {
     let object = structured.as_object().filter(|object| object.len() == 1)?;
     object.get("result")
 }
 
-/// Whether a block of text is this value.
+/// Returns whether a text block contains this value.
 fn says(block: &Value, value: &Value) -> bool {
     let text = block["text"].as_str().unwrap_or_default();
     value == text || serde_json::from_str::<Value>(text).is_ok_and(|json| json == *value)
 }
 
-/// One block of content (MCP 2025-11-25, `ContentBlock`).
+/// Returns a content block as text (MCP 2025-11-25, `ContentBlock`).
 pub(super) fn of_block(block: &Value) -> String {
     let text = |key: &str| block[key].as_str().unwrap_or_default();
     let kind = text("type");
@@ -68,7 +68,7 @@ pub(super) fn of_block(block: &Value) -> String {
     }
 }
 
-/// What a resource holds (`TextResourceContents`, `BlobResourceContents`).
+/// Returns the contents of a resource as text (`TextResourceContents`, `BlobResourceContents`).
 pub(super) fn of_resource(contents: &Value) -> String {
     if let Some(text) = contents["text"].as_str() {
         return plain::text(text);
@@ -80,7 +80,7 @@ pub(super) fn of_resource(contents: &Value) -> String {
     format!("[{}, {bytes} bytes]", plain::one_line(mime))
 }
 
-/// The bytes of a resource, where it has any.
+/// Returns the bytes of a resource, if it has any.
 pub(super) fn bytes_of(contents: &Value) -> Option<Vec<u8>> {
     if let Some(text) = contents["text"].as_str() {
         return Some(text.as_bytes().to_vec());
@@ -88,13 +88,13 @@ pub(super) fn bytes_of(contents: &Value) -> Option<Vec<u8>> {
     BASE64_STANDARD.decode(contents["blob"].as_str()?).ok()
 }
 
-/// JSON for people.
+/// Returns indented JSON.
 pub(super) fn pretty(value: &Value) -> String {
     let text = serde_json::to_string_pretty(value);
     plain::text(&text.unwrap_or_default())
 }
 
-/// How many bytes base64 stands for.
+/// Returns the decoded size of Base64 data, in bytes.
 fn size_of(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }

@@ -1,5 +1,5 @@
-//! Headers and credentials from the command line, which holds no secret: anybody on the
-//! machine can read the arguments of a process.
+//! Headers and credentials of the command line. Options name variables and files for secrets,
+//! because all users of the host can read the arguments of a process.
 
 use std::io::Read;
 use std::path::Path;
@@ -10,7 +10,7 @@ use secrecy::SecretString;
 use super::error::McpCommandError;
 use super::options::Options;
 
-/// No token is longer.
+/// Maximum size of a token read from a file, in bytes.
 const LONGEST: u64 = 64 * 1024;
 
 pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), McpCommandError> {
@@ -67,7 +67,7 @@ pub(in crate::cli) fn from_variable(name: &str) -> Result<SecretString, McpComma
     }
 }
 
-/// The text of a file without the white space around it.
+/// Reads a credential from a file and trims white space.
 pub(in crate::cli) fn from_file(path: &Path) -> Result<SecretString, McpCommandError> {
     let mut text = String::new();
     let read =

@@ -1,5 +1,5 @@
-//! A server's question to the user (MCP 2025-11-25, client features, "Elicitation"): a form,
-//! field by field, or a page to open.
+//! Elicitation: a server asks the user to fill in a form, field by field, or to open a page (MCP
+//! 2025-11-25, client features, "Elicitation").
 
 mod field;
 
@@ -11,10 +11,10 @@ use super::plain;
 use super::terminal::{Cancelled, Conversation, Terminal};
 use field::Field;
 
-/// How many fields a form may have.
+/// Maximum number of fields in a form.
 const MOST_FIELDS: usize = 64;
 
-/// How often a field is asked anew when the answer does not fit.
+/// Maximum number of attempts to enter a valid value for a field.
 const TRIES: usize = 5;
 
 #[derive(Deserialize)]
@@ -37,13 +37,13 @@ struct Schema {
     required: Vec<String>,
 }
 
-/// What the user answers.
+/// The user's answer.
 enum Answer {
     Accept(Option<Map<String, Value>>),
     Decline,
 }
 
-/// Asks the user; gives an `ElicitResult`.
+/// Asks the user and returns an `ElicitResult`.
 pub(super) async fn answer(terminal: &Terminal, server: &str, question: &RawValue) -> Value {
     let Ok(question) = serde_json::from_str::<Question>(question.get()) else {
         return json!({"action": "cancel"});
@@ -64,7 +64,7 @@ pub(super) async fn answer(terminal: &Terminal, server: &str, question: &RawValu
     }
 }
 
-/// The user opens the page himself: nothing here opens what a server names.
+/// Asks the user to open a page. This program never opens a URL from a server.
 async fn page(user: &mut Conversation<'_>, url: &str) -> Result<Answer, Cancelled> {
     user.say(&format!(
         "It wants you to open this page:\n  {}\n",

@@ -14,7 +14,7 @@ use super::plain;
 use crate::cli::CliError;
 use crate::config::ConfigError;
 
-/// Why a command of `pillion mcp` could not do its work.
+/// Why a command of `pillion mcp` failed.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::cli) enum McpCommandError {
     #[error("which server? Give its URL first, or --server NAME, or -- COMMAND at the end")]
@@ -67,9 +67,9 @@ pub(in crate::cli) enum McpCommandError {
         place: String,
         #[source]
         source: Box<McpError>,
-        /// What was tried to connect, where connecting is what failed.
+        /// The connection attempts, if connecting failed.
         steps: Vec<ProbeStep>,
-        /// What the server has, where it does not have what was asked for.
+        /// The names that the server has, if it does not have the requested one.
         available: Vec<String>,
     },
     #[error("{place}: timed out after {:?}s", after.as_secs_f64())]
@@ -90,7 +90,7 @@ pub(in crate::cli) enum McpCommandError {
 }
 
 impl McpCommandError {
-    /// What became of an attempt to print.
+    /// Converts an error of printing.
     pub(super) fn output(error: CliError) -> Self {
         match error {
             CliError::Output(error) => Self::Output(error),
@@ -98,12 +98,12 @@ impl McpCommandError {
         }
     }
 
-    /// Whether the server answered, with an error.
+    /// Returns whether the server responded with an error.
     pub(super) fn is_from_server(&self) -> bool {
         matches!(self, Self::Request { source, .. } if source.rpc_error().is_some())
     }
 
-    /// The same, with what there is, when the server's list does not have what was asked for.
+    /// Adds the names in the server's list, if the server rejected a name that is not in the list.
     pub(super) fn of_unknown(mut self, name: &str, kind: Kind, items: &Items) -> Self {
         let is_from_server = self.is_from_server();
         if let Self::Request { available, .. } = &mut self
@@ -172,13 +172,13 @@ impl McpCommandError {
         }
     }
 
-    /// The error on one line with its code, fit for a terminal: a server may have written
-    /// parts of it.
+    /// Returns the error and its code on one line, safe for a terminal: a server may have written
+    /// parts of the error.
     pub(in crate::cli) fn line(&self) -> String {
         format!("{} ({})", plain::one_line(&self.to_string()), self.code())
     }
 
-    /// The error as `--json` prints it, in the form of the sidecar's answers.
+    /// Returns the error as `--json` prints it, in the format of the sidecar's errors.
     pub(super) fn to_json(&self) -> String {
         let mut failure = Failure::new(self.code().as_str(), self.to_string());
         if let Self::Request {
@@ -235,7 +235,7 @@ fn list(names: &[String]) -> String {
     names.join(", ")
 }
 
-/// What there is, for whoever asked for what there is not.
+/// Returns the available names, for an error about an unknown name.
 pub(super) fn available(names: &[String]) -> String {
     const SHOWN: usize = 20;
     let shown: Vec<_> = names.iter().take(SHOWN).map(String::as_str).collect();

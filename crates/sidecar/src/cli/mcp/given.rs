@@ -6,39 +6,40 @@ use super::options::Options;
 use super::{authorization, command, credential};
 use crate::config::Config;
 
-/// The words of a command.
+/// The positional arguments of a command.
 #[derive(Debug, Args)]
 pub(super) struct Given {
-    /// The server's URL, unless --server or -- names the server; then what the command is about
+    /// The server's URL, unless --server or -- names the server; then the arguments of the command
     #[arg(value_name = "WORD")]
     words: Vec<String>,
-    /// The program that is the server, and its arguments
+    /// The program to start as the server, and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
-/// What the words mean.
+/// The parsed positional arguments.
 #[derive(Debug)]
 pub(super) struct Meant {
     pub(super) server: ServerConfig,
-    /// The words that are not the server's.
+    /// The words after the server's URL.
     pub(super) words: Vec<String>,
 }
 
 impl Given {
-    /// Takes the first word if it is what `parse` looks for.
+    /// Removes and returns the first word, if `parse` accepts it.
     pub(super) fn take_first<T>(&mut self, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
         let found = parse(self.words.first()?)?;
         self.words.remove(0);
         Some(found)
     }
 
-    /// Finds the server that is meant: the configured one, or the first word.
+    /// Finds the server: a configured server, a command, or the URL in the first word.
     pub(super) fn resolve(self, options: &Options) -> Result<Meant, McpCommandError> {
         self.resolve_before(0, options)
     }
 
-    /// The same, for a command that takes a URI, which may look like a server's URL.
+    /// Finds the server like [`resolve`](Self::resolve), for a command with a URI argument, which
+    /// may look like a server's URL.
     pub(super) fn resolve_before_uri(self, options: &Options) -> Result<Meant, McpCommandError> {
         self.resolve_before(1, options)
     }

@@ -2,13 +2,13 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that end a command.
+/// The signals that stop a command.
 pub(super) struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
 }
 
-/// Which of them came.
+/// A signal that stops a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum StopSignal {
     Interrupt,
@@ -32,7 +32,8 @@ impl StopSignals {
 }
 
 impl StopSignal {
-    /// 128 and the signal's number, as shells report a program that a signal has ended.
+    /// Returns 128 plus the signal number, as shells report a program that was terminated by a
+    /// signal.
     pub(super) fn exit_code(self) -> u8 {
         match self {
             Self::Interrupt => 130,

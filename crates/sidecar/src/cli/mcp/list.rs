@@ -51,7 +51,7 @@ impl List {
     }
 }
 
-/// The list of this kind, or all those that the server offers.
+/// Returns the list of this kind, or all lists that the server offers.
 async fn lists(server: &Server, kind: Option<Kind>) -> Result<Vec<(Kind, Items)>, McpCommandError> {
     server.connect().await?;
     let connection = server.client.connection().await;
@@ -71,7 +71,7 @@ async fn lists(server: &Server, kind: Option<Kind>) -> Result<Vec<(Kind, Items)>
     Ok(lists)
 }
 
-/// One object with the protocol's keys, and the items as the server wrote them.
+/// Returns a JSON object with the keys of the protocol and the unchanged items of the server.
 fn as_json(lists: &[(Kind, Items)]) -> String {
     let list = |(kind, items): &(Kind, Items)| {
         let items: Vec<_> = items.iter().map(|item| item.get()).collect();
@@ -81,7 +81,7 @@ fn as_json(lists: &[(Kind, Items)]) -> String {
     format!("{{{}}}", lists.join(","))
 }
 
-/// A line an item: what it is asked for by, and the first line of its description.
+/// Formats one line per item: its name or URI, and the first line of its description.
 fn as_text(kind: Kind, items: &Items, has_heading: bool, verbose: bool) -> String {
     const WIDEST: usize = 40;
     let ids: Vec<_> = items.iter().map(|item| kind.id_of(item)).collect();
@@ -109,7 +109,7 @@ fn as_text(kind: Kind, items: &Items, has_heading: bool, verbose: bool) -> Strin
     lines.join("\n")
 }
 
-/// What a tool or a prompt takes, a line each.
+/// Returns one line per parameter of a tool or a prompt.
 fn parameters(item: &Value) -> Vec<String> {
     let schema = &item["inputSchema"];
     let required = |name: &str| {

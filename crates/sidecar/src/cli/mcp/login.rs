@@ -1,4 +1,4 @@
-//! What `pillion auth login` has in common with `pillion mcp --oauth`.
+//! The OAuth login of `pillion auth login`, which uses the flow of `pillion mcp --oauth`.
 
 use pillion_core::mcp::ServerConfig;
 
@@ -7,8 +7,8 @@ use super::log;
 use super::options::Options;
 use super::server::Server;
 
-/// Connects to a server and lists its tools, and asks the user for an authorization where the
-/// server wants one; what comes of that is in the token store of `server`.
+/// Connects to a server and lists its tools. If the server requires an authorization, asks the user
+/// for it and saves the tokens in the token store of `server`.
 pub(in crate::cli) async fn log_in(
     server: ServerConfig,
     port: Option<u16>,

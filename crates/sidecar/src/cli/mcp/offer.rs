@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::plain;
 use super::server::Server;
 
-/// What a server can be asked to list.
+/// A kind of items that a server can list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Tools,
@@ -15,7 +15,7 @@ pub(super) enum Kind {
     Prompts,
 }
 
-/// One list of a server's, each item as the server wrote it.
+/// The items of a list, each unchanged from the server.
 pub(super) type Items = Vec<Box<RawValue>>;
 
 impl Kind {
@@ -35,7 +35,7 @@ impl Kind {
         }
     }
 
-    /// The list's key in the protocol's results.
+    /// Returns the key of the list in the protocol's results.
     pub(super) fn key(self) -> &'static str {
         match self {
             Self::Templates => "resourceTemplates",
@@ -43,7 +43,8 @@ impl Kind {
         }
     }
 
-    /// Whether the server says that it has such. One that says nothing of itself may.
+    /// Returns whether the server declares the capability. A server that declares no capabilities
+    /// at all may have any.
     pub(super) fn is_offered(self, connection: &ConnectionInfo) -> bool {
         let capability = match self {
             Self::Tools => return true,
@@ -69,7 +70,7 @@ impl Kind {
         server.past_authorization(list).await
     }
 
-    /// What an item is asked for by: its name, URI or URI template.
+    /// Returns the item's name, URI or URI template, which identifies it in requests.
     pub(super) fn id_of(self, item: &RawValue) -> String {
         let key = match self {
             Self::Tools | Self::Prompts => "name",
@@ -81,7 +82,7 @@ impl Kind {
     }
 }
 
-/// What a server says of itself in `initialize` or `server/discover`.
+/// The result of `initialize` or `server/discover`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Hello {

@@ -4,23 +4,23 @@ use std::time::Duration;
 use clap::Args;
 use pillion_core::mcp::{ProtocolVersion, TransportKind};
 
-/// What every command of `pillion mcp` takes.
+/// The options of every command of `pillion mcp`.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Server")]
 pub(super) struct Options {
-    /// Takes the server of this name from the configuration
+    /// Uses the server with this name from the configuration
     #[arg(long, global = true, value_name = "NAME")]
     pub(super) server: Option<String>,
-    /// The configuration file that --server is looked up in
+    /// The configuration file for --server
     #[arg(long, global = true, env = "PILLION_CONFIG", value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
-    /// Sends a header with every request; for a secret, take --header-env
+    /// Sends a header with every request; for a secret, use --header-env
     #[arg(long = "header", global = true, value_name = "NAME:VALUE")]
     pub(super) headers: Vec<String>,
     /// Sends a header with the value of an environment variable
     #[arg(long = "header-env", global = true, value_name = "NAME:VARIABLE")]
     pub(super) headers_env: Vec<String>,
-    /// Sends the bearer token in this environment variable
+    /// Sends the bearer token from this environment variable
     #[arg(
         long,
         global = true,
@@ -28,47 +28,47 @@ pub(super) struct Options {
         conflicts_with = "bearer_file"
     )]
     pub(super) bearer_env: Option<String>,
-    /// Sends the bearer token in this file
+    /// Sends the bearer token from this file
     #[arg(long, global = true, value_name = "FILE")]
     pub(super) bearer_file: Option<PathBuf>,
-    /// Asks you for an authorization in a browser, where the server wants one (OAuth)
+    /// Asks you for authorization in a browser if the server requires it (OAuth)
     #[arg(long, global = true, conflicts_with_all = ["bearer_env", "bearer_file"])]
     pub(super) oauth: bool,
-    /// The port on 127.0.0.1 that the browser comes back to; any free one unless given
+    /// The port on 127.0.0.1 for the OAuth redirect [default: any free port]
     #[arg(long, global = true, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) oauth_port: Option<u16>,
-    /// The client's id at the authorization server; registers itself there unless given
+    /// The OAuth client ID; without it, the client registers itself with the authorization server
     #[arg(long, global = true, value_name = "ID")]
     pub(super) client_id: Option<String>,
-    /// The client's secret is in this environment variable
+    /// The environment variable with the OAuth client secret
     #[arg(long, global = true, value_name = "VARIABLE")]
     pub(super) client_secret_env: Option<String>,
-    /// The https address of a client id metadata document, which serves as the client's id
+    /// The HTTPS URL of a client ID metadata document, which serves as the client ID
     #[arg(long, global = true, value_name = "URL")]
     pub(super) client_metadata_url: Option<String>,
-    /// A scope to ask for, with any that the server's refusal names; may stand several times
+    /// A scope to request, in addition to the scopes that the server requires; can be repeated
     #[arg(long = "scope", global = true, value_name = "SCOPE")]
     pub(super) scopes: Vec<String>,
-    /// Sets a variable of the program that is the server; without a value it gets ours
+    /// Sets an environment variable of the program; without a value, passes this command's variable
     #[arg(long, global = true, value_name = "NAME[=VALUE]")]
     pub(super) env: Vec<String>,
-    /// Starts the program that is the server in this directory
+    /// The working directory of the program
     #[arg(long, global = true, value_name = "DIRECTORY")]
     pub(super) cwd: Option<PathBuf>,
-    /// How to speak to the server: auto (finds out), streamable_http, legacy_sse, post_sse,
-    /// get_sse, http, websocket, stdio
+    /// The transport: auto (detects the transport), streamable_http, legacy_sse, post_sse, get_sse,
+    /// http, websocket, stdio
     #[arg(long, global = true, value_name = "TRANSPORT", value_parser = transport)]
     pub(super) transport: Option<TransportKind>,
-    /// Speaks this revision of the protocol, such as 2025-06-18
+    /// The MCP protocol revision to use, such as 2025-06-18
     #[arg(long, global = true, value_name = "DATE")]
     pub(super) protocol_version: Option<ProtocolVersion>,
-    /// How long one operation may take: seconds, or a number with ms, s or m
+    /// Timeout of one operation: seconds, or a number with ms, s or m
     #[arg(long, global = true, value_name = "TIME", value_parser = duration)]
     pub(super) timeout: Option<Duration>,
-    /// Prints JSON: the server's result as it is, or the error with its code
+    /// Prints JSON: the server's unchanged result, or the error with its code
     #[arg(long, global = true)]
     pub(super) json: bool,
-    /// Says more on standard error: steps, progress, the server's log
+    /// Prints connection steps, progress and the server's log messages to standard error
     #[arg(long, short, global = true)]
     pub(super) verbose: bool,
 }
@@ -77,7 +77,7 @@ fn transport(text: &str) -> Result<TransportKind, String> {
     TransportKind::try_from(text.to_owned()).map_err(|error| error.to_string())
 }
 
-/// Reads `30`, `1.5`, `500ms`, `2m`.
+/// Parses a duration such as `30`, `1.5`, `500ms` or `2m`.
 fn duration(text: &str) -> Result<Duration, String> {
     const LONGEST_MS: f64 = 86_400_000.0;
     let (number, unit_ms) = if let Some(number) = text.strip_suffix("ms") {

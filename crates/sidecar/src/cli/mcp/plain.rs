@@ -1,7 +1,7 @@
-//! Text that a server wrote, made fit for a terminal: no escape sequence of its reaches it.
+//! Makes text from a server safe for a terminal: escape sequences are removed.
 
-/// The text without control characters other than line ends and tabs, and without those that
-/// turn the direction of writing.
+/// Replaces control characters, except line breaks and tabs, and characters that change the text
+/// direction.
 pub(super) fn text(text: &str) -> String {
     text.chars()
         .map(|c| match c {
@@ -12,20 +12,20 @@ pub(super) fn text(text: &str) -> String {
         .collect()
 }
 
-/// The text on one line.
+/// Joins the lines of a text.
 pub(super) fn one_line(text: &str) -> String {
     let words = text.split(['\n', '\r', '\t']).map(str::trim);
     let line = words.filter(|part| !part.is_empty());
     self::text(&line.collect::<Vec<_>>().join(" "))
 }
 
-/// The first line of the text, and no more than `most` characters of it.
+/// Returns the first line of a text, truncated to `most` characters.
 pub(super) fn summary(text: &str, most: usize) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     shortened(&one_line(line.unwrap_or_default()), most)
 }
 
-/// The text, or its beginning with an ellipsis.
+/// Truncates a text to `most` characters, with an ellipsis.
 pub(super) fn shortened(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),

@@ -22,7 +22,7 @@ pub(super) struct Probe {
     given: Given,
 }
 
-/// What a probe has found.
+/// The result of a probe.
 struct Found {
     connection: ConnectionInfo,
     offers: Vec<(Kind, Result<Items, McpError>)>,
@@ -37,7 +37,7 @@ impl Probe {
         let found = match outcome {
             Ok(found) => found,
             Err(error) => {
-                // What was tried tells more than the last error alone.
+                // The list of attempts is more helpful than the last error alone.
                 let steps = server.client.connection_steps();
                 if !options.json && !steps.is_empty() {
                     print(&tried(&steps)).map_err(McpCommandError::output)?;
@@ -155,7 +155,7 @@ fn transport(connection: &ConnectionInfo) -> Value {
     json!(connection.transport)
 }
 
-/// How many there are, and their names.
+/// Returns the number and the names of the items.
 fn offer(kind: Kind, items: &Result<Items, McpError>) -> String {
     const SHOWN: usize = 50;
     match items {

@@ -7,11 +7,11 @@ use pillion_core::mcp::Progress;
 use super::plain;
 use crate::cli::complain;
 
-/// How finely the bar is divided; progress is any two numbers.
+/// Resolution of the progress bar: the protocol's progress values are arbitrary numbers.
 const PARTS: u64 = 1000;
 
-/// Shows how far a request has come: as a bar on a terminal, as lines where they are asked
-/// for, and else not at all.
+/// Shows the progress of a request: as a bar on a terminal, as lines with `--verbose`, otherwise
+/// not at all.
 pub(super) struct ProgressDisplay {
     bar: Option<ProgressBar>,
     as_lines: bool,
@@ -60,7 +60,7 @@ impl ProgressDisplay {
         bar.set_message(message);
     }
 
-    /// Takes the bar away, until the next [`begin`](Self::begin).
+    /// Hides the bar until the next [`begin`](Self::begin).
     pub(super) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.disable_steady_tick();

@@ -42,7 +42,7 @@ impl Read {
         let result: Value = server.read(&result)?;
         let none = Vec::new();
         let contents = result["contents"].as_array().unwrap_or(&none);
-        // Alone and into a file or a pipe, it goes through byte for byte.
+        // A single resource is written unchanged to a file or a pipe.
         if let ([only], false) = (contents.as_slice(), std::io::stdout().is_terminal())
             && let Some(bytes) = content::bytes_of(only)
         {

@@ -22,20 +22,22 @@ use super::progress::ProgressDisplay;
 use super::terminal::Terminal;
 use crate::cli::complain;
 
-/// Longer than anybody waits: the deadline of requests whose time is kept here.
+/// The client's timeout for requests whose timeout is tracked here; effectively unlimited.
 const WITHOUT_END: Duration = Duration::from_secs(7 * 86_400);
 
-/// The server that a command is about.
+/// The connection to the server that a command uses.
 pub(super) struct Server {
     pub(super) client: McpClient,
-    /// Who answers the server's questions, if there is somebody.
+    /// Asks the user the server's questions, if there is a terminal.
     terminal: Option<Arc<Terminal>>,
-    /// Asks the user for an authorization, if the server may want one.
+    /// Asks the user for authorization, if the server may require it.
     browser: Option<Arc<BrowserPrompt>>,
     progress: Arc<ProgressDisplay>,
 }
 
 impl Server {
+    /// Creates the client without connecting.
+    ///
     /// # Errors
     /// [`McpCommandError::Listen`]
     pub(super) async fn new(
@@ -79,13 +81,13 @@ impl Server {
         })
     }
 
-    /// Runs what a command has to do, until it is done, time is up or a signal comes; then
-    /// takes leave of the server.
+    /// Runs the work of a command until it finishes, times out or is interrupted by a signal, then
+    /// disconnects.
     pub(super) async fn during<T>(
         &self,
         work: impl Future<Output = Result<T, McpCommandError>>,
     ) -> Result<T, McpCommandError> {
-        /// How long the word that a request was given up may take to leave.
+        /// Time to send the cancellation of an abandoned request.
         const LEAVE: Duration = Duration::from_millis(500);
         let mut signals = StopSignals::listen().map_err(McpCommandError::Signals)?;
         let outcome = tokio::select! {
@@ -111,7 +113,7 @@ impl Server {
         outcome
     }
 
-    /// A signal that is not the answer to a question.
+    /// Waits for a signal that does not answer a question.
     async fn stopped(&self, signals: &mut StopSignals) -> StopSignal {
         loop {
             let signal = signals.next().await;
@@ -125,7 +127,7 @@ impl Server {
         }
     }
 
-    /// Connects, so that what follows need not wonder whether there is a server at all.
+    /// Connects to the server, so that connection errors are reported as such.
     pub(super) async fn connect(&self) -> Result<(), McpCommandError> {
         let connected = self.past_authorization(|| self.client.connect()).await;
         connected.map_err(|source| {
@@ -134,7 +136,7 @@ impl Server {
         })
     }
 
-    /// A request, with its progress shown.
+    /// Sends a request and shows its progress.
     pub(super) async fn request<P: Serialize + ?Sized>(
         &self,
         method: &str,
@@ -146,8 +148,8 @@ impl Server {
         result.await
     }
 
-    /// Sends what `send` sends, with its progress shown, and keeps its time. The time that
-    /// the user takes to answer a question does not count.
+    /// Runs `send` with progress display and timeout. The time that the user takes to answer
+    /// questions does not count.
     pub(super) async fn in_time<T, F>(
         &self,
         send: impl FnOnce(RequestOptions) -> F,
@@ -173,8 +175,8 @@ impl Server {
         outcome
     }
 
-    /// Waits until `timeout` has passed without the questions; forever where none are asked,
-    /// for then the client keeps the time.
+    /// Waits until `timeout` has passed, not counting the time of questions. Waits forever if the
+    /// user is never asked, because then the client enforces the timeout.
     async fn out_of_patience(&self, timeout: Duration) {
         const LOOK: Duration = Duration::from_millis(100);
         if !self.asks() {
@@ -192,7 +194,7 @@ impl Server {
         }
     }
 
-    /// Whether the user may be asked something.
+    /// Returns whether the user may be asked something.
     fn asks(&self) -> bool {
         self.times().next().is_some()
     }
@@ -207,8 +209,8 @@ impl Server {
         terminal.into_iter().chain(browser)
     }
 
-    /// Attempts what only reads, and again, at once, when its time ran out while the user was
-    /// asked for an authorization: that goes on, and the next attempt waits for it too.
+    /// Runs a read-only attempt, and repeats it at once if it timed out while the user was asked
+    /// for authorization. The authorization continues, and the next attempt waits for it.
     pub(super) async fn past_authorization<T, F>(
         &self,
         attempt: impl Fn() -> F,
@@ -231,8 +233,8 @@ impl Server {
         }
     }
 
-    /// What an attempt came to that may fail, except for want of an authorization: the user
-    /// who has refused it is not asked again by the next attempt.
+    /// Returns the outcome of an optional request, except for an authorization error, which fails
+    /// the command: otherwise the next request would ask the user again.
     pub(super) fn unless_unauthorized<T>(
         &self,
         outcome: Result<T, McpError>,
@@ -245,7 +247,7 @@ impl Server {
         }
     }
 
-    /// The error of a request, and what was tried where connecting is what failed.
+    /// Returns the error of a request, with the connection attempts if connecting failed.
     pub(super) fn failed(&self, source: McpError, steps: Vec<ProbeStep>) -> McpCommandError {
         McpCommandError::Request {
             place: self.place(),
@@ -255,7 +257,7 @@ impl Server {
         }
     }
 
-    /// Reads a result, or a part of it.
+    /// Parses a result, or a part of it.
     pub(super) fn read<T: serde::de::DeserializeOwned>(
         &self,
         result: &RawValue,
@@ -266,13 +268,14 @@ impl Server {
         })
     }
 
-    /// What errors call the server.
+    /// Returns the server's name in errors.
     fn place(&self) -> String {
         self.client.config().display_url()
     }
 }
 
-/// Shows a notice of the server's: what it logs as that, anything else by its name.
+/// Prints a notification of the server: the message of a log notification, or the name of any
+/// other.
 fn tell(notification: &Notification) {
     let params: Value = serde_json::from_str(notification.params.get()).unwrap_or_default();
     let line = match (notification.method.as_str(), params.get("data")) {

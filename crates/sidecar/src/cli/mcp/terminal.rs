@@ -7,27 +7,27 @@ use tokio::sync::{Mutex, Notify, mpsc};
 use super::asking::{Asking, AskingTime};
 use super::progress::ProgressDisplay;
 
-/// No answer is longer.
+/// Maximum length of an answer, in bytes.
 const LONGEST_LINE: u64 = 64 * 1024;
 
-/// The user at the terminal, whom a server may ask something.
+/// The terminal at which a server's questions are asked.
 pub(super) struct Terminal {
     progress: Arc<ProgressDisplay>,
-    /// One question at a time.
+    /// Locked during a question, so that only one is asked at a time.
     conversation: Mutex<Option<mpsc::Receiver<String>>>,
     time: AskingTime,
-    /// Ctrl-C came during a question.
+    /// Notified when Ctrl-C is pressed during a question.
     interrupted: Notify,
 }
 
-/// The user's attention, until it is dropped.
+/// Exclusive access to the user until dropped.
 pub(super) struct Conversation<'a> {
     terminal: &'a Terminal,
     _asking: Asking<'a>,
     lines: tokio::sync::MutexGuard<'a, Option<mpsc::Receiver<String>>>,
 }
 
-/// The user pressed Ctrl-C, or there is no more input.
+/// The user pressed Ctrl-C, or the input ended.
 #[derive(Debug)]
 pub(super) struct Cancelled;
 
@@ -41,11 +41,11 @@ impl Terminal {
         }
     }
 
-    /// Waits for the end of other conversations and begins one.
+    /// Waits for other conversations to end and starts one.
     pub(super) async fn talk(&self) -> Conversation<'_> {
         let lines = self.conversation.lock().await;
         self.progress.finish();
-        // A Ctrl-C that came after the last question was answered is not for this one.
+        // Discards a Ctrl-C that came after the last question was answered.
         let _ = self.interrupted.notified().now_or_never();
         Conversation {
             terminal: self,
@@ -54,7 +54,7 @@ impl Terminal {
         }
     }
 
-    /// Takes a Ctrl-C as the answer to the question; false when there is none.
+    /// Treats Ctrl-C as the answer to the current question. Returns false if there is no question.
     pub(super) fn interrupt(&self) -> bool {
         let is_asking = self.time.is_asking();
         if is_asking {
@@ -63,14 +63,15 @@ impl Terminal {
         is_asking
     }
 
-    /// How long the user has been asked things so far.
+    /// Returns the time that the user has taken to answer.
     pub(super) fn time(&self) -> &AskingTime {
         &self.time
     }
 }
 
 impl Conversation<'_> {
-    /// Writes to standard error; a terminal that is gone shows in the next answer.
+    /// Writes to standard error. Errors are ignored: a closed terminal is detected when the answer
+    /// is read.
     pub(super) fn say(&self, text: &str) {
         let mut output = std::io::stderr().lock();
         drop(
@@ -80,7 +81,7 @@ impl Conversation<'_> {
         );
     }
 
-    /// The user's next line, without what is around it.
+    /// Asks for a line and returns it, trimmed.
     ///
     /// # Errors
     /// [`Cancelled`] by Ctrl-C or Ctrl-D.
@@ -105,8 +106,8 @@ impl Drop for Conversation<'_> {
     }
 }
 
-/// Reads standard input in a thread: a read that has begun cannot be given up, and the
-/// process does not wait for this thread when it ends.
+/// Reads standard input in a thread: a read cannot be canceled, and the process does not wait for
+/// this thread when it exits.
 fn read_lines() -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel(1);
     std::thread::spawn(move || {

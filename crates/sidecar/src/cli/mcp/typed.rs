@@ -1,11 +1,10 @@
-//! A word of the command line, or a line of a form, as the JSON value that its schema asks
-//! for.
+//! Converts text from the command line or a form to the JSON type that a schema requires.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// The types that a schema allows.
+/// The JSON types that a schema allows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::cli) struct Kinds {
     null: bool,
@@ -17,17 +16,17 @@ pub(in crate::cli) struct Kinds {
     object: bool,
 }
 
-/// References and alternatives are followed so far.
+/// Maximum depth of references and alternatives.
 const DEEPEST: usize = 8;
 
-/// So many subschemas are looked at: one that refers to itself could have any number.
+/// Maximum number of subschemas: a recursive schema could have any number.
 const MOST_LOOKED_AT: usize = 1000;
 
-/// The value that `text` stands for under `schema`, a part of `root`. Without a type in the
-/// schema, what is JSON is taken as JSON and all else as a string.
+/// Converts `text` to a value of `schema`, which is a part of `root`. If the schema names no type,
+/// valid JSON is parsed, and other text becomes a string.
 ///
 /// # Errors
-/// The types that it would have to be of.
+/// The types that the schema allows.
 pub(super) fn value(text: &str, schema: &Value, root: &Value) -> Result<Value, Kinds> {
     let kinds = Kinds::of(schema, root);
     let json = serde_json::from_str::<Value>(text);
@@ -35,7 +34,7 @@ pub(super) fn value(text: &str, schema: &Value, root: &Value) -> Result<Value, K
         return Ok(json.unwrap_or_else(|_| Value::String(text.to_owned())));
     }
     match json {
-        // A JSON string would be written with its quotation marks.
+        // Text in quotation marks stays as written, including the quotation marks.
         Ok(json) if !json.is_string() && kinds.allow(&json) => Ok(json),
         _ if kinds.string => Ok(Value::String(text.to_owned())),
         _ => Err(kinds),
@@ -43,7 +42,7 @@ pub(super) fn value(text: &str, schema: &Value, root: &Value) -> Result<Value, K
 }
 
 impl Kinds {
-    /// The types of a schema, those of its alternatives and its references included.
+    /// Returns the types of a schema, including those of its alternatives and references.
     pub(super) fn of(schema: &Value, root: &Value) -> Self {
         let mut kinds = Self::default();
         kinds.collect(schema, root, DEEPEST, &mut { MOST_LOOKED_AT });

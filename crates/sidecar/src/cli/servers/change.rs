@@ -17,7 +17,7 @@ pub(super) struct Add {
     name: String,
     #[command(flatten)]
     given: Given,
-    /// Keeps it, but does not use it yet
+    /// Adds the server without enabling it
     #[arg(long)]
     disabled: bool,
 }
@@ -25,10 +25,10 @@ pub(super) struct Add {
 /// `pillion servers update`
 #[derive(Debug, Args)]
 pub(super) struct Update {
-    /// The server's name or id
+    /// The server's name or ID
     #[arg(value_name = "SERVER")]
     server: String,
-    /// New name
+    /// The server's new name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
@@ -75,9 +75,10 @@ pub(super) fn enable(context: &Context, name: &str, enabled: bool) -> Result<Exi
     change(context, name, keys)
 }
 
-/// Changes a server: over the socket, or on the store if it is a program or becomes one.
+/// Changes a server: through the sidecar, or on the store directly if the server is or becomes a
+/// program.
 fn change(context: &Context, name: &str, keys: Map<String, Value>) -> Result<ExitCode, CliError> {
-    // Programs can be changed also while no sidecar runs.
+    // Servers that are programs can be changed even if no sidecar is running.
     let found = match context.find(name) {
         Ok(found) => Some(found),
         Err(CliError::Client(error)) if error.is_not_running() => None,
@@ -114,7 +115,7 @@ fn bytes_of(keys: Map<String, Value>) -> Vec<u8> {
     Value::Object(keys).to_string().into_bytes()
 }
 
-/// Shows what the sidecar answered.
+/// Shows the sidecar's response.
 fn told(context: &Context, body: &[u8]) -> Result<ExitCode, CliError> {
     let answer: ServerAnswer = decode(body)?;
     done(context, Some(&answer.server), "")

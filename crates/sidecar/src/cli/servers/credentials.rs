@@ -13,7 +13,7 @@ use super::super::{CliError, decode, print, print_json};
 use super::Context;
 use crate::pins::visible_line;
 
-/// No secret is longer.
+/// Maximum size of a secret read from standard input, in bytes.
 const LONGEST: u64 = 64 * 1024;
 
 /// `pillion servers credentials`
@@ -25,19 +25,19 @@ pub(super) struct Credentials {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Gives a user a credential, in the place of the one before: a secret from standard input or
-    /// a file
+    /// Sets a user's credential to a secret from standard input or a file, replacing the previous
+    /// one
     Set(Set),
-    /// Lists the users who have one
+    /// Lists the users who have a credential
     List {
-        /// The server's name or id
+        /// The server's name or ID
         server: String,
     },
-    /// Takes a user's credential away
+    /// Removes a user's credential
     Remove {
-        /// The server's name or id
+        /// The server's name or ID
         server: String,
-        /// Whose
+        /// The user
         #[arg(long, value_name = "NAME")]
         user: String,
     },
@@ -45,18 +45,18 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Set {
-    /// The server's name or id
+    /// The server's name or ID
     server: String,
-    /// Whose, as calls name the user
+    /// The user, as named in calls
     #[arg(long, value_name = "NAME")]
     user: String,
-    /// What the secret is: a bearer token, an API key, a password
+    /// The type of the secret: a bearer token, an API key or a password
     #[arg(long = "type", value_name = "TYPE", default_value = "bearer", value_parser = ["bearer", "api-key", "basic"])]
     kind: String,
     /// The header of an API key [default: x-api-key]
     #[arg(long, value_name = "NAME")]
     header: Option<String>,
-    /// The name that goes with a password
+    /// The user name for a password
     #[arg(long, value_name = "NAME", required_if_eq("kind", "basic"))]
     username: Option<String>,
     /// Reads the secret from this file [default: standard input]
@@ -132,7 +132,7 @@ fn done(context: &Context, server: &str, user: &str, what: &str) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// Standard input without the white space around it.
+/// Reads standard input and trims white space.
 fn from_input() -> Result<SecretString, CliError> {
     let mut text = String::new();
     let read = std::io::stdin().take(LONGEST).read_to_string(&mut text);

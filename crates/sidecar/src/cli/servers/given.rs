@@ -8,84 +8,86 @@ use serde_json::{Map, Value, json};
 use super::super::CliError;
 use super::super::mcp::credential::{from_file, from_variable};
 
-/// What a server may be told to be.
+/// The options that describe a server.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Server")]
 pub(super) struct Given {
-    /// Where the server is
+    /// The server's URL
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     url: Option<String>,
-    /// The program that the server is; its arguments stand after --
+    /// The program to start as the server; its arguments follow --
     #[arg(long, value_name = "PROGRAM")]
     pub(super) command: Option<String>,
     /// The program's arguments
     #[arg(last = true, value_name = "ARGUMENT", requires = "command")]
     arguments: Vec<String>,
-    /// Sets a variable of the program; kept encrypted
+    /// Sets an environment variable of the program; stored encrypted
     #[arg(long, value_name = "NAME=VALUE", requires = "command")]
     env: Vec<String>,
-    /// Sets a variable of the program to the value that this variable has here; kept encrypted
+    /// Sets an environment variable of the program to the value of this command's variable; stored
+    /// encrypted
     #[arg(long, value_name = "NAME", requires = "command")]
     env_from: Vec<String>,
-    /// The program sees this variable of the sidecar's environment
+    /// Passes this variable of the sidecar's environment to the program
     #[arg(long, value_name = "NAME", requires = "command")]
     inherit_env: Vec<String>,
-    /// The directory that the program is started in
+    /// The working directory of the program
     #[arg(long, value_name = "DIRECTORY", requires = "command")]
     cwd: Option<String>,
-    /// What the server is for
+    /// A description of the server
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// How to speak to it: auto, streamable_http, legacy_sse, post_sse, get_sse, http, websocket
+    /// The transport: auto, streamable_http, legacy_sse, post_sse, get_sse, http, websocket
     #[arg(long, value_name = "TRANSPORT")]
     transport: Option<String>,
     /// Whether a connection starts with initialize: auto, never
     #[arg(long, value_name = "WHETHER")]
     handshake: Option<String>,
-    /// The revision of MCP that the handshake offers, such as 2025-06-18; or default, for the newest
+    /// The MCP protocol revision offered in the handshake, such as 2025-06-18; or default, for the
+    /// newest
     #[arg(long, value_name = "REVISION")]
     protocol_version: Option<String>,
-    /// Sends the bearer token in this environment variable; kept encrypted
+    /// Sends the bearer token from this environment variable; stored encrypted
     #[arg(long, value_name = "VARIABLE", conflicts_with = "bearer_file")]
     bearer_env: Option<String>,
-    /// Sends the bearer token in this file; kept encrypted
+    /// Sends the bearer token from this file; stored encrypted
     #[arg(long, value_name = "FILE")]
     bearer_file: Option<PathBuf>,
-    /// Stops sending a credential
+    /// Removes the credential
     #[arg(long, conflicts_with_all = ["bearer_env", "bearer_file"])]
     no_authentication: bool,
-    /// Sends a header with every request; kept encrypted. For a secret, use --header-env
+    /// Sends a header with every request; stored encrypted. For a secret, use --header-env
     #[arg(long = "header", value_name = "NAME:VALUE")]
     headers: Vec<String>,
-    /// Sends a header with the value of an environment variable; kept encrypted
+    /// Sends a header with the value of an environment variable; stored encrypted
     #[arg(long = "header-env", value_name = "NAME:VARIABLE")]
     headers_env: Vec<String>,
-    /// How long one operation may take: 1000 to 300000
+    /// Timeout of one operation, in milliseconds: 1000 to 300000
     #[arg(long, value_name = "MS")]
     timeout_ms: Option<u64>,
-    /// How often it is asked again at once when it does not list its tools: 0 to 5
+    /// How often a failed request for the server's tools is repeated at once: 0 to 5
     #[arg(long, value_name = "N")]
     retry_attempts: Option<u64>,
-    /// What stands before the names of its tools
+    /// The prefix of the names of the server's tools
     #[arg(long, value_name = "PREFIX")]
     tool_prefix: Option<String>,
-    /// Whether calls of its tools need approval: never, trusted-only, always; or default, which
-    /// leaves it to the configuration
+    /// Whether calls of the server's tools need approval: never, trusted-only, always; or default,
+    /// for the policy of the configuration
     #[arg(long, value_name = "POLICY")]
     require_approval: Option<String>,
-    /// What becomes of its tools that change: off, warn, block; or default, which leaves it to
-    /// the configuration
+    /// How changed tools of the server are treated: off, warn, block; or default, for the setting
+    /// of the configuration
     #[arg(long, value_name = "POLICY")]
     pin: Option<String>,
-    /// How many calls of all its tools together one user may make, as in
-    /// per_minute=10,per_hour=100,per_day=500, of which any may be left out; or none, for any
-    /// number
+    /// The rate limit of one user for all tools of the server together, as in
+    /// per_minute=10,per_hour=100,per_day=500, of which any may be omitted; or none, for no limit
     #[arg(long, value_name = "LIMIT", value_parser = rate_limit)]
     rate_limit: Option<Value>,
-    /// How many of its tools run at once; or default, which leaves it to the configuration
+    /// Maximum number of concurrent calls of the server's tools; or default, for the limit of the
+    /// configuration
     #[arg(long, value_name = "N", value_parser = max_concurrent)]
     max_concurrent: Option<Value>,
-    /// Whose credential calls go out with: shared (the server's own), per_user, user_or_shared
+    /// Which credential calls use: shared (the server's own), per_user, user_or_shared
     #[arg(long, value_name = "WHOSE")]
     credential: Option<String>,
 }
@@ -95,7 +97,7 @@ impl Given {
         self.url.is_some() || self.command.is_some()
     }
 
-    /// As the keys of a request.
+    /// Returns the options as keys of a request.
     pub(super) fn keys(self) -> Result<Map<String, Value>, CliError> {
         let mut keys = Map::new();
         let mut insert = |key: &str, value: Option<Value>| {
@@ -169,7 +171,7 @@ impl Given {
     }
 }
 
-/// What a policy is in a request: to leave it to the configuration is to have none.
+/// Converts a policy to its form in a request: null means the configured default.
 fn policy(name: String) -> Value {
     match name.as_str() {
         "default" => Value::Null,
@@ -187,8 +189,8 @@ fn max_concurrent(text: &str) -> Result<Value, &'static str> {
     Ok(number.get().into())
 }
 
-/// A rate limit as it is in a request. A window that is left out is null, so that a change takes it
-/// away.
+/// Parses a rate limit to its form in a request. Omitted windows are null, so that a change removes
+/// them.
 fn rate_limit(text: &str) -> Result<Value, &'static str> {
     const EXPECTED: &str = "expected per_minute=N, per_hour=N and per_day=N, of which any may be left \
                             out, separated by commas, with numbers of 1 or more; or none";
@@ -210,7 +212,7 @@ fn rate_limit(text: &str) -> Result<Value, &'static str> {
     Ok(limit)
 }
 
-/// Never repeats the text: it may be a secret.
+/// Splits a text at a separator. The error does not repeat the text, which may be a secret.
 fn pair(text: &str, between: char, form: &str) -> Result<(String, String), CliError> {
     let pair = text.split_once(between);
     let (name, value) = pair.ok_or_else(|| CliError::Usage(format!("expected {form}")))?;

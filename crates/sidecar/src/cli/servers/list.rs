@@ -41,7 +41,7 @@ fn row(server: &ServerEntry) -> [String; 8] {
     ]
 }
 
-/// The URL, or the program.
+/// Returns the server's URL or program.
 pub(super) fn place_of(server: &ServerEntry) -> String {
     let command = server.command.as_ref().map(|it| format!("program {it}"));
     command.or_else(|| server.url.clone()).unwrap_or_default()

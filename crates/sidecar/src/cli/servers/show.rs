@@ -70,7 +70,7 @@ pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError>
     Ok(ExitCode::SUCCESS)
 }
 
-/// A rate limit in words.
+/// Returns a rate limit as text.
 fn limit(limit: ServerRateLimit) -> String {
     let windows = [
         (limit.per_minute, "minute"),
@@ -82,7 +82,7 @@ fn limit(limit: ServerRateLimit) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// A server in a line.
+/// Returns a one-line summary of a server.
 pub(super) fn line_of(server: &ServerEntry) -> String {
     let state = if server.enabled {
         "enabled"

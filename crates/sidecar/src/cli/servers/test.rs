@@ -12,7 +12,7 @@ use crate::pins::visible_line;
 /// `pillion servers test`
 #[derive(Debug, Args)]
 pub(super) struct Test {
-    /// The server's name or id; without one, say what the server is
+    /// The server's name or ID; to test a server that is not added, give its options instead
     #[arg(value_name = "SERVER", conflicts_with_all = ["url", "command"])]
     server: Option<String>,
     #[command(flatten)]

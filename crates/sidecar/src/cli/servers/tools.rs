@@ -12,9 +12,9 @@ use super::Context;
 /// `pillion servers tools`
 #[derive(Debug, Args)]
 pub(super) struct Tools {
-    /// The server's name or id
+    /// The server's name or ID
     server: String,
-    /// Whose tools, where the server lists them for each user
+    /// The user whose tools are listed, if the server lists tools per user
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
 }
@@ -66,7 +66,7 @@ fn list(context: &Context, name: &str, user: Option<&str>) -> Result<ExitCode, C
     })
 }
 
-/// The tools that have changed and are therefore not in the list.
+/// Returns the changed tools that are blocked and therefore not listed.
 fn blocked(
     context: &Context,
     server: &str,

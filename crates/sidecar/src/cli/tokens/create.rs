@@ -8,31 +8,31 @@ use serde_json::json;
 use super::{CliError, Operator, print};
 use crate::access::{AllowedTools, BadToolPattern, NewToken, Scope, TokenList, Users};
 
-/// A day.
+/// One day.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// `pillion tokens create`
 #[derive(Debug, Args)]
 pub(super) struct Create {
-    /// What the token is called; no other has this name, revoked ones included
+    /// The token's name, unique among all tokens, including revoked ones
     #[arg(value_parser = name)]
     name: String,
-    /// What it allows; each includes the ones before it
+    /// The token's scope; each scope includes the previous ones
     #[arg(long, value_parser = ["read", "execute", "approve", "admin"])]
     scope: String,
-    /// Its requests are this user's, and may use what is the user's own, such as credentials for
-    /// MCP servers; it reads the records of this user's calls alone
+    /// Binds the token to this user: requests act for this user, may use the user's credentials,
+    /// and see only the user's recorded calls
     #[arg(long, value_name = "NAME", conflicts_with = "any_user", value_parser = user)]
     user: Option<String>,
-    /// Its requests may act for every user that they name: for an application that knows its
-    /// users
+    /// Allows requests to act for any user that they name: for an application that authenticates
+    /// its users
     #[arg(long)]
     any_user: bool,
-    /// The only tools that are there for it, separated by commas: names, or beginnings of names with
-    /// a '*' after them, as in 'get_time,far_*' [default: every tool]
+    /// The only tools that the token may use, separated by commas: names, or prefixes of names
+    /// followed by '*', as in 'get_time,far_*' [default: every tool]
     #[arg(long, value_name = "TOOLS", value_parser = tools)]
     tools: Option<AllowedTools>,
-    /// After how many days it is no longer good [default: never]
+    /// The number of days until the token expires [default: never]
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
     expires_days: Option<u32>,
 }
@@ -57,7 +57,7 @@ fn user(text: &str) -> Result<String, String> {
 }
 
 impl Create {
-    /// `is_named`: whether the configuration is that of a file.
+    /// Creates the token. `is_named`: a configuration file was given.
     pub(super) fn apply(
         self,
         operator: &Operator,
@@ -65,7 +65,7 @@ impl Create {
         as_json: bool,
     ) -> Result<ExitCode, CliError> {
         let scope = Scope::parse(&self.scope).unwrap_or(Scope::Read);
-        // As far as this shell sees the sidecar's variables.
+        // Uses this shell's environment, which may lack the sidecar's variables.
         let listed = TokenList::read(&operator.config.tcp, |name| std::env::var(name).ok());
         if listed.is_ok_and(|listed| listed.names(&self.name)) {
             return Err(CliError::Usage(format!(

@@ -25,20 +25,21 @@ pub(super) struct Call {
     /// The channel or conversation that the call comes from
     #[arg(long)]
     channel: Option<String>,
-    /// Names the call: sent again under the same name, it is not run again and has the same answer
+    /// The idempotency key: a repeated call with the same key does not run again and has the same
+    /// result
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// How long to wait for somebody's approval, where the call needs it: 0 to 86400 s, and no
-    /// longer than the sidecar's approvals.max_wait_ms (300 s unless it is set)
+    /// How long to wait for an approval if the call needs one: 0 to 86400 s, limited by the
+    /// sidecar's approvals.max_wait_ms (300 s by default)
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=86_400))]
     wait: Option<u32>,
-    /// Prints the sidecar's whole answer as JSON
+    /// Prints the sidecar's response as JSON
     #[arg(long)]
     json: bool,
 }
 
 impl Call {
-    /// How long it may wait beside the time that the sidecar needs.
+    /// Returns how long the command may wait in addition to the timeout.
     pub(super) fn waiting(&self) -> Duration {
         Duration::from_secs(self.wait.unwrap_or_default().into())
     }
@@ -69,7 +70,7 @@ impl Call {
             Answer::Ran(execution) if is_success => {
                 if !self.json {
                     let text = execution.result.text;
-                    // A program is given it as it is.
+                    // Output to a program is not escaped.
                     let is_seen = std::io::stdout().is_terminal();
                     super::print(&match is_seen {
                         true => visible(&text.replace("\r\n", "\n")),
@@ -121,7 +122,7 @@ fn arguments(given: String) -> Result<Vec<u8>, CliError> {
     Ok(arguments)
 }
 
-/// The servers whose tool it may have been.
+/// Returns the unavailable servers that may have the tool.
 fn unavailable_servers(failure: &Failure) -> Vec<UnavailableServer> {
     let servers = failure.details.get("unavailable_servers").cloned();
     let servers = servers.map(serde_json::from_value);

@@ -11,7 +11,7 @@ use crate::cli::{CliError, decode, print, print_json};
 /// `pillion tools keys`
 #[derive(Debug, Args)]
 pub(super) struct Keys {
-    /// Prints the sidecar's whole answer as JSON
+    /// Prints the sidecar's response as JSON
     #[arg(long)]
     json: bool,
 }

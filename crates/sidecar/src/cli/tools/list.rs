@@ -14,7 +14,7 @@ pub(super) struct List {
     /// Only the tools of this category
     #[arg(long)]
     category: Option<String>,
-    /// Prints the sidecar's whole answer as JSON
+    /// Prints the sidecar's response as JSON
     #[arg(long)]
     json: bool,
 }
@@ -40,10 +40,11 @@ impl List {
     }
 }
 
-/// The longest description on a terminal, in characters.
+/// Maximum length of a description on a terminal, in characters.
 const LONGEST: usize = 100;
 
-/// A line a tool: its name and the first line of its description, cut short where somebody sees it.
+/// Returns one line per tool: the name and the first line of the description, which is truncated on
+/// a terminal.
 fn table(list: &ToolList, is_seen: bool) -> String {
     let width = list.tools.iter().map(|tool| tool.name.len()).max();
     let width = width.unwrap_or_default();

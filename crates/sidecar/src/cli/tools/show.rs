@@ -13,10 +13,10 @@ pub(super) struct Show {
     /// The tool's name, or an alias of it
     #[arg(value_name = "NAME")]
     name: String,
-    /// The user whose own tools count as well
+    /// Includes the tools that are listed for this user
     #[arg(long)]
     user: Option<String>,
-    /// Prints the sidecar's whole answer as JSON
+    /// Prints the sidecar's response as JSON
     #[arg(long)]
     json: bool,
 }
@@ -37,7 +37,7 @@ impl Show {
     }
 }
 
-/// Where the tool comes from and what it does, and a line a parameter.
+/// Returns the tool's origin and description, and one line per parameter.
 fn text_of(tool: &ToolSummary) -> String {
     let place = |label: &String| {
         let url = tool.server_url.as_deref().unwrap_or_default();
@@ -66,7 +66,7 @@ fn line(name: &str, value: &str) -> String {
     format!("{name:<11} {}", visible_line(value))
 }
 
-/// `expression STRING, required: what it means`
+/// Returns one line about a parameter: `expression STRING, required: what it means`.
 fn signature(parameter: &Parameter) -> String {
     let Parameter {
         name,

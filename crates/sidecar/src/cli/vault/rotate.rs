@@ -35,7 +35,7 @@ impl Rotate {
         let file = config.vault.key_file.ok_or(ServerError::NoKeyFile)?;
         let next = next_key_file(&file);
         make_next(&file, &next).map_err(|error| failed(&next, &error))?;
-        // Whoever has the vault open changes its key, so that nothing is written with the old.
+        // A running sidecar rotates the key itself, so that nothing is written with the old key.
         let client = self.socket.client(Duration::from_secs(120));
         match client.raw().rotate_vault() {
             Ok(_) => {}
@@ -54,7 +54,7 @@ impl Rotate {
     }
 }
 
-/// Encrypts the secrets of a store that nobody else has open.
+/// Re-encrypts the secrets of a store that no other process has open.
 fn rotate_store(config: Option<&Path>, file: &Path, next: &Path) -> Result<(), CliError> {
     let operator = Operator::open(config)?;
     let key = |path| MasterKey::from_file(path).map_err(ServerError::NextKey);
@@ -64,7 +64,7 @@ fn rotate_store(config: Option<&Path>, file: &Path, next: &Path) -> Result<(), C
             let store = || operator.store() as _;
             match Vault::open(store(), key).await {
                 Ok(vault) => vault.rotate(next).await.map(drop),
-                // The last rotation came so far.
+                // A previous rotation was interrupted after this step.
                 Err(VaultError::WrongKey { .. }) => Vault::open(store(), next).await.map(drop),
                 Err(error) => Err(error),
             }
@@ -73,8 +73,8 @@ fn rotate_store(config: Option<&Path>, file: &Path, next: &Path) -> Result<(), C
     Ok(())
 }
 
-/// Makes the next key, unless an earlier rotation has left one. It belongs to whom the key
-/// belongs to.
+/// Generates the next key, unless an interrupted rotation has left one. The new file has the owner
+/// of the key file.
 fn make_next(file: &Path, next: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut new = match options.write(true).create_new(true).mode(0o600).open(next) {
@@ -95,7 +95,7 @@ fn make_next(file: &Path, next: &Path) -> io::Result<()> {
     made
 }
 
-/// Puts the next key in the place of the one before, in one step. Where that one stays.
+/// Replaces the key file atomically and returns the path of the old key.
 fn put_in_place(file: &Path, next: &Path) -> io::Result<PathBuf> {
     let old = keep(file)?;
     fs::rename(next, file)?;
@@ -104,7 +104,7 @@ fn put_in_place(file: &Path, next: &Path) -> io::Result<PathBuf> {
     Ok(old)
 }
 
-/// Gives the key a name that no older key has.
+/// Links the key file to an unused name.
 fn keep(file: &Path) -> io::Result<PathBuf> {
     let suffixes = (2..).map(|number| format!(".old-{number}"));
     for suffix in std::iter::once(".old".to_owned()).chain(suffixes) {
@@ -114,7 +114,7 @@ fn keep(file: &Path) -> io::Result<PathBuf> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
-        // A rotation that was cut off has given it this name.
+        // An interrupted rotation has already created this link.
         if fs::read(&old)? == fs::read(file)? {
             return Ok(old);
         }

@@ -236,7 +236,7 @@ fn l1_a_key_that_no_variable_has_may_be_in_the_vault() {
         is_in_vault,
     };
     assert_eq!(config.builtins.keys, [key(true)]);
-    // A variable comes first.
+    // A variable overrides the vault.
     let config = load(&brave, &[("BRAVE_SEARCH_API_KEY", KEY)]).unwrap();
     assert_eq!(config.builtins.keys, [key(false)]);
     assert!(load(vault, &[]).unwrap().builtins.keys.is_empty());

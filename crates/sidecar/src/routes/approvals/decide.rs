@@ -13,13 +13,13 @@ use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 use crate::routes::store_of;
 
-/// Longest reason, in characters.
+/// Maximum length of a reason, in characters.
 const LONGEST_REASON: usize = 1_000;
 
-/// Whoever decides.
+/// The grant of the client that decides.
 type Decider = Extension<Grant>;
 
-/// Lets a call run, once (G3).
+/// Approves a call, which then runs once.
 #[utoipa::path(
     post,
     path = "/api/v1/approvals/{id}/approve",
@@ -49,7 +49,7 @@ pub(in crate::routes) async fn approve(
     decide(&app, path, &decider, context.user, &body, Verdict::Approved).await
 }
 
-/// Refuses a call (G3).
+/// Denies a call.
 #[utoipa::path(
     post,
     path = "/api/v1/approvals/{id}/deny",
@@ -92,7 +92,7 @@ async fn decide(
     let holder = grant.principal();
     let decision = ApprovalDecision {
         verdict,
-        // Who it is we know; for whom they decide, they say.
+        // The principal is authenticated; the user is a claim of the client.
         by: match user {
             Some(user) => format!("{holder} for {user}"),
             None => holder,
@@ -135,7 +135,7 @@ fn reason_of(body: &[u8]) -> Result<Option<String>, RequestError> {
     }
 }
 
-/// Why nobody can decide any more.
+/// Returns why the approval can no longer be decided.
 fn why(record: &ApprovalRecord) -> String {
     match &record.decision {
         Some(decision) => format!(

@@ -15,23 +15,23 @@ use crate::routes::store_of;
 use crate::routes::tagged::Known;
 use crate::routes::tool_calls::only_of;
 
-/// Arguments that a list shows, as JSON, in bytes.
+/// Maximum size of the arguments shown in a list, as JSON, in bytes.
 const MOST_SHOWN: usize = 16 * 1024;
 
-/// Which approvals, and which of their pages.
+/// The filter of the approval list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(in crate::routes) struct Wanted {
-    /// Only those of this status: `pending`, `approved` (used or not), `denied` or `expired`.
+    /// Only approvals with this status: `pending`, `approved` (used or not), `denied` or `expired`.
     #[param(inline, value_type = Option<StatusName>)]
     status: Option<String>,
-    /// Only those of this tool.
+    /// Only approvals for calls of this tool.
     tool: Option<String>,
-    /// Only those on behalf of this user.
+    /// Only approvals for calls on behalf of this user.
     user: Option<String>,
 }
 
-/// How a status is written.
+/// The status names, for the OpenAPI document.
 #[derive(utoipa::ToSchema)]
 #[schema(rename_all = "lowercase")]
 #[expect(dead_code, reason = "describes a parameter, and is never made")]
@@ -43,7 +43,7 @@ enum StatusName {
 }
 
 impl Wanted {
-    /// What is wanted, of what `grant` lets one see.
+    /// Returns the filter, restricted to the approvals that `grant` may see.
     fn filter(&self, grant: &Grant) -> Result<ApprovalFilter, RequestError> {
         let now = Some(Timestamp::now());
         let mut filter = ApprovalFilter {
@@ -66,7 +66,7 @@ impl Wanted {
     }
 }
 
-/// Lists the calls that wait, or waited, for approval, the newest first (G3).
+/// Lists pending and decided approvals, the newest first.
 #[utoipa::path(
     get,
     path = "/api/v1/approvals/",

@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::store_of;
 
-/// Shows one call that waits, or waited, for approval (G3).
+/// Shows one approval.
 #[utoipa::path(
     get,
     path = "/api/v1/approvals/{id}",

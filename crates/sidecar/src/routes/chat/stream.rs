@@ -1,4 +1,4 @@
-//! A chat as server-sent events.
+//! Chats as server-sent events.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::chat::Chat;
 use crate::routes::event_stream;
 
-/// The events of a chat that is run now.
+/// Runs the chat and streams its events.
 pub(super) fn response(chat: Chat, patience: Duration) -> Response {
     let beginning = json!({"id": chat.id(), "model": chat.model()});
     event_stream::response(patience, |events| async move {
@@ -29,6 +29,6 @@ pub(super) fn response(chat: Chat, patience: Duration) -> Response {
 }
 
 fn event(name: &str, data: &Value) -> Bytes {
-    // JSON has no line breaks outside of texts, and none in them that is not escaped.
+    // Serialized JSON contains no unescaped line breaks.
     Bytes::from(format!("event: {name}\ndata: {data}\n\n"))
 }

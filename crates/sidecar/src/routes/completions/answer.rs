@@ -1,4 +1,4 @@
-//! Answers in OpenAI's shape.
+//! Chat completion responses in OpenAI's format.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::chat::Ended;
 
-/// The whole answer.
+/// Returns the whole response.
 pub(super) fn of(ended: &Ended) -> Value {
     let answer = &ended.answer;
     let content = answer.content.as_deref().unwrap_or_default();
@@ -39,7 +39,8 @@ pub(super) fn of(ended: &Ended) -> Value {
     })
 }
 
-/// The calls that the client is to run, with what their provider wants back of each.
+/// Returns the calls that the client must run, with the provider-specific fields that the client
+/// must send back with each call.
 pub(super) fn calls(ended: &Ended) -> impl Iterator<Item = Value> {
     let mut wanted_back = ended.wanted_back.calls.iter();
     ended.calls.iter().map(move |it| {
@@ -65,7 +66,7 @@ fn call(call: &ToolCall) -> Value {
     })
 }
 
-/// As text of JSON; of none at all that of an empty object.
+/// Returns the arguments as JSON text; empty arguments become `{}`.
 fn arguments(call: &ToolCall) -> String {
     match &call.arguments {
         Value::String(text) if !text.trim().is_empty() => text.clone(),
@@ -74,7 +75,7 @@ fn arguments(call: &ToolCall) -> String {
     }
 }
 
-/// What a chat has cost.
+/// Returns the token usage of a chat.
 pub(super) fn cost(usage: &ChatUsage) -> Value {
     json!({
         "prompt_tokens": usage.input_tokens,
@@ -84,7 +85,7 @@ pub(super) fn cost(usage: &ChatUsage) -> Value {
     })
 }
 
-/// Why it ended. Clients with types know these reasons and no others.
+/// Returns the finish reason, limited to the values that typed clients accept.
 pub(super) fn reason(ended: &Ended) -> &str {
     match ended.answer.finish_reason.as_deref() {
         Some(reason @ ("length" | "content_filter")) => reason,
@@ -93,7 +94,7 @@ pub(super) fn reason(ended: &Ended) -> &str {
     }
 }
 
-/// In seconds since 1970.
+/// Returns the current time, in seconds since 1970.
 pub(super) fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map(|now| now.as_secs()).unwrap_or_default()

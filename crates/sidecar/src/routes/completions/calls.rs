@@ -1,11 +1,12 @@
 use serde_json::{Value, json};
 
-/// The members of a call that go out as they come.
+/// The fields of a call that are streamed as pieces.
 const SENT: [&str; 3] = ["id", "type", "function"];
 
-/// The pieces of calls that have gone to the client. OpenAI's come one call after the other, and its
-/// clients take a call for whole when a piece of another one comes. Other providers mix them, leave
-/// something out, or send none: so the first call goes out as it comes, the others with the end.
+/// Tracks the pieces of tool calls that were streamed to the client. OpenAI streams one call after
+/// the other, and its clients treat a call as complete when a piece of another call arrives. Other
+/// providers interleave calls, omit fields or send no pieces. So only the first call is streamed as
+/// its pieces arrive; all others are sent at the end.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     first: Option<First>,
@@ -13,17 +14,17 @@ pub(super) struct Calls {
 
 #[derive(Debug)]
 struct First {
-    /// Which one it is to the provider.
+    /// The provider's index of the call.
     index: usize,
     id: String,
     name: String,
-    /// Its arguments until there is something in them; none once it has begun. One that is cut off
-    /// before would look like a call without any.
+    /// The arguments that are held back until they have content; `None` after the first piece was
+    /// sent. A call that is cut off before that would look like a call without arguments.
     held: Option<String>,
 }
 
 impl Calls {
-    /// What to send of a piece now, if anything.
+    /// Returns the piece to send now, if any.
     pub(super) fn piece(
         &mut self,
         index: usize,
@@ -56,13 +57,14 @@ impl Calls {
         Some(json!({"index": 0, "id": first.id, "type": "function", "function": function}))
     }
 
-    /// What is missing of the calls of the whole answer, which are as they stand in a message.
+    /// Returns the pieces that are still missing, given all calls of the complete answer.
     pub(super) fn rest(&self, calls: impl IntoIterator<Item = Value>) -> Vec<Value> {
         let mut begun = self.first.as_ref().filter(|first| first.held.is_none());
         let next = usize::from(begun.is_some());
         let (mut pieces, mut others) = (Vec::new(), Vec::new());
         for mut call in calls {
-            // Some providers give two calls the same id: the first of those is the one that has begun.
+            // Some providers give two calls the same ID: the first of them is the one that was
+            // streamed.
             if begun.take_if(|first| call["id"] == first.id).is_some() {
                 pieces.extend(beside(call));
             } else {
@@ -75,7 +77,7 @@ impl Calls {
     }
 }
 
-/// What the first call has beside what has gone out of it, if anything.
+/// Returns the fields of the first call that were not streamed, if any.
 fn beside(call: Value) -> Option<Value> {
     let Value::Object(mut piece) = call else {
         return None;
@@ -86,7 +88,7 @@ fn beside(call: Value) -> Option<Value> {
     has_some.then_some(Value::Object(piece))
 }
 
-/// Whether arguments have no member so far.
+/// Returns whether the arguments have no content so far.
 fn says_nothing(arguments: &str) -> bool {
     let mut words = arguments.chars().filter(|c| !c.is_whitespace());
     matches!(
@@ -95,7 +97,7 @@ fn says_nothing(arguments: &str) -> bool {
     )
 }
 
-/// More of the first call's arguments.
+/// Returns a piece with further arguments of the first call.
 fn more(arguments: &str) -> Value {
     json!({"index": 0, "function": {"arguments": arguments}})
 }
@@ -150,7 +152,7 @@ mod tests {
         assert_eq!(calls.piece(1, None, text("tool"), ""), None);
         let rest = calls.rest([whole("a", "{}"), whole("b", "{}")]);
         assert_eq!(rest, [sent(0, "a", "{}"), sent(1, "b", "{}")]);
-        // One that was not in pieces at all.
+        // This call was not streamed.
         let rest = Calls::default().rest([whole("c", "{\"x\":1}")]);
         assert_eq!(rest, [sent(0, "c", "{\"x\":1}")]);
     }
@@ -162,9 +164,9 @@ mod tests {
             for piece in pieces {
                 assert_eq!(calls.piece(0, text("a"), text("tool"), piece), None);
             }
-            // The end of the answer has cut it off.
+            // The answer was cut off within the arguments.
             assert_eq!(calls.rest([]), Vec::<Value>::new());
-            // It is whole.
+            // The arguments are complete.
             assert_eq!(calls.rest([whole("a", "{}")]), [sent(0, "a", "{}")]);
         }
     }

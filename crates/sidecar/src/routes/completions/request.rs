@@ -11,9 +11,9 @@ use crate::routes::body::is_nothing;
 use crate::routes::door::Wanted;
 use crate::routes::error::RequestError;
 
-/// What is refused of the members that go on to providers: other models than the one that is asked,
-/// tools that the provider runs by itself, past approvals and the call log, and what OpenAI had before
-/// `tools`. Each with what to do instead.
+/// Fields that are rejected instead of forwarded to the provider, each with the expected
+/// alternative: fields that select other models, tools that the provider would run without approval
+/// and call log, and OpenAI's predecessors of `tools`.
 const REFUSED: [(&str, &str); 10] = [
     ("models", "absent: `model` names the one that answers"),
     ("route", "absent: `model` names the one that answers"),
@@ -39,11 +39,11 @@ const REFUSED: [(&str, &str); 10] = [
     ("function_call", "absent: `tool_choice` says it"),
 ];
 
-/// The body of OpenAI's chat completions.
+/// The request body of OpenAI's chat completions.
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub(crate) struct Completion {
-    /// The model's name here; the default one where it is absent.
+    /// The ID of the model in Pillion; the default model if absent.
     pub(super) model: Option<String>,
     /// The conversation so far.
     #[schema(value_type = Vec<Object>)]
@@ -58,23 +58,23 @@ pub(crate) struct Completion {
     max_tokens: Option<u64>,
     #[schema(minimum = 1, maximum = 9007199254740991u64)]
     max_completion_tokens: Option<u64>,
-    /// A text, or several.
+    /// One or more stop sequences.
     #[schema(value_type = Option<Vec<String>>)]
     stop: Option<Stop>,
-    /// Tools of the client's own: the model has those alone, and its calls come back.
+    /// Tools of the client. The model gets only these, and their calls are returned to the client.
     #[schema(value_type = Option<Vec<Object>>)]
     tools: Option<Vec<Value>>,
-    /// `none` leaves the tools out.
+    /// `none` disables the tools.
     #[schema(value_type = Option<String>)]
     tool_choice: Option<Value>,
-    /// `false` has the model make one call at most in an answer.
+    /// `false` limits the model to one call per answer.
     parallel_tool_calls: Option<bool>,
-    /// One answer is all there is.
+    /// The number of answers; only 1 is supported.
     #[schema(minimum = 1, maximum = 1)]
     n: Option<u64>,
-    /// On whose behalf tools run.
+    /// The user on whose behalf tools run.
     user: Option<String>,
-    /// What else OpenAI's API takes goes to providers that imitate it.
+    /// All other fields, which are forwarded to providers that speak OpenAI's API.
     #[serde(flatten)]
     #[schema(ignore)]
     rest: Map<String, Value>,
@@ -88,7 +88,7 @@ enum Stop {
 }
 
 impl Completion {
-    /// Refuses what no model is asked.
+    /// Rejects requests that no model supports.
     pub(super) fn check(&self) -> Result<(), RequestError> {
         if self.messages.is_empty() {
             return Err(RequestError::parameter("messages", "there: one at least"));
@@ -105,7 +105,7 @@ impl Completion {
         Ok(())
     }
 
-    /// What the door is asked for. `is_openai`: the model's provider speaks like OpenAI.
+    /// Converts the request. `is_openai`: the model's provider speaks OpenAI's API.
     pub(super) fn wanted(self, is_openai: bool) -> Result<Wanted, RequestError> {
         let own_tools = self.own_tools()?;
         Ok(Wanted {
@@ -119,21 +119,21 @@ impl Completion {
         })
     }
 
-    /// Whether the last event of a stream says what the answer cost.
+    /// Returns whether the stream ends with the token usage.
     pub(super) fn wants_usage(&self) -> bool {
         let options = self.stream_options.as_ref();
         options.and_then(|options| options.get("include_usage")?.as_bool()) == Some(true)
     }
 
-    /// How the model is to answer. What OpenAI has beside the usual goes to a provider of its
-    /// kind; another does not know it.
+    /// Returns the model options. OpenAI-specific fields are forwarded only to providers that speak
+    /// OpenAI's API.
     fn options(&self, is_openai: bool, has_own_tools: bool) -> Result<TurnOptions, RequestError> {
         let mut extra = Map::new();
         let mut tool_choice = None;
         if let (true, Some(choice)) = (has_own_tools, &self.tool_choice) {
             tool_choice = read_choice(choice);
             if tool_choice.is_none() && is_openai {
-                // Whatever else there is, the provider knows.
+                // The provider may support other values.
                 extra.insert("tool_choice".to_owned(), choice.clone());
             } else if tool_choice.is_none() && !choice.is_null() {
                 let wanted =
@@ -142,7 +142,7 @@ impl Completion {
             }
         }
         if is_openai {
-            // Those that are there all the same say nothing.
+            // `check` allows rejected fields only if their value is empty.
             let is_refused = |name: &str| REFUSED.iter().any(|(refused, _)| *refused == name);
             let rest = self.rest.iter().filter(|(name, _)| !is_refused(name));
             extra.extend(rest.map(|(name, value)| (name.clone(), value.clone())));
@@ -170,7 +170,7 @@ impl Completion {
         })
     }
 
-    /// The tools that the request brings along, if it brings some.
+    /// Returns the client's tools, if the request has any.
     fn own_tools(&self) -> Result<Option<Vec<Arc<ToolDefinition>>>, RequestError> {
         let Some(tools) = self.tools.as_ref().filter(|tools| !tools.is_empty()) else {
             return Ok(None);
@@ -201,7 +201,7 @@ impl Completion {
     }
 }
 
-/// What every provider knows of OpenAI's choices.
+/// Parses a tool choice that every provider supports.
 fn read_choice(choice: &Value) -> Option<ToolChoice> {
     Some(match choice {
         Value::String(word) => match word.as_str() {

@@ -1,4 +1,4 @@
-//! Answers as OpenAI's stream of chunks.
+//! Chat completion streams in OpenAI's format.
 
 use axum::body::Bytes;
 use pillion_chat::{ChatEvent, Delta};
@@ -9,17 +9,17 @@ use super::calls::Calls;
 use crate::chat::Ended;
 use crate::routes::door::Writer;
 
-/// Makes chunks of an answer.
+/// Converts chat events to chunks.
 pub(super) struct Chunks {
     id: String,
     model: String,
     created: u64,
     wants_usage: bool,
-    /// Whether there were words, and a call after them.
+    /// Whether text was sent. `is_next_paragraph`: a tool ran after the text.
     has_text: bool,
     has_thought: bool,
     is_next_paragraph: bool,
-    /// Those of the client's own tools, where it has some.
+    /// The calls of the client's own tools; `None` if the request has no tools of its own.
     calls: Option<Calls>,
 }
 
@@ -53,7 +53,7 @@ impl Chunks {
             "choices": choices,
         });
         if self.wants_usage {
-            // Where the last chunk has it, the others say that they have none.
+            // If the last chunk has the usage, the other chunks have `null`.
             chunk["usage"] = usage.cloned().unwrap_or(Value::Null);
         }
         data(&chunk)
@@ -61,13 +61,13 @@ impl Chunks {
 }
 
 impl Writer for Chunks {
-    /// The one that says who speaks.
+    /// Returns the first chunk, with the role.
     fn begin(&mut self) -> Bytes {
         self.delta(&json!({"role": "assistant", "content": ""}))
     }
 
-    /// Words, and pieces of calls that are the client's. What the sidecar's tools do is in comments,
-    /// which clients leave out.
+    /// Converts text and the pieces of calls that the client must run. The activity of the
+    /// sidecar's tools becomes SSE comments, which clients ignore.
     fn hear(&mut self, event: ChatEvent) -> Option<Bytes> {
         match event {
             ChatEvent::Delta(Delta::Text(text)) => {
@@ -99,15 +99,16 @@ impl Writer for Chunks {
         }
     }
 
-    /// Why it ended, what it cost where that is wanted, and OpenAI's last line.
+    /// Returns the missing pieces, the finish reason, the usage if requested, and OpenAI's `[DONE]`
+    /// line.
     fn end(&mut self, ended: &Ended) -> Bytes {
         let mut bytes = Vec::new();
-        // Of a chat that was answered before, nothing was heard.
+        // The answer of an already answered chat is not streamed in pieces.
         let text = ended.answer.content.as_deref().unwrap_or_default();
         if !self.has_text && !text.is_empty() {
             bytes.extend_from_slice(&self.delta(&json!({"content": text})));
         }
-        // What was thought has gone out in these words, if it was heard.
+        // If the reasoning was streamed, it was already sent as `reasoning_content`.
         let details = ended.wanted_back.message.iter();
         let details = details.filter(|(name, _)| !self.has_thought || *name != "reasoning_content");
         for (name, value) in details {

@@ -1,4 +1,4 @@
-//! Chats without an answer, as their clients read it.
+//! Error responses for failed chats, in the format of each API.
 
 use axum::Json;
 use axum::http::header::RETRY_AFTER;
@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::{CHAT, Words};
 use crate::chat::Ended;
 
-/// What the clients of OpenAI and Anthropic look at before they send a request again.
+/// The header that OpenAI's and Anthropic's clients check before they retry a request.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// The whole response.
+/// Returns the error response.
 pub(super) fn response(words: Words, ended: &Ended) -> Response {
     let (status, error) = body(words, ended);
     let mut response = (status, Json(error)).into_response();
@@ -24,7 +24,7 @@ pub(super) fn response(words: Words, ended: &Ended) -> Response {
     }
     let is_final = ended.failure.as_ref().is_some_and(|it| it.is_final);
     if ended.is_kept || !answer.tool_calls.is_empty() || is_final {
-        // The client's own repetition would be a new chat, whose tools run again, or in vain.
+        // A retry by the client would start a new chat and run tools again, or would fail again.
         headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
     }
     if let Some(after) = answer.retry_after {
@@ -34,7 +34,7 @@ pub(super) fn response(words: Words, ended: &Ended) -> Response {
     response
 }
 
-/// Status and body.
+/// Returns status and body.
 pub(super) fn body(words: Words, ended: &Ended) -> (StatusCode, Value) {
     let answer = &ended.answer;
     if answer.error.is_none() && !answer.approvals.is_empty() {

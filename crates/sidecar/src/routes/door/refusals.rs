@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use utoipa::openapi::{RefOr, Response, ResponseBuilder};
 
-/// With which statuses requests of these doors are refused, and what each says.
+/// The error statuses of the compatible APIs, with their descriptions.
 const REFUSALS: [(&str, &str); 10] = [
     (
         "400",
@@ -31,7 +31,7 @@ const REFUSALS: [(&str, &str); 10] = [
     ("504", "The model did not answer in time"),
 ];
 
-/// The refusals of these doors, for the description of the API.
+/// The error responses of the compatible APIs, for the OpenAPI document.
 pub(in crate::routes) struct Refusals;
 
 impl utoipa::IntoResponses for Refusals {

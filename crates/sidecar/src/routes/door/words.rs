@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::problem::Reason;
 
-/// In whose words a door says what went wrong.
+/// The error format of a compatible API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::routes) enum Words {
     OpenAi,
@@ -17,21 +17,21 @@ pub(in crate::routes) enum Words {
 }
 
 impl Words {
-    /// Those of the clients that ask for this path; none where it is our own API's.
+    /// Returns the error format for a path; `None` for Pillion's own API.
     fn of(path: &str) -> Option<Self> {
         match path {
-            // The second is that of a client with a base URL that ends in /v1 as well.
+            // Clients with an extra `/v1` in their base URL request `/v1/v1/messages`.
             path if path.starts_with("/v1/messages") || path.starts_with("/v1/v1/messages") => {
                 Some(Self::Anthropic)
             }
             path if path.starts_with("/v1/") => Some(Self::OpenAi),
-            // Those of a client whose base URL lacks it.
+            // Clients without `/v1` in their base URL request these paths.
             "/chat/completions" | "/models" | "/responses" | "/embeddings" => Some(Self::OpenAi),
             _ => None,
         }
     }
 
-    /// The body of a response of that status.
+    /// Returns the body of an error response.
     pub(super) fn error(self, status: StatusCode, code: &str, message: &str) -> Value {
         match self {
             Self::OpenAi => {
@@ -62,8 +62,8 @@ impl Words {
     }
 }
 
-/// Says what went wrong as the clients read it that ask for this path: whatever has refused the
-/// request, from the token to the route.
+/// Rewrites error responses in the format of the API that the path belongs to, whichever layer
+/// rejected the request.
 pub(in crate::routes) async fn in_their_words(request: Request, next: Next) -> Response {
     let words = Words::of(request.uri().path());
     let mut response = next.run(request).await;

@@ -1,4 +1,4 @@
-//! Answers in Anthropic's shape.
+//! Message responses in Anthropic's format.
 
 use pillion_core::tool::ToolCall;
 use pillion_wire::ChatUsage;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::chat::Ended;
 
-/// The whole answer.
+/// Returns the whole response.
 pub(super) fn of(ended: &Ended) -> Value {
     let answer = &ended.answer;
     let words = answer.content.iter().filter(|text| !text.is_empty());
@@ -19,7 +19,7 @@ pub(super) fn of(ended: &Ended) -> Value {
     message
 }
 
-/// What is known of a message before it is written.
+/// Returns a message without content.
 pub(super) fn head(id: &str, model: &str) -> Value {
     json!({
         "id": format!("msg_{id}"),
@@ -33,7 +33,7 @@ pub(super) fn head(id: &str, model: &str) -> Value {
     })
 }
 
-/// A call that the client is to run.
+/// Returns a call that the client must run.
 pub(super) fn call(call: &ToolCall) -> Value {
     json!({
         "type": "tool_use",
@@ -43,7 +43,7 @@ pub(super) fn call(call: &ToolCall) -> Value {
     })
 }
 
-/// What a chat has cost. Anthropic counts what its cache had beside the rest.
+/// Returns the token usage of a chat. Anthropic's `input_tokens` excludes cached tokens.
 pub(super) fn cost(usage: &ChatUsage) -> Value {
     json!({
         "input_tokens": usage.input_tokens.saturating_sub(usage.cached_tokens),
@@ -53,7 +53,7 @@ pub(super) fn cost(usage: &ChatUsage) -> Value {
     })
 }
 
-/// Why it ended.
+/// Returns the stop reason.
 pub(super) fn stop_reason(ended: &Ended) -> &'static str {
     match ended.answer.finish_reason.as_deref() {
         Some("length") => "max_tokens",
@@ -64,7 +64,7 @@ pub(super) fn stop_reason(ended: &Ended) -> &'static str {
     }
 }
 
-/// Which of the client's texts ended it, where the provider says that.
+/// Returns the stop sequence that ended the answer, if the provider reports one.
 pub(super) fn stop_sequence(ended: &Ended) -> Option<&str> {
     let text = ended.ending.stop_sequence.as_deref();
     text.filter(|_| ended.calls.is_empty())

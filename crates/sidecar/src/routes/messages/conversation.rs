@@ -1,11 +1,11 @@
 use pillion_chat::{ModelError, ModelErrorKind};
 use serde_json::{Value, json};
 
-/// Writes a conversation of Anthropic's in the shapes of OpenAI's chat completions, which every
-/// model takes. What a model thought stays behind: no other can read it.
+/// Converts an Anthropic conversation to the format of OpenAI's chat completions, which every model
+/// accepts. Thinking blocks are dropped, because other models cannot read them.
 ///
 /// # Errors
-/// `Refused`, with the place of what cannot be read.
+/// `Refused`, with the path of the invalid part.
 pub(super) fn of(system: Option<&Value>, messages: &[Value]) -> Result<Vec<Value>, ModelError> {
     let mut written = Vec::new();
     if let Some(system) = system.filter(|system| !system.is_null()) {
@@ -29,7 +29,7 @@ pub(super) fn of(system: Option<&Value>, messages: &[Value]) -> Result<Vec<Value
     Ok(written)
 }
 
-/// What a user says, after the results of tools.
+/// Converts a user message; tool results come first.
 fn user(message: &Value, place: &str, written: &mut Vec<Value>) -> Result<(), ModelError> {
     let mut parts = Vec::new();
     for (block, place) in blocks(&message["content"], &format!("{place}.content"))? {
@@ -46,7 +46,8 @@ fn user(message: &Value, place: &str, written: &mut Vec<Value>) -> Result<(), Mo
                 let part = part(&block, &place)?;
                 match part["text"].as_str() {
                     Some(more) => text.push_str(more),
-                    // Results are text to most providers; the user may show the rest.
+                    // Most providers accept only text as tool results, so other content is sent as
+                    // the user's.
                     None => parts.push(part),
                 }
             }
@@ -90,7 +91,7 @@ fn assistant(message: &Value, place: &str) -> Result<Value, ModelError> {
     Ok(written)
 }
 
-/// A text or an image.
+/// Converts a text or image block.
 fn part(block: &Value, place: &str) -> Result<Value, ModelError> {
     let source = &block["source"];
     let text = |value: &Value, key: &str| value[key].as_str().map(str::to_owned);
@@ -109,7 +110,7 @@ fn part(block: &Value, place: &str) -> Result<Value, ModelError> {
     Ok(json!({"type": "image_url", "image_url": {"url": url}}))
 }
 
-/// The text of a text, or of blocks that are nothing else.
+/// Returns the text of a string or of text blocks.
 fn text_of(content: &Value, place: &str) -> Result<String, ModelError> {
     let mut texts = Vec::new();
     for (block, place) in blocks(content, place)? {
@@ -121,7 +122,7 @@ fn text_of(content: &Value, place: &str) -> Result<String, ModelError> {
     Ok(texts.join("\n\n"))
 }
 
-/// The blocks of a content, of which a text is one, with their places.
+/// Returns the blocks of a content, each with its path; a string is one text block.
 fn blocks(content: &Value, place: &str) -> Result<Vec<(Value, String)>, ModelError> {
     match content {
         Value::String(text) => {

@@ -12,52 +12,52 @@ use crate::routes::body::is_nothing;
 use crate::routes::door::Wanted;
 use crate::routes::error::RequestError;
 
-/// What only Anthropic's own models answer in the form of.
+/// Fields for structured output, which only Anthropic models support.
 const FORMATS: [&str; 2] = ["output_config", "output_format"];
 
-/// What has Anthropic run tools by itself, past approvals and the call log.
+/// Fields that would make Anthropic run tools itself, without approval and call log.
 const RUN_THERE: [&str; 3] = ["mcp_servers", "betas", "container"];
 
-/// The body of Anthropic's messages.
+/// The request body of Anthropic's messages.
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 #[schema(as = MessagesRequest)]
 pub(crate) struct Request {
-    /// The model's name here; the default one where it is absent.
+    /// The ID of the model in Pillion; the default model if absent.
     pub(super) model: Option<String>,
     /// The conversation so far.
     #[schema(value_type = Vec<Object>)]
     messages: Vec<JsonObject>,
-    /// What the model is told before: a text, or blocks of it.
+    /// The system prompt: a string, or text blocks.
     #[schema(value_type = Option<String>)]
     system: Option<Value>,
-    /// The longest answer, in tokens.
+    /// Maximum length of the answer, in tokens.
     #[schema(minimum = 1, maximum = 9007199254740991u64)]
     max_tokens: Option<u64>,
     /// Whether the answer is a stream of server-sent events.
     stream: Option<bool>,
     temperature: Option<f64>,
     top_p: Option<f64>,
-    /// Where the answer ends before it.
+    /// Texts at which the answer ends.
     stop_sequences: Option<Vec<String>>,
-    /// Tools of the client's own: the model has those alone, and its calls come back.
+    /// Tools of the client. The model gets only these, and their calls are returned to the client.
     #[schema(value_type = Option<Vec<Object>>)]
     tools: Option<Vec<Value>>,
-    /// `{"type": "none"}` leaves the tools out; `"disable_parallel_tool_use": true` has the model make
-    /// one call at most in an answer.
+    /// `{"type": "none"}` disables the tools; `"disable_parallel_tool_use": true` limits the model
+    /// to one call per answer.
     #[schema(value_type = Option<Object>)]
     tool_choice: Option<Value>,
-    /// `user_id` says on whose behalf tools run.
+    /// `user_id` names the user on whose behalf tools run.
     #[schema(value_type = Option<Object>)]
     metadata: Option<JsonObject>,
-    /// What else Anthropic's API takes goes to models of Anthropic's.
+    /// All other fields, which are forwarded to Anthropic models.
     #[serde(flatten)]
     #[schema(ignore)]
     rest: Map<String, Value>,
 }
 
 impl Request {
-    /// Refuses what no model is asked.
+    /// Rejects requests that no model supports.
     pub(super) fn check(&self) -> Result<(), RequestError> {
         if self.messages.is_empty() {
             return Err(RequestError::parameter("messages", "there: one at least"));
@@ -71,8 +71,8 @@ impl Request {
         Ok(())
     }
 
-    /// What the door is asked for. `is_anthropic`: the model's provider speaks like Anthropic. It
-    /// gets the conversation as it is.
+    /// Converts the request. `is_anthropic`: the model's provider speaks Anthropic's API and gets
+    /// the conversation unchanged.
     pub(super) fn wanted(self, is_anthropic: bool) -> Result<Wanted, RequestError> {
         let own_tools = self.own_tools()?;
         let choice = self.choice()?;
@@ -110,12 +110,13 @@ impl Request {
             let metadata = self.metadata.clone().map(Value::Object);
             extra.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata)));
             if tool_choice.is_some() {
-                // It may say more than is read here.
+                // Forwarded unchanged, because it may have more fields than those parsed here.
                 let choice = self.tool_choice.clone();
                 extra.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
             }
             if self.tools.is_some() {
-                // Thoughts would have to come back with the calls, and do not go out.
+                // Thinking blocks would have to be sent back with tool calls, and clients do not
+                // get them.
                 extra.shift_remove("thinking");
             }
         }
@@ -136,7 +137,7 @@ impl Request {
         })
     }
 
-    /// Whether the choice says that calls come one at a time.
+    /// Returns whether the model is limited to one call per answer.
     fn wants_one_call(&self) -> Result<bool, RequestError> {
         let choice = self.tool_choice.as_ref();
         match choice.and_then(|choice| choice.get("disable_parallel_tool_use")) {
@@ -166,7 +167,7 @@ impl Request {
         }))
     }
 
-    /// The tools that the request brings along, if it brings some.
+    /// Returns the client's tools, if the request has any.
     fn own_tools(&self) -> Result<Option<Vec<Arc<ToolDefinition>>>, RequestError> {
         let Some(tools) = self.tools.as_ref().filter(|tools| !tools.is_empty()) else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Answers as Anthropic's stream of events.
+//! Message streams in Anthropic's format.
 
 use axum::body::Bytes;
 use pillion_chat::{ChatEvent, Delta};
@@ -8,13 +8,13 @@ use super::answer;
 use crate::chat::Ended;
 use crate::routes::door::Writer;
 
-/// Writes the events of a message.
+/// Converts chat events to message events.
 pub(super) struct Events {
     id: String,
     model: String,
-    /// How many blocks have begun.
+    /// The number of blocks started so far.
     blocks: usize,
-    /// Whether one for words has, and not ended.
+    /// Whether a text block is open.
     has_text: bool,
     is_next_paragraph: bool,
 }
@@ -30,7 +30,7 @@ impl Events {
         }
     }
 
-    /// Begins a block, and gives its number.
+    /// Starts a block and returns its index.
     fn begin_block(&mut self, block: &Value, bytes: &mut Vec<u8>) -> usize {
         let index = self.blocks;
         self.blocks += 1;
@@ -39,7 +39,7 @@ impl Events {
         index
     }
 
-    /// Words of the block of text, which begins with the first.
+    /// Writes text to the text block, and starts the block if needed.
     fn write_text(&mut self, text: &str, bytes: &mut Vec<u8>) {
         if !self.has_text {
             self.has_text = true;
@@ -62,8 +62,8 @@ impl Writer for Events {
         Bytes::from(bytes)
     }
 
-    /// Words. What tools do is in comments, which clients leave out; what a model shows of its
-    /// thinking has no signature here, and clients want one.
+    /// Converts text. The activity of tools becomes SSE comments, which clients ignore. Thinking is
+    /// dropped, because clients require a signature, which is not available here.
     fn hear(&mut self, event: ChatEvent) -> Option<Bytes> {
         let mut bytes = Vec::new();
         match event {
@@ -82,10 +82,10 @@ impl Writer for Events {
         Some(Bytes::from(bytes))
     }
 
-    /// The calls, why it ended, and what it cost.
+    /// Returns the calls, the stop reason and the usage.
     fn end(&mut self, ended: &Ended) -> Bytes {
         let mut bytes = Vec::new();
-        // Of a chat that was answered before, nothing was heard.
+        // The answer of an already answered chat is not streamed in pieces.
         let text = ended.answer.content.as_deref().unwrap_or_default();
         if !self.has_text && !text.is_empty() {
             self.write_text(text, &mut bytes);
@@ -134,7 +134,7 @@ fn write_stop(bytes: &mut Vec<u8>, index: usize) {
     );
 }
 
-/// An event, which has its type as its name.
+/// Writes an event, whose name is its type.
 fn write(bytes: &mut Vec<u8>, event: &Value) {
     let name = event["type"].as_str().unwrap_or_default();
     bytes.extend_from_slice(format!("event: {name}\ndata: {event}\n\n").as_bytes());

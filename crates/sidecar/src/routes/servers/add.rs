@@ -8,7 +8,7 @@ use super::{Keys, answer_of, servers_of, to_the_end};
 use crate::app::App;
 use crate::routes::error::RequestError;
 
-/// Adds an MCP server (F1, F2).
+/// Adds an MCP server.
 #[utoipa::path(
     post,
     path = "/api/v1/servers/",

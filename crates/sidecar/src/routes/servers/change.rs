@@ -8,7 +8,7 @@ use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::servers::How;
 
-/// Says anew what an MCP server is.
+/// Replaces the definition of an MCP server.
 #[utoipa::path(
     put,
     path = "/api/v1/servers/{id}",
@@ -34,7 +34,7 @@ pub(in crate::routes) async fn replace(
     change(&app, key, keys, How::Replace).await
 }
 
-/// Changes an MCP server (F2).
+/// Changes an MCP server.
 #[utoipa::path(
     patch,
     path = "/api/v1/servers/{id}",
@@ -60,7 +60,7 @@ pub(in crate::routes) async fn patch(
     change(&app, key, keys, How::Patch).await
 }
 
-/// Uses an MCP server again.
+/// Enables an MCP server.
 #[utoipa::path(
     post,
     path = "/api/v1/servers/{id}/enable",
@@ -82,7 +82,7 @@ pub(in crate::routes) async fn enable(
     change(&app, key, enabled(true), How::Patch).await
 }
 
-/// Stops using an MCP server.
+/// Disables an MCP server.
 #[utoipa::path(
     post,
     path = "/api/v1/servers/{id}/disable",
@@ -104,7 +104,7 @@ pub(in crate::routes) async fn disable(
     change(&app, key, enabled(false), How::Patch).await
 }
 
-/// Begins anew with an MCP server.
+/// Starts a new session with an MCP server.
 #[utoipa::path(
     post,
     path = "/api/v1/servers/{id}/reconnect",

@@ -7,7 +7,7 @@ use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 
-/// Connects an MCP server now (F2).
+/// Connects to an MCP server now.
 #[utoipa::path(
     post,
     path = "/api/v1/servers/{id}/connect",
@@ -41,7 +41,7 @@ pub(in crate::routes) async fn connect(
     answer_of(&app, &servers, &key)
 }
 
-/// Disconnects an MCP server (F2).
+/// Disconnects from an MCP server.
 #[utoipa::path(
     post,
     path = "/api/v1/servers/{id}/disconnect",

@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::credentials::CredentialError;
 use crate::routes::error::RequestError;
 
-/// A server's id or name, and a user's name, in the path.
+/// The ID or name of a server, and the name of a user, in the path.
 pub(in crate::routes) struct OfUser {
     server: String,
     user: String,
@@ -28,7 +28,7 @@ impl FromRequestParts<App> for OfUser {
     }
 }
 
-/// Lists the users who have a credential for an MCP server (L1).
+/// Lists the users who have a credential for an MCP server.
 #[utoipa::path(
     get,
     path = "/api/v1/servers/{id}/credentials",
@@ -55,7 +55,7 @@ pub(in crate::routes) async fn list(
     }))
 }
 
-/// Gives a user a credential for an MCP server (L1).
+/// Sets a user's credential for an MCP server.
 #[utoipa::path(
     put,
     path = "/api/v1/servers/{id}/credentials/{user}",
@@ -94,7 +94,7 @@ pub(in crate::routes) async fn set(
     }))
 }
 
-/// Takes a user's credential for an MCP server away (L1).
+/// Removes a user's credential for an MCP server.
 #[utoipa::path(
     delete,
     path = "/api/v1/servers/{id}/credentials/{user}",

@@ -7,7 +7,7 @@ use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::tagged::Known;
 
-/// Lists the MCP servers. Asks none of them.
+/// Lists the MCP servers. Sends no request to them.
 #[utoipa::path(
     get,
     path = "/api/v1/servers/",

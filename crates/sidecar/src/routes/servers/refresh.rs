@@ -8,7 +8,7 @@ use crate::app::App;
 use crate::live::Live;
 use crate::routes::error::RequestError;
 
-/// Looks at the store, and at the vault's key, once more.
+/// Reloads the servers from the store, and the vault's key.
 #[utoipa::path(
     post,
     path = "/api/v1/servers/refresh",
@@ -36,16 +36,16 @@ pub(in crate::routes) async fn refresh(
     }))
 }
 
-/// The answer where the vault has another key.
+/// The response after a key rotation.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(in crate::routes) struct Rotated {
     /// Always true.
     success: bool,
-    /// How many secrets are encrypted with it.
+    /// The number of secrets encrypted with the new key.
     secrets: usize,
 }
 
-/// Encrypts every credential under another key (L1).
+/// Re-encrypts every credential with a new key.
 #[utoipa::path(
     post,
     path = "/api/v1/vault/rotate",

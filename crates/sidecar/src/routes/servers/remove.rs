@@ -6,7 +6,7 @@ use super::{ServerKey, servers_of, to_the_end};
 use crate::app::App;
 use crate::routes::error::RequestError;
 
-/// Removes an MCP server (F2).
+/// Removes an MCP server.
 #[utoipa::path(
     delete,
     path = "/api/v1/servers/{id}",

@@ -12,7 +12,7 @@ use crate::routes::error::RequestError;
 use crate::routes::parameters::Parameters;
 use crate::upstream::Reading;
 
-/// Lists the resources of one MCP server (F2), which is asked for them.
+/// Lists the resources of one MCP server, which is queried now.
 #[utoipa::path(
     get,
     path = "/api/v1/servers/{id}/resources",
@@ -66,7 +66,7 @@ pub(in crate::routes) async fn list(
     }))
 }
 
-/// Which resource.
+/// The resource to read.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(in crate::routes) struct Wanted {
@@ -75,7 +75,7 @@ pub(in crate::routes) struct Wanted {
     uri: Option<String>,
 }
 
-/// Reads a resource of one MCP server (F2).
+/// Reads a resource of one MCP server.
 #[utoipa::path(
     get,
     path = "/api/v1/servers/{id}/resources/read",

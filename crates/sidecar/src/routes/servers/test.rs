@@ -6,7 +6,7 @@ use super::{Keys, ServerKey, servers_of};
 use crate::app::App;
 use crate::routes::error::RequestError;
 
-/// Asks a server for its tools before it is added.
+/// Lists the tools of a server that is not saved, as a test.
 #[utoipa::path(
     post,
     path = "/api/v1/servers/test",
@@ -32,7 +32,7 @@ pub(in crate::routes) async fn test_unsaved(
     Ok(Json(servers_of(&app)?.try_unsaved(keys).await?))
 }
 
-/// Asks a server for its tools over a session of its own.
+/// Lists the tools of a saved server over a new session, as a test.
 #[utoipa::path(
     post,
     path = "/api/v1/servers/{id}/test",

@@ -9,7 +9,7 @@ use crate::routes::error::RequestError;
 use crate::routes::tools::list::summary;
 use crate::servers::ServerError;
 
-/// Lists the tools of one MCP server (F2), which is asked for them where they are not known.
+/// Lists the tools of one MCP server, which is queried now if its tools are unknown.
 #[utoipa::path(
     get,
     path = "/api/v1/servers/{id}/tools",

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::ServerIds;
 use crate::moment::text_of;
 
-/// A call as the API shows it.
+/// Converts a recorded call to its form in the API.
 pub(super) fn of(call: ToolCallRecord, servers: &ServerIds) -> ToolCallEntry {
     ToolCallEntry {
         id: call.id.to_string(),
@@ -19,7 +19,7 @@ pub(super) fn of(call: ToolCallRecord, servers: &ServerIds) -> ToolCallEntry {
         caller: call.caller,
         arguments: json_of(&call.arguments),
         status: call.status.as_str().to_owned(),
-        // Nothing else succeeds without running.
+        // A successful call without a duration is a cached result.
         cached: call.status == CallStatus::Success && call.duration.is_none(),
         completed_at: call.completed_at.map(text_of),
         duration_ms: call.duration.map(millis),
@@ -30,7 +30,7 @@ pub(super) fn of(call: ToolCallRecord, servers: &ServerIds) -> ToolCallEntry {
     }
 }
 
-/// A tool's figures as the API shows them.
+/// Converts a tool's statistics to their form in the API.
 pub(super) fn of_tool(tool: ToolStatistics, servers: &ServerIds) -> ToolUse {
     ToolUse {
         success_rate: tool.success_rate(),
@@ -46,12 +46,12 @@ pub(super) fn of_tool(tool: ToolStatistics, servers: &ServerIds) -> ToolUse {
     }
 }
 
-/// We wrote it as JSON; if it is none any more, it is shown as the text that it is.
+/// Parses stored JSON; invalid JSON becomes a string.
 fn json_of(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
-/// Milliseconds, to the microsecond.
+/// Returns milliseconds, rounded to the microsecond.
 fn millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }

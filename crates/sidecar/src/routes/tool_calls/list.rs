@@ -10,7 +10,7 @@ use crate::routes::page::WantedPage;
 use crate::routes::parameters::Parameters;
 use crate::routes::store_of;
 
-/// Lists recorded calls, the newest first (F4).
+/// Lists recorded calls, the newest first.
 #[utoipa::path(
     get,
     path = "/api/v1/tool-calls/",

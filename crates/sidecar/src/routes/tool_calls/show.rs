@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::store_of;
 
-/// Shows one recorded call (F4).
+/// Shows one recorded call.
 #[utoipa::path(
     get,
     path = "/api/v1/tool-calls/{id}",

@@ -9,7 +9,7 @@ use crate::routes::error::RequestError;
 use crate::routes::parameters::Parameters;
 use crate::routes::store_of;
 
-/// What is known of each tool's calls: counts, success rate, latency.
+/// Returns counts, success rate and latency of each tool.
 #[utoipa::path(
     get,
     path = "/api/v1/tool-calls/statistics",

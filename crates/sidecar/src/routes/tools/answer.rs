@@ -7,7 +7,7 @@ use crate::echo::shortened;
 use crate::upstream::Own;
 use crate::visibility::Visibility;
 
-/// What the API says of a tool that ran (I1, I2).
+/// Converts the result of a tool to a response.
 pub(super) fn ran(result: ToolResult) -> Answer {
     let text = result.to_message();
     let (data, model_result) = match result.data {
@@ -29,17 +29,17 @@ pub(super) fn ran(result: ToolResult) -> Answer {
     })
 }
 
-/// Whether there is a tool of that name for a caller who sees that much, and has these of their
-/// own.
+/// Returns whether the caller may see a tool of this name; `own` has the tools that are listed for
+/// the caller's user.
 pub(super) fn is_known(app: &App, visibility: &Visibility, own: &Own, name: &str) -> bool {
     let tool = app.registry().get(name);
     let tool = tool.or_else(|| own.tools.get(name).cloned());
     tool.is_some_and(|tool| visibility.admits(&tool, name))
 }
 
-/// Returns the response for a tool that does not exist. A tool whose name has the prefix of an
-/// unavailable server is `unavailable`, too; a tool may also belong to a server for which the
-/// caller has no credential. The response does not reveal a tool that the caller may not see.
+/// Returns the response for a tool that does not exist. The error is `unavailable` if the name has
+/// the prefix of an unavailable server, and names the missing credential if the server has none for
+/// the caller. The response does not reveal a tool that the caller may not see.
 pub(super) fn unknown(
     app: &App,
     visibility: &Visibility,

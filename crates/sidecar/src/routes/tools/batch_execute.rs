@@ -16,8 +16,8 @@ use crate::routes::body::Body;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 
-/// Runs several calls, side by side or one after the other; the results keep the order of
-/// the calls, and each is what the call alone would have had.
+/// Runs several calls, in parallel or sequentially. The results have the order of the calls, and
+/// each is the result that the call alone would have.
 #[utoipa::path(
     post,
     path = "/api/v1/tools/batch-execute",
@@ -54,14 +54,14 @@ pub(in crate::routes) async fn batch_execute(
         Some(key) => once::run(app, key, batch, caller).await,
         None => {
             let contexts = repeat_n(caller.context.clone(), batch.calls.len());
-            // Boxed: it is as large as a call is, and its contexts.
+            // Boxed: the future is as large as a call and its contexts.
             let ran = Box::pin(run(&app, batch, &caller, contexts)).await;
             Ok(Json(ran.answer).into_response())
         }
     }
 }
 
-/// Runs a batch, each call with the context of its own.
+/// Runs a batch, each call with its own context.
 async fn run(
     app: &App,
     batch: BatchRequest,
@@ -77,7 +77,7 @@ async fn run(
     let unavailable = app.look_for(&names, visibility).await;
     let own = app.own_tools(context, &names, visibility).await;
 
-    // Calls of tools that are not there are answered here; the executor sees the others.
+    // Calls of unknown tools are answered here and do not reach the executor.
     let ids: Vec<_> = batch.calls.iter().map(|call| call.id.clone()).collect();
     let mut answers: Vec<_> = batch
         .calls
@@ -116,7 +116,7 @@ async fn run(
     }
 }
 
-/// The answers with their calls' ids.
+/// Combines the results with the IDs of their calls.
 fn answer_of(answers: impl Iterator<Item = (String, Answer)>) -> BatchAnswer {
     let results: Vec<_> = answers
         .map(|(id, answer)| BatchResult { id, answer })
@@ -166,7 +166,7 @@ impl Request for BatchRequest {
     }
 }
 
-/// Malformed JSON and a body of another shape are told apart.
+/// Parses the body, with different errors for malformed JSON and for JSON of another form.
 fn parse(app: &App, body: &[u8]) -> Result<BatchRequest, RequestError> {
     let request: BatchRequest = serde_json::from_slice(body).map_err(|error| {
         if error.is_data() {

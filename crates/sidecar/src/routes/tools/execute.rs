@@ -16,10 +16,10 @@ use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 use crate::routes::request_log::RequestId;
 
-/// Runs one tool; the body is its arguments (I1).
+/// Runs one tool; the body is its arguments.
 ///
-/// The status is 200 whether or not the tool worked (I2): `result.success` says so. A tool
-/// that is not there has `success` false (B5).
+/// The status is 200 even if the tool failed: `result.success` has the outcome. An unknown tool has
+/// `success` false.
 #[utoipa::path(
     post,
     path = "/api/v1/tools/execute/{tool_name}",

@@ -14,8 +14,8 @@ use crate::routes::parameters::Parameters;
 use crate::routes::tagged::Known;
 use crate::upstream::UpstreamTool;
 
-/// Lists every tool with its parameters (I1). MCP servers that have not been asked for
-/// their tools are asked now; one that cannot be asked is named in the answer.
+/// Lists every tool with its parameters. MCP servers whose tools are unknown are queried now; the
+/// response names servers that could not be queried.
 #[utoipa::path(
     get,
     path = "/api/v1/tools/",
@@ -59,7 +59,8 @@ pub(in crate::routes) async fn list(
     })
 }
 
-/// A tool as the API shows it, with what is hidden in its definition where a server listed it.
+/// Converts a tool to its form in the API, with warnings about hidden text in the definition of a
+/// server's tool.
 pub(super) fn with_warnings(
     app: &App,
     tool: &RegisteredTool,
@@ -72,7 +73,7 @@ pub(super) fn with_warnings(
     }
 }
 
-/// A tool as the API shows it.
+/// Converts a tool to its form in the API.
 pub(in crate::routes) fn summary(app: &App, tool: &RegisteredTool) -> ToolSummary {
     let definition = tool.definition();
     let name = definition.name().to_string();

@@ -1,4 +1,4 @@
-//! Requests that name themselves (`Idempotency-Key`).
+//! Requests with an `Idempotency-Key`.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use crate::idempotency::{Claim, Held, scope};
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 
-/// The longest key as it is sent, in bytes.
+/// Maximum length of a key as sent, in bytes.
 const LONGEST: usize = 255;
 
-/// The name of a request, as its caller chose it.
+/// The idempotency key of a request.
 pub(in crate::routes) struct Key(String);
 
 impl OptionalFromRequestParts<App> for Key {
@@ -46,8 +46,8 @@ impl OptionalFromRequestParts<App> for Key {
     }
 }
 
-/// A string of RFC 8941, as the draft wants it, or the same without quotes, as most send it: then
-/// with no quotes and backslashes in it.
+/// Parses a key: an RFC 8941 string, as the Idempotency-Key draft requires, or the unquoted form
+/// that most clients send, which has no quotes and backslashes.
 fn read(text: &str) -> Option<String> {
     let text = text.trim();
     if !(1..=LONGEST).contains(&text.len()) {
@@ -77,18 +77,18 @@ fn unescaped(quoted: &str) -> Option<String> {
     Some(text)
 }
 
-/// A request that runs tools, and may come with a key.
+/// A request that runs tools and can have an idempotency key.
 pub(super) trait Request: Send + 'static {
     type Answer: Serialize + Send + Sync + 'static;
 
-    /// What it asks for. Another request that says the same, its keys in whatever order, is the
-    /// same request.
+    /// Returns the content of the request. Requests with equal content, in any key order, count as
+    /// the same request.
     fn content(&self) -> Value;
 
-    /// How many calls it has.
+    /// Returns the number of calls.
     fn calls(&self) -> usize;
 
-    /// Runs it for `caller`. The call log knows its calls by the `records`, in their order.
+    /// Runs the request for `caller`. `records` are the call log IDs of its calls, in order.
     fn run(
         self,
         app: App,
@@ -100,21 +100,20 @@ pub(super) trait Request: Send + 'static {
     /// their ids in the call log from `records`.
     fn not_stored(answer: &Self::Answer, records: impl Iterator<Item = CallId>) -> Self::Answer;
 
-    /// The answer, where an earlier life of the sidecar has begun some of its calls and answered
-    /// none: those with an id, which they have in the call log.
+    /// Returns the response to a request that a previous sidecar process started and did not
+    /// answer. `begun` has the call log IDs of the calls that started.
     fn cut_off(self, begun: Vec<Option<CallId>>) -> Self::Answer;
 }
 
-/// What came of a request.
+/// The outcome of a request.
 pub(super) struct Ran<T> {
     pub(super) answer: T,
-    /// The answer of a request that is sent again is this one: a tool has begun, or a call is a
-    /// success.
+    /// Whether a repeated request gets this response: a tool was started, or a call succeeded.
     pub(super) is_final: bool,
 }
 
-/// Runs the request, unless it has run under this key. It goes on when its caller has gone, so that
-/// whoever comes again finds the answer.
+/// Runs the request, unless it already ran with this key. The request continues if its client
+/// disconnects, so that a repeated request gets the response.
 pub(super) async fn run<R: Request>(
     app: App,
     Key(key): Key,
@@ -143,7 +142,7 @@ pub(super) async fn run<R: Request>(
             return Ok(replayed(answer));
         }
     };
-    // The limit of connections also limits requests whose clients wait.
+    // Requests whose clients still wait are limited by the connection limit.
     if keys.detached().of(principal) >= app.http().idempotency_max_detached.get() {
         held.did_not_run().await;
         return Err(RequestError::TooManyDetached);
@@ -189,7 +188,7 @@ async fn store<R: Request>(held: Held, answer: &R::Answer, principal: Option<&st
     }
 }
 
-/// What stands for a request: SHA-256 of its content, in whatever order.
+/// Returns the SHA-256 hash of the request's content, independent of key order.
 fn fingerprint(mut content: Value) -> String {
     content.sort_all_objects();
     sha256_hex(&content.to_string())
@@ -203,8 +202,8 @@ fn replayed(answer: String) -> Response {
     (headers, answer).into_response()
 }
 
-/// The answer for a call of a request that an earlier life of the sidecar has not answered; with the
-/// id of one that it has begun.
+/// Returns the response for a call that a previous sidecar process did not answer, with the call
+/// log ID if the call was started.
 pub(super) fn cut_off(call: ToolCall, begun: Option<CallId>) -> Answer {
     let error = match begun {
         Some(_) => {

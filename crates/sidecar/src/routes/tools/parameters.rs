@@ -1,8 +1,7 @@
 use pillion_wire::Parameter;
 use serde_json::Value;
 
-/// The parameters as the listing shows them, from the schema of the arguments: whichever
-/// form a tool gave its parameters in, its schema has them.
+/// Returns the parameters shown in tool lists, from the input schema.
 pub(super) fn of(schema: &Value) -> Vec<Parameter> {
     let Some(properties) = schema["properties"].as_object() else {
         return Vec::new();
@@ -25,7 +24,7 @@ pub(super) fn of(schema: &Value) -> Vec<Parameter> {
         .collect()
 }
 
-/// The type in capitals, as the listing has it. Of several, the first that is not `null`.
+/// Returns the type name in capitals; of several types, the first that is not `null`.
 fn kind_of(property: &Value) -> String {
     let name = match &property["type"] {
         Value::Array(names) => names.iter().find(|name| *name != "null"),

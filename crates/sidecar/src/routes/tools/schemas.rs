@@ -9,8 +9,7 @@ use crate::routes::error::RequestError;
 use crate::routes::parameters::Parameters;
 use crate::routes::tagged::Known;
 
-/// Lists every tool's schema in OpenAI's form (I1, A3). Asks MCP servers as the list of
-/// tools does.
+/// Lists the schemas of all tools in OpenAI's format. MCP servers are queried as for the tool list.
 #[utoipa::path(
     get,
     path = "/api/v1/tools/schemas",

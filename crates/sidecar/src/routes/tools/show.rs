@@ -12,8 +12,7 @@ use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 
-/// Shows one tool as the list has it (I4): whatever is in the list of this caller is here, and
-/// nothing else.
+/// Shows one tool. The tool exists here if and only if it is in the caller's tool list.
 #[utoipa::path(
     get,
     path = "/api/v1/tools/{tool_name}",

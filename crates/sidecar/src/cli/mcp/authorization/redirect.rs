@@ -1,4 +1,4 @@
-//! The one request that the browser makes when it comes back.
+//! Receives the browser's redirect request.
 
 use std::io;
 use std::time::Duration;
@@ -10,36 +10,37 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use url::form_urlencoded;
 
-/// No browser's request is larger: the line and the headers, in bytes.
+/// Maximum size of request line and headers, in bytes.
 const LARGEST: usize = 32 * 1024;
 
-/// How long a connection has for its request, and again for the answer to leave.
+/// Timeout for reading a request, and for sending the response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What ends the headers.
+/// The end of the headers.
 const END: &[u8] = b"\r\n\r\n";
 
-/// How many connections are looked at side by side: browsers open some before they need them.
+/// Maximum number of concurrent connections: browsers open some before they need them.
 const MOST_CONNECTIONS: usize = 64;
 
-/// The answer that is waited for.
+/// The expected response to an authorization request.
 pub(super) struct Expected<'a> {
     pub(super) path: &'a str,
     pub(super) state: &'a str,
-    /// The states that were waited for before: a page that is loaded again is no new answer.
+    /// The `state` values of earlier requests: reloading an old redirect page is not a new
+    /// response.
     pub(super) past_states: &'a [String],
 }
 
-/// Waits for the answer to an authorization request; gives its path and query, as they were
-/// sent. An answer with a `state` that is nobody's ends the wait too, for whoever checks it
-/// to say so. Whatever else comes gets an error and is forgotten.
+/// Waits for the response to an authorization request and returns its path and query, unparsed. A
+/// response with an unknown `state` also ends the wait; the caller reports the mismatch. Other
+/// requests get an error response and are ignored.
 pub(super) async fn wait(listener: &TcpListener, expected: &Expected<'_>) -> io::Result<String> {
     let mut visits = FuturesUnordered::new();
     loop {
         tokio::select! {
             accepted = listener.accept(), if visits.len() < MOST_CONNECTIONS => match accepted {
                 Ok((stream, _)) => visits.push(visit(stream, expected)),
-                // A connection that has gone again already says nothing about the next.
+                // An aborted connection does not affect the next one.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => return Err(error),
             },
@@ -50,7 +51,7 @@ pub(super) async fn wait(listener: &TcpListener, expected: &Expected<'_>) -> io:
     }
 }
 
-/// Serves one connection; gives the path and query of the answer, if that came.
+/// Serves one connection. Returns path and query if the request is the response.
 async fn visit(mut stream: TcpStream, expected: &Expected<'_>) -> Option<String> {
     let head = timeout(PATIENCE, head(&mut stream)).await.ok()?.ok()?;
     let (reply, answer) = match target(&head) {
@@ -61,7 +62,7 @@ async fn visit(mut stream: TcpStream, expected: &Expected<'_>) -> Option<String>
         }
     };
     let (status, text) = reply;
-    // The page is a courtesy: what the browser brought counts without it.
+    // Ignores a failure to send the page: the response was received.
     let _ = timeout(PATIENCE, async {
         stream.write_all(page(status, text).as_bytes()).await?;
         stream.shutdown().await
@@ -70,8 +71,8 @@ async fn visit(mut stream: TcpStream, expected: &Expected<'_>) -> Option<String>
     answer
 }
 
-/// The status and the text that a request is answered with, and whether it ends the wait
-/// (RFC 6749 sections 4.1.2 and 4.1.2.1).
+/// Returns the HTTP status and text for a request, and whether the request ends the wait (RFC 6749
+/// sections 4.1.2 and 4.1.2.1).
 fn judge(target: &str, expected: &Expected<'_>) -> ((&'static str, &'static str), bool) {
     const BAD: &str = "400 Bad Request";
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -101,13 +102,13 @@ fn judge(target: &str, expected: &Expected<'_>) -> ((&'static str, &'static str)
     }
 }
 
-/// The request's line and headers, or as much as is read of them.
+/// Reads the request line and headers, up to the maximum size.
 async fn head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     let mut bytes = [0; 4096];
     loop {
         let count = stream.read(&mut bytes).await?;
-        // The end may have begun with what came before.
+        // The end marker may span two reads.
         let new = head.len().saturating_sub(END.len());
         head.extend_from_slice(&bytes[..count]);
         if count == 0 || head.len() >= LARGEST || is_complete(&head[new..]) {
@@ -120,7 +121,7 @@ fn is_complete(head: &[u8]) -> bool {
     head.windows(END.len()).any(|end| end == END)
 }
 
-/// The path and query that a complete GET asks for, or the status that refuses it.
+/// Returns the path and query of a complete GET request, or the error status.
 fn target(head: &[u8]) -> Result<&str, &'static str> {
     const BAD: &str = "400 Bad Request";
     if !is_complete(head) {
@@ -144,7 +145,8 @@ fn target(head: &[u8]) -> Result<&str, &'static str> {
     }
 }
 
-/// An answer with a page that repeats nothing of the request, which anybody may have written.
+/// Returns an HTTP response with a page. The page repeats nothing from the request, which is
+/// untrusted.
 fn page(status: &str, text: &str) -> String {
     let body = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Pillion</title><p>{text}</p></html>\n"
@@ -214,10 +216,10 @@ mod tests {
         }
     }
 
-    /// What the server at `address` answers to these bytes, or as much of it as arrives.
+    /// Sends these bytes to `address` and returns the response, as far as it arrives.
     async fn tell(stream: &mut TcpStream, bytes: &[u8]) -> String {
         let mut answer = Vec::new();
-        // It may hang up in the middle of what is too large.
+        // The server may close the connection while a too large request is sent.
         let _ = stream.write_all(bytes).await;
         let _ = stream.read_to_end(&mut answer).await;
         String::from_utf8(answer).unwrap()
@@ -229,7 +231,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let browser = async {
             let connect = || async { TcpStream::connect(address).await.unwrap() };
-            // Browsers connect before they have anything to ask for.
+            // Browsers open connections in advance.
             let mut early = connect().await;
             let mut idle = Vec::new();
             for _ in 0..5 {

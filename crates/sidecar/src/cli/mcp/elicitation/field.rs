@@ -3,12 +3,12 @@ use serde_json::Value;
 
 use super::super::{plain, typed};
 
-/// One field of a form.
+/// A field of a form.
 pub(super) struct Field<'a> {
     name: &'a str,
     property: &'a Value,
     pub(super) is_required: bool,
-    /// The values that may be chosen from, each with its title; empty for free text.
+    /// The allowed values with their titles; empty if any value is allowed.
     choices: Vec<(Value, String)>,
     takes_several: bool,
 }
@@ -37,7 +37,7 @@ impl<'a> Field<'a> {
             .cloned()
     }
 
-    /// The field's name, what it takes and its default.
+    /// Returns the prompt: the field's name, its type and its default.
     pub(super) fn prompt(&self) -> String {
         let title = self.property["title"].as_str().unwrap_or(self.name);
         let mut prompt = plain::summary(title, 100);
@@ -73,10 +73,10 @@ impl<'a> Field<'a> {
         prompt
     }
 
-    /// The value that the user means.
+    /// Parses the user's answer.
     ///
     /// # Errors
-    /// What is wrong with the answer, in words.
+    /// Why the answer is invalid.
     pub(super) fn read(&self, answer: &str) -> Result<Value, String> {
         let value = if self.takes_several {
             let parts = answer.split(',').map(str::trim);
@@ -120,7 +120,8 @@ impl<'a> Field<'a> {
     }
 }
 
-/// `enum` with or without `enumNames`, or `oneOf`/`anyOf` of `const` and `title`.
+/// Returns the allowed values: `enum` with or without `enumNames`, or `oneOf`/`anyOf` of `const`
+/// and `title`.
 fn choices(schema: &Value) -> Vec<(Value, String)> {
     if let Some(values) = schema["enum"].as_array() {
         let names = |place: usize| schema["enumNames"][place].as_str().map(str::to_owned);
@@ -142,7 +143,7 @@ fn choices(schema: &Value) -> Vec<(Value, String)> {
         .collect()
 }
 
-/// A string without its quotation marks, anything else as JSON.
+/// Returns a string without quotation marks, and any other value as JSON.
 fn label(value: &Value) -> String {
     value
         .as_str()
