@@ -162,7 +162,8 @@ impl Approvals {
         let waiting = store.count_open_approvals(user, now).await;
         let waiting = waiting.map_err(failure::of_store)?;
         let left = section.max_pending.get().saturating_sub(waiting.all);
-        // A user may have at most as many pending approvals as are left for others.
+        // A user's pending approvals must be fewer than the free slots, so that one user cannot use
+        // all of them.
         if waiting.of_user >= left {
             return Err(ToolFailure::new(
                 ErrorCode::Unavailable,
@@ -294,8 +295,8 @@ fn decision_of(record: &ApprovalRecord) -> Option<Result<Decision, ToolFailure>>
     })
 }
 
-/// Returns the approval that counts of several valid approvals, newest first. Two sidecars with one
-/// store can create approvals concurrently: the earliest decision counts, or else the newest
+/// Selects one of several valid approvals, which are given newest first. Two sidecars with one store
+/// can create approvals concurrently: the earliest decision counts, or else the newest
 /// approval.
 fn counting(live: impl Iterator<Item = ApprovalRecord>) -> Option<ApprovalRecord> {
     live.min_by_key(|record| {
