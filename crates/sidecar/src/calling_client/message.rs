@@ -262,7 +262,7 @@ pub(crate) fn with_members(result: Box<RawValue>, members: &[(&str, &str)]) -> B
     let text = result.get();
     let Ok(known) = serde_json::from_str::<IndexMap<std::borrow::Cow<'_, str>, &RawValue>>(text)
     else {
-        return result; // No object: nothing can be added.
+        return result; // Members can only be added to an object.
     };
     let mut written = String::new();
     for (name, value) in members {

@@ -119,7 +119,7 @@ struct Fields(Vec<u8>);
 impl Fields {
     fn add(&mut self, name: &str, value: impl Serialize) {
         if name.starts_with("log.") {
-            return; // In the metadata, for lines of the `log` crate.
+            return; // Already in the metadata of records of the `log` crate.
         }
         self.push(",");
         self.value(name);
