@@ -137,7 +137,6 @@ impl App {
         self.shared.results.as_ref()
     }
 
-    /// Returns the store, if there is one.
     pub(crate) fn store(&self) -> Option<Arc<dyn Store>> {
         self.shared.state.as_ref().map(State::store)
     }
@@ -157,7 +156,6 @@ impl App {
         &self.shared.mcp
     }
 
-    /// Returns the language models.
     pub(crate) fn models(&self) -> &Arc<Models> {
         &self.shared.models
     }
@@ -203,7 +201,6 @@ impl App {
         &self.shared.process
     }
 
-    /// Returns the metrics.
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {
         &self.shared.process.metrics
     }

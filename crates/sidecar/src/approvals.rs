@@ -295,8 +295,8 @@ fn decision_of(record: &ApprovalRecord) -> Option<Result<Decision, ToolFailure>>
     })
 }
 
-/// Selects one of several valid approvals, which are given newest first. Two sidecars with one store
-/// can create approvals concurrently: the earliest decision counts, or else the newest
+/// Selects one of several valid approvals, which are given newest first. Two sidecars with one
+/// store can create approvals concurrently: the earliest decision counts, or else the newest
 /// approval.
 fn counting(live: impl Iterator<Item = ApprovalRecord>) -> Option<ApprovalRecord> {
     live.min_by_key(|record| {

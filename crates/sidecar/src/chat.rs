@@ -229,12 +229,10 @@ impl Chat {
         })
     }
 
-    /// Returns the chat's id.
     pub(crate) fn id(&self) -> &str {
         &self.record.id
     }
 
-    /// Returns the model's name.
     pub(crate) fn model(&self) -> &str {
         &self.kept.model
     }

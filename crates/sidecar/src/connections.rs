@@ -47,7 +47,6 @@ pub(crate) struct ServerReport {
 }
 
 impl ServerReport {
-    /// Returns the connection status.
     pub(crate) fn status(&self) -> ConnectionStatus {
         match (self.was_asked, &self.error) {
             (_, Some(_)) => ConnectionStatus::Error,

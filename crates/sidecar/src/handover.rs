@@ -118,8 +118,8 @@ impl Control {
 
 impl Successor {
     /// Hands the sockets over and waits until the successor is ready to serve them. A failed
-    /// attempt changes nothing. The caller keeps the returned stream until this process ends: the
-    /// closed stream tells the successor.
+    /// attempt changes nothing. The caller keeps the returned stream until this process ends, so
+    /// that the successor notices the end.
     ///
     /// # Errors
     /// When the successor is not allowed to take over, or gives up.

@@ -97,12 +97,10 @@ impl Models {
         self.models.values()
     }
 
-    /// Returns the providers.
     pub(crate) fn providers(&self) -> &[ProviderSection] {
         &self.providers
     }
 
-    /// Returns the settings of chats.
     pub(crate) fn chat(&self) -> &ChatSection {
         &self.chat
     }

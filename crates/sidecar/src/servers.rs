@@ -81,7 +81,6 @@ impl Servers {
         Ok(Arc::new(servers))
     }
 
-    /// Returns the store.
     pub(crate) fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store)
     }

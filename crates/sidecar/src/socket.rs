@@ -111,7 +111,7 @@ impl Socket {
 }
 
 impl SocketGuard {
-    /// Makes the guard of a socket that another process has bound at `path` and handed over with
+    /// Creates the guard of a socket that another process has bound at `path` and handed over with
     /// its lock. If the socket's file is gone, [`restore`](Self::restore) creates it again.
     pub(crate) fn handed_over(
         path: &Path,

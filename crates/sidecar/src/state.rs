@@ -148,7 +148,6 @@ impl State {
         &self.process
     }
 
-    /// Returns the idempotency keys.
     pub(crate) fn keys(&self) -> &Arc<KeyLedger> {
         &self.keys
     }

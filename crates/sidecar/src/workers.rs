@@ -390,7 +390,6 @@ impl Workers {
 }
 
 impl Place {
-    /// Returns the worker's id.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }

@@ -32,7 +32,6 @@ impl NewToken {
         Self(format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(bytes)))
     }
 
-    /// Returns the token.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::calling_client::link::Link;
 use crate::pins::visible_json;
 
-/// Maximum length of the arguments in a question, in characters. A call with longer arguments is
-/// not asked about in place: the user would approve arguments that the question does not show.
+/// Maximum length of the arguments in a question, in characters. For longer
+/// arguments, no question is sent, because the user would approve arguments that it does not show.
 const MAX_SHOWN: usize = 4_000;
 
 /// A question that was sent to the client; `None` if there is none or it was answered.

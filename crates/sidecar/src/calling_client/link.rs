@@ -44,7 +44,7 @@ pub(crate) struct Requester {
     /// The id of the session, or a unique id for a request without a session.
     pub(crate) owner: Uuid,
     pub(crate) version: ProtocolVersion,
-    /// `ClientCapabilities`.
+    /// The client's `ClientCapabilities`.
     pub(crate) capabilities: Arc<Map<String, Value>>,
     pub(crate) log_level: LogThreshold,
     /// The decoded headers that repeat parameters (`mcp-param-*`), by name, if the request came

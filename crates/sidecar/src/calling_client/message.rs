@@ -92,7 +92,6 @@ struct Envelope<'a> {
 }
 
 impl Inbound {
-    /// Parses one message.
     pub(crate) fn parse(text: &str) -> Result<Self, Unreadable> {
         let unreadable = |id: Option<&RawValue>, code, message: String| Unreadable {
             id: id.filter(|id| is_id(id)).map(ToOwned::to_owned),
@@ -184,7 +183,6 @@ pub(crate) fn header_mismatch(header: &str) -> RpcError {
     RpcError::new(HEADER_MISMATCH, reason)
 }
 
-/// Returns an error with `data`.
 pub(crate) fn error_with(code: i64, message: impl Into<String>, data: &Value) -> RpcError {
     let mut error = RpcError::new(code, message);
     error.data = to_raw_value(data).ok();

@@ -41,12 +41,10 @@ impl ClientsTurn {
         })
     }
 
-    /// Returns the answer's id.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Returns the model's name.
     pub(crate) fn model(&self) -> &str {
         &self.model
     }

@@ -46,7 +46,7 @@ impl Lock {
         }
     }
 
-    /// Makes the lock that another process has taken and handed over.
+    /// Adopts the lock that another process has taken and handed over.
     pub(super) fn handed_over(socket: &Path, file: OwnedFd) -> Self {
         Self {
             file: file.into(),

@@ -31,7 +31,6 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// Timeout of a request for resources whose result is not used.
 const RESOURCES_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// One MCP server.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) label: String,
@@ -156,12 +155,10 @@ impl Server {
         self.has_changed.swap(false, Ordering::SeqCst)
     }
 
-    /// Returns the server's report.
     pub(super) fn report(&self) -> ServerReport {
         self.report.read().clone()
     }
 
-    /// Returns the connection status.
     pub(super) fn status(&self) -> ConnectionStatus {
         self.report.read().status()
     }

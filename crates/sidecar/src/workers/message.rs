@@ -44,7 +44,6 @@ struct ProgressParams {
     progress: Progress,
 }
 
-/// Parses a line.
 pub(super) fn read(line: &str) -> Result<Said, serde_json::Error> {
     let line: Line = serde_json::from_str(line)?;
     Ok(match (line.method.as_deref(), line.id) {
