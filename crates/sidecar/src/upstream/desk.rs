@@ -15,11 +15,12 @@ tokio::task_local! {
 }
 
 /// The client requests that are in progress on one server, to route server-initiated messages to
-/// the client that made the request. Over HTTP, a message that belongs to a request arrives in the
-/// response stream of that request, and so in its task. A message on another stream names no
-/// request: it is routed to a client only if all requests in progress belong to that client. If
-/// there are several clients, or calls over REST or in a chat, a request of the server is rejected,
-/// because another user must not see it.
+/// the client that made the request.
+///
+/// Over HTTP, a message that belongs to a request arrives in the response stream of that request,
+/// and so in its task. A message on another stream names no request: it is routed to a client only
+/// if all requests in progress belong to that client. If there are several clients, or calls over
+/// REST or in a chat, a request of the server is rejected, because another user must not see it.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
     waiting: Mutex<Waiting>,
