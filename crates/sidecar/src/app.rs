@@ -175,12 +175,12 @@ impl App {
         &self.shared.wasm_tools
     }
 
-    /// Returns the resources and prompts of the packs.
+    /// Returns the offered packs, with their resources and counters.
     pub(crate) fn packs(&self) -> &Packs {
         &self.shared.shelf.offered
     }
 
-    /// Returns the resources and prompts of the packs that a caller with this visibility may see.
+    /// Returns the offered packs of which a caller with this visibility may see at least one tool.
     pub(crate) fn packs_for(&self, visibility: &Visibility) -> Packs {
         visibility.packs(self.packs())
     }
