@@ -1,4 +1,5 @@
-//! Who may do what: the rules of the Unix socket, and the gate of TCP with its tokens.
+//! Authentication and authorization: the rules of the Unix socket, and the tokens of the TCP
+//! listener.
 
 mod admission;
 mod allowed_tools;
@@ -28,32 +29,32 @@ use pillion_core::store::AccessTokenStore;
 
 use crate::config::{Config, TcpSection};
 
-/// What the configuration says of those who connect, with the names of users and groups looked
-/// up and the tokens read. By default whoever can open the Unix socket may do everything,
-/// and nobody may do anything over TCP.
+/// The access rules of the configuration, with user and group names resolved and tokens read. By
+/// default, every process that can open the Unix socket may do everything, and all requests over
+/// TCP are rejected.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
-    /// Who may speak to us on the Unix socket.
+    /// Which processes may connect to the Unix socket.
     pub peers: PeerRules,
-    /// What a request over TCP has to bring along; without a gate all of them are refused.
+    /// The checks of requests over TCP; without a gate, all requests over TCP are rejected.
     pub gate: Option<Arc<Gate>>,
 }
 
-/// Why the configuration's rules cannot be put to use.
+/// Why the access rules of the configuration cannot be applied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccessError {
-    /// A rule of the socket names nobody.
+    /// A user or group in the socket rules does not exist or cannot be looked up.
     #[error(transparent)]
     Rule(#[from] RuleError),
-    /// The tokens of TCP cannot be read.
+    /// The tokens of the TCP listener cannot be read.
     #[error(transparent)]
     Tokens(#[from] TokenListError),
 }
 
 impl Access {
-    /// Looks up and reads what `config` names; `variable` is the environment. With
-    /// `tcp.tokens_store` the tokens of `store` count as well.
+    /// Resolves the users, groups and tokens of `config`; `variable` reads the environment. With
+    /// `tcp.tokens_store`, the tokens of `store` are accepted as well.
     ///
     /// # Errors
     /// [`AccessError`]: a user or a group does not exist, or there are no tokens to check.

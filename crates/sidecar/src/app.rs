@@ -1,4 +1,4 @@
-//! What a running sidecar is made of, apart from its sockets.
+//! The state of a running sidecar, apart from its sockets.
 
 mod assembly;
 mod strangers;
@@ -37,13 +37,13 @@ use crate::wasm_tools::WasmTools;
 use crate::workers::Workers;
 use strangers::Strangers;
 
-/// How long the sessions with MCP servers may take to end.
+/// Maximum time for ending the sessions with MCP servers.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// What every request handler shares. Cheap to clone.
+/// The state that all request handlers share. Cheap to clone.
 ///
-/// It never changes: a reload of the configuration makes another one, and a request keeps the
-/// one that it began with ([`Live`](crate::live::Live)).
+/// An `App` never changes: a reload of the configuration builds a new `App`, and each request keeps
+/// the `App` with which the request began ([`Live`](crate::live::Live)).
 #[derive(Debug, Clone)]
 pub struct App {
     shared: Arc<Shared>,
@@ -64,24 +64,25 @@ struct Shared {
     strangers: Strangers,
     workers: Arc<Workers>,
     wasm_tools: Arc<WasmTools>,
-    /// The tools of the configuration.
+    /// The tools that the configuration registered.
     registered: Registered,
-    /// Whether those are all that it has, or what it declares alone.
+    /// Whether `registered` includes built-in tools and packs; otherwise only declared tools.
     has_all_tools: bool,
-    /// What composed tools keep where nothing is stored.
+    /// Stores the steps of composed tools; in memory if there is no store.
     keeper: Arc<dyn StepKeeper>,
     shelf: Shelf,
     process: Arc<Process>,
-    /// Closed when nobody uses this state any more.
+    /// Closes when the last clone of this `App` is dropped.
     used: watch::Sender<()>,
 }
 
-/// The tools that there are for somebody.
+/// The tools that are offered to one caller.
 pub(crate) struct Offered {
     pub(crate) tools: Vec<Arc<RegisteredTool>>,
-    /// What of it the caller alone has.
+    /// The tools that only this caller has.
     pub(crate) own: Own,
-    /// The servers that could not be asked, but for those that were asked for the caller alone.
+    /// The shared MCP servers whose tools could not be listed. Servers that were asked for this
+    /// caller alone are in `own`.
     pub(crate) unavailable_servers: Vec<UnavailableServer>,
 }
 
@@ -101,112 +102,110 @@ impl App {
         }
     }
 
-    /// The executor that runs the calls.
+    /// Returns the executor that runs the calls.
     #[must_use]
     pub fn executor(&self) -> &Executor {
         &self.shared.executor
     }
 
-    /// How long one request to a chat may take: its own time, and that of waiting for decisions.
+    /// Returns the maximum time of one chat request: the chat timeout plus the maximum wait for
+    /// approvals.
     pub(crate) fn longest_chat(&self) -> Duration {
         let chat = self.models().chat().timeout;
         chat.saturating_add(self.approvals().section().max_wait)
     }
 
-    /// The tools there are.
+    /// Returns the tool registry.
     #[must_use]
     pub fn registry(&self) -> &Arc<ToolRegistry> {
         self.shared.executor.registry()
     }
 
-    /// The limits of the HTTP server.
+    /// Returns the limits of the HTTP server.
     #[must_use]
     pub fn http(&self) -> &HttpSection {
         &self.shared.http
     }
 
-    /// What outlives the process, if anything does.
+    /// Returns the data that outlives the process, if there is a store.
     pub(crate) fn state(&self) -> Option<&State> {
         self.shared.state.as_ref()
     }
 
-    /// The results that are too large to be handed over at once, if there is a place for them.
+    /// Returns the store of offloaded tool results, if configured.
     pub(crate) fn results(&self) -> Option<&Arc<Results>> {
         self.shared.results.as_ref()
     }
 
-    /// What is kept, if anything is.
     pub(crate) fn store(&self) -> Option<Arc<dyn Store>> {
         self.shared.state.as_ref().map(State::store)
     }
 
-    /// The MCP servers that may be added and changed, if anything is kept.
+    /// Returns the MCP servers that can be added and changed at run time, if there is a store.
     pub(crate) fn servers(&self) -> Option<&Arc<Servers>> {
         self.shared.servers.as_ref()
     }
 
-    /// The MCP servers whose tools are offered.
+    /// Returns the MCP servers whose tools are offered.
     pub(crate) fn upstreams(&self) -> &Upstreams {
         &self.shared.upstreams
     }
 
-    /// What the MCP server keeps between requests.
+    /// Returns Pillion's own MCP server, which keeps its state across reloads.
     pub(crate) fn mcp(&self) -> &McpServer {
         &self.shared.mcp
     }
 
-    /// The language models.
     pub(crate) fn models(&self) -> &Arc<Models> {
         &self.shared.models
     }
 
-    /// The keys that the built-in tools want.
+    /// Returns the API keys that the built-in tools need.
     pub(crate) fn tool_keys(&self) -> &ToolKeys {
         &self.shared.tool_keys
     }
 
-    /// The processes that offer tools of their own.
+    /// Returns the worker processes, which offer tools of their own.
     pub(crate) fn workers(&self) -> &Arc<Workers> {
         &self.shared.workers
     }
 
-    /// The tools that are WebAssembly components.
+    /// Returns the tools that are WebAssembly components.
     pub(crate) fn wasm_tools(&self) -> &Arc<WasmTools> {
         &self.shared.wasm_tools
     }
 
-    /// What packs have beside their tools.
+    /// Returns the offered packs, with their resources and counters.
     pub(crate) fn packs(&self) -> &Packs {
         &self.shared.shelf.offered
     }
 
-    /// What of it is for who sees that much.
+    /// Returns the offered packs of which a caller with this visibility may see at least one tool.
     pub(crate) fn packs_for(&self, visibility: &Visibility) -> Packs {
         visibility.packs(self.packs())
     }
 
-    /// Who may do what.
+    /// Returns the access rules.
     #[must_use]
     pub fn access(&self) -> &Access {
         &self.shared.access
     }
 
-    /// The calls that wait for somebody's approval.
+    /// Returns the calls that wait for approval.
     pub(crate) fn approvals(&self) -> &Approvals {
         &self.shared.approvals
     }
 
-    /// What lives as long as the process.
+    /// Returns the state that outlives reloads.
     pub(crate) fn process(&self) -> &Arc<Process> {
         &self.shared.process
     }
 
-    /// What was counted so far.
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {
         &self.shared.process.metrics
     }
 
-    /// Everything that there is to know for statistics.
+    /// Collects all values for the metrics endpoint.
     pub(crate) fn scrape(&self) -> Scrape {
         Scrape {
             metrics: Arc::clone(self.metrics()),
@@ -219,28 +218,28 @@ impl App {
         }
     }
 
-    /// What is known of each MCP server, without asking any.
+    /// Returns the known state of each MCP server, without sending requests.
     pub(crate) fn server_reports(&self) -> Vec<ServerReport> {
         self.shared.upstreams.reports()
     }
 
-    /// Why records of calls could not be written the last time, if they could not.
+    /// Returns why the latest attempt to write call records failed, if it failed.
     pub(crate) fn store_failure(&self) -> Option<String> {
         self.shared.state.as_ref()?.store_failure()
     }
 
-    /// Returns whether the file of the store was deleted or replaced, so that every call fails.
+    /// Returns whether the store's file was deleted or replaced. If so, every call fails.
     pub(crate) fn is_store_gone(&self) -> bool {
         let state = self.shared.state.as_ref();
         state.is_some_and(|state| state.store_file_failure().is_some())
     }
 
-    /// Whether every MCP server was asked for its tools at least once.
+    /// Returns whether every MCP server was asked for its tools at least once.
     pub(crate) fn was_discovery_tried(&self) -> bool {
         self.shared.upstreams.was_tried()
     }
 
-    /// Asks the MCP servers for their tools where that is due, and names those that failed.
+    /// Lists the tools of the MCP servers whose lists are due. Returns the servers that failed.
     pub(crate) async fn discover(&self) -> Vec<UnavailableServer> {
         let unavailable = self.shared.upstreams.discover().await;
         if unavailable.is_empty() {
@@ -249,8 +248,8 @@ impl App {
         unavailable
     }
 
-    /// The tools that there are for who sees that much, the caller's own included. MCP servers that
-    /// have not been asked for theirs are asked now.
+    /// Returns the tools that a caller with this visibility is offered, including the caller's own
+    /// tools. Lists the tools of MCP servers first where that is due.
     pub(crate) async fn offered_to(
         &self,
         context: &CallContext,
@@ -269,8 +268,8 @@ impl App {
         }
     }
 
-    /// Asks MCP servers for the names that no visible tool has: the servers whose prefix a name
-    /// begins with, or all servers. Returns the servers that failed.
+    /// Lists the tools of MCP servers for those `names` that no visible tool has: of the servers
+    /// whose prefix a name begins with, or of all servers. Returns the servers that failed.
     pub(crate) async fn look_for(
         &self,
         names: &[&str],
@@ -283,7 +282,7 @@ impl App {
         self.shared.upstreams.discover_named(&missing).await
     }
 
-    /// The tools that this caller alone has, if one of the names may be among them.
+    /// Returns the tools that only this caller has, if one of `names` may be among them.
     pub(crate) async fn own_tools(
         &self,
         context: &CallContext,
@@ -333,12 +332,12 @@ impl App {
         }
     }
 
-    /// What stands before the names of the tools of the MCP server with that label.
+    /// Returns the prefix of the tool names of the MCP server with this label.
     pub(crate) fn tool_prefix(&self, label: &str) -> &str {
         self.shared.upstreams.tool_prefix(label)
     }
 
-    /// Ends the sessions with the MCP servers. Whether they hear of it in time is their affair.
+    /// Ends the sessions with the MCP servers, and stops waiting after [`FAREWELL`].
     pub(crate) async fn disconnect(&self) {
         drop(timeout(FAREWELL, self.shared.upstreams.disconnect()).await);
     }

@@ -1,9 +1,9 @@
-//! Calls that wait for somebody's approval (requirements G1 to G3).
+//! Calls that wait for approval.
 //!
-//! What waits is in the store, and so is what was decided: a restart changes nothing of either.
-//! An approval is for one call of one tool with exactly these arguments for one user; its hash
-//! says which. Who sends such a call again finds the approval that there is: open, given,
-//! refused. One that was given lets a single call through.
+//! Pending approvals and decisions are in the store, so both survive a restart. An approval is for
+//! one call of one tool with exactly these arguments for one user, identified by a hash. A repeated
+//! call finds its existing approval: pending, approved or denied. An approved approval admits a
+//! single call.
 
 mod asking;
 mod failure;
@@ -28,14 +28,14 @@ use crate::config::{ApprovalsSection, Config};
 use crate::events::{Bus, Event};
 pub(crate) use pending_decisions::PendingDecisions;
 
-/// How long a call waits for its turn to ask for an approval: those before it may wait for a store that
-/// does not answer.
+/// Maximum time that a call waits for its turn to create an approval, because earlier calls may
+/// wait for a store that does not respond.
 const LONGEST_TURN: Duration = Duration::from_secs(20);
 
-/// Approvals of one hash that are looked through. There is hardly ever more than one that lives.
+/// Maximum number of approvals with one hash that are read. Usually at most one of them is valid.
 const LOOK_BACK: u32 = 20;
 
-/// The approvals under one configuration. Cheap to clone.
+/// The approvals, with the settings of one configuration. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Approvals {
     shared: Arc<Shared>,
@@ -49,7 +49,7 @@ struct Shared {
     events: Arc<Bus>,
 }
 
-/// Which approval a call needs.
+/// The approval that a call needs.
 struct Wanted {
     hash: String,
     named: Option<String>,
@@ -87,10 +87,11 @@ impl Approvals {
         &self.shared.section
     }
 
-    /// Decides, for whoever waits now or comes again; the first decision counts.
+    /// Stores a decision, which also applies to waiting and repeated calls. The first decision
+    /// counts.
     ///
     /// # Errors
-    /// `not_found`; `conflict` when somebody has decided before, or it has expired.
+    /// `not_found`; `conflict` if the approval was already decided or has expired.
     pub(crate) async fn decide(
         &self,
         store: &dyn Store,
@@ -113,7 +114,7 @@ impl Approvals {
         Ok(record)
     }
 
-    /// The approval that counts for such calls now, if there is one.
+    /// Returns the approval that is currently valid for the call, if any.
     async fn live(
         &self,
         store: &dyn Store,
@@ -138,7 +139,7 @@ impl Approvals {
         Ok(counting(page.items.into_iter().filter(fits)))
     }
 
-    /// The approval that counts for a call, a new one if there is none.
+    /// Returns the approval that is currently valid for the call, or creates one.
     async fn open(
         &self,
         store: &dyn Store,
@@ -161,7 +162,8 @@ impl Approvals {
         let waiting = store.count_open_approvals(user, now).await;
         let waiting = waiting.map_err(failure::of_store)?;
         let left = section.max_pending.get().saturating_sub(waiting.all);
-        // Whoever asks for ever leaves as much room to others as they take themselves.
+        // A user's pending approvals must be fewer than the free slots, so that one user cannot use
+        // all of them.
         if waiting.of_user >= left {
             return Err(ToolFailure::new(
                 ErrorCode::Unavailable,
@@ -193,7 +195,7 @@ impl Approvals {
         Ok(record)
     }
 
-    /// What there is to say to a call now, or after as long as it waits.
+    /// Returns the decision for a call, after waiting if necessary.
     async fn settle(
         &self,
         store: &Arc<dyn Store>,
@@ -236,7 +238,7 @@ impl Approvals {
         };
         let known = match self.decide(store, &record.id, &decision).await {
             Ok(record) => Some(record),
-            // Somebody else was first; what they said counts.
+            // An earlier decision counts.
             Err(error) if error.is_conflict() => {
                 let known = store.approval(&record.id).await;
                 known.map_err(failure::of_store)?
@@ -247,7 +249,7 @@ impl Approvals {
         decision.unwrap_or_else(|| Err(failure::undecided(record, request)))
     }
 
-    /// Uses an approval up; a second call that comes for it has to ask again.
+    /// Uses an approval, so that the next call needs a new approval.
     async fn use_up(
         &self,
         store: &dyn Store,
@@ -261,7 +263,8 @@ impl Approvals {
             }
             match store.use_approval(&record.id, Timestamp::now()).await {
                 Ok(()) => {
-                    // A call with a record of its own: the one that asked will never run.
+                    // This call has a record of its own, so the call that requested the approval
+                    // will never run.
                     if let Some(first) = record.call.filter(|_| record.call != request.call) {
                         let used = failure::used(&record);
                         let now = Timestamp::now();
@@ -273,7 +276,7 @@ impl Approvals {
                 Err(error) => return Err(failure::of_store(error)),
             }
         }
-        // The call log has this call under the one that the approval went to.
+        // The call log has this call under the record that the used approval belongs to.
         let request = ApprovalRequest {
             call: None,
             ..request.clone()
@@ -292,8 +295,9 @@ fn decision_of(record: &ApprovalRecord) -> Option<Result<Decision, ToolFailure>>
     })
 }
 
-/// The one that counts of those that live, the newest first. Two sidecars with one store can have
-/// asked at the same time: what somebody has decided on either counts, and the first decision.
+/// Selects one of several valid approvals, which are given newest first. Two sidecars with one
+/// store can create approvals concurrently: the earliest decision counts, or else the newest
+/// approval.
 fn counting(live: impl Iterator<Item = ApprovalRecord>) -> Option<ApprovalRecord> {
     live.min_by_key(|record| {
         let decided_at = record.decision.as_ref().map(|decision| decision.at);
@@ -301,7 +305,7 @@ fn counting(live: impl Iterator<Item = ApprovalRecord>) -> Option<ApprovalRecord
     })
 }
 
-/// Says in the call log that a call has ended, if it still waits there.
+/// Records the end of a call in the call log, if the call is still pending there.
 async fn close_call(
     store: &dyn Store,
     id: CallId,
@@ -378,7 +382,7 @@ mod tests {
 
     use super::*;
 
-    /// An approval of the call `hash`, asked for at second `asked`.
+    /// Creates an approval of the call `hash`, requested at second `asked`.
     fn asked(id: &str, asked: u64) -> ApprovalRecord {
         let created_at = Timestamp::now().plus(Duration::from_secs(asked));
         ApprovalRecord {
@@ -424,7 +428,7 @@ mod tests {
             store.decide_approval(id, &decision).await.unwrap();
             assert_eq!(live().await.as_deref(), Some(id));
         }
-        // A yes is for one call; after it the no counts.
+        // An approval admits one call; then the denial counts.
         store.use_approval("a", now).await.unwrap();
         assert_eq!(live().await.as_deref(), Some("b"));
     }

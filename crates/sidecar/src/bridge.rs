@@ -1,12 +1,13 @@
-//! One MCP client's messages, from its standard streams to the sidecar and back.
+//! Bridges one MCP client's stdio to the sidecar.
 //!
-//! The sidecar answers them as it answers everybody's: its servers, workers, limits, approvals
-//! and call log are the client's. A bridge knows little of what it passes on: which request has
-//! no answer yet, and what to say again to the next sidecar when the one before has gone.
+//! The sidecar handles the messages like those of any other client, with its servers, workers,
+//! limits, approvals and call log. The bridge only tracks which requests are unanswered, and what
+//! to repeat to the next sidecar after a restart.
 //!
-//! A sidecar that ends tidily says so first ([`DRAINING`](crate::mcp_server::stdio::DRAINING)):
-//! what the client asks from then on goes to the next one, and what it has asked is still
-//! answered. One that dies takes its answers along, and the client hears that.
+//! A sidecar that shuts down gracefully announces it
+//! ([`DRAINING`](crate::mcp_server::stdio::DRAINING)): the bridge sends further requests to the
+//! next sidecar, and still receives the responses to earlier requests. If a sidecar dies, the
+//! client gets errors for its unanswered requests.
 
 mod away;
 mod connect;
@@ -34,30 +35,30 @@ pub(crate) use connect::{ConnectError, Connection, Target};
 use greeting::Greeting;
 use leg::{Leg, Phase, Said};
 
-/// What JSON-RPC errors say of a connection that is not there (`ConnectionClosed` of the SDKs).
+/// The JSON-RPC error code for a missing connection (`ConnectionClosed` of the MCP SDKs).
 const NO_CONNECTION: i64 = -32000;
 
-/// How long requests wait for the next sidecar when the one before has gone.
+/// Maximum time that requests wait for the next sidecar.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Requests that may wait for it.
+/// Maximum number of requests that wait for the next sidecar.
 const MOST_REQUESTS: usize = 1_000;
 
-/// Messages that may wait to be passed on.
+/// Maximum number of messages that wait to be forwarded.
 const MOST_EVENTS: usize = 16;
 
-/// What may be otherwise after a sidecar has ended.
+/// The notifications that the client gets after reconnecting, because lists may have changed.
 const CHANGES: [&str; 3] = [
     "notifications/tools/list_changed",
     "notifications/prompts/list_changed",
     "notifications/resources/list_changed",
 ];
 
-/// Passes messages on until the client closes `input`, and what it has asked for is answered or
-/// `grace` is over; or until `shutdown` resolves.
+/// Forwards messages until the client has closed `input` and its requests have finished or `grace`
+/// has passed, or until `shutdown` resolves.
 ///
 /// # Errors
-/// When one of the client's streams breaks.
+/// If reading from or writing to the client fails.
 pub(crate) async fn serve(
     target: Target,
     first: Connection,
@@ -91,17 +92,17 @@ pub(crate) async fn serve(
     }
 }
 
-/// What a bridge hears.
+/// An event that the bridge handles.
 enum Event {
-    /// The client said something, with the line that it said it in.
+    /// A message from the client, with its line.
     Client(Inbound, Bytes),
-    /// The client said something that is no message.
+    /// An invalid message from the client, with the error response.
     Nonsense(Bytes),
-    /// The client says nothing any more.
+    /// The client has closed its input.
     ClientClosed,
-    /// A line on that leg.
+    /// A line from the sidecar on the connection with this number.
     Sidecar(u64, Vec<u8>),
-    /// That leg has ended.
+    /// The connection with this number has ended.
     Gone(u64),
     Connected(Connection),
     NotConnected(ConnectError),
@@ -111,18 +112,19 @@ struct Bridge {
     target: Arc<Target>,
     out: mpsc::Sender<Bytes>,
     events: mpsc::Sender<Event>,
-    /// The connections: one, and those to sidecars that are ending.
+    /// The connections: one to the current sidecar, and those to sidecars that are shutting down.
     legs: Vec<Leg>,
     last_leg: u64,
     greeting: Greeting,
-    /// What the client has asked while there is no sidecar.
+    /// Requests of the client that wait for the next sidecar.
     waiting: VecDeque<(Request, Bytes)>,
     away: Option<Away>,
 }
 
 impl Bridge {
-    /// The client is heard where there is room for what it says: a sidecar that takes nothing while
-    /// it waits for its own lines to be read is read all the same.
+    /// Handles events until the bridge ends. Reads from the client only while all connections have
+    /// room, but always reads from the sidecar: a sidecar may read nothing until its own lines are
+    /// read.
     async fn pass(
         mut self,
         first: Connection,
@@ -159,7 +161,7 @@ impl Bridge {
         }
     }
 
-    /// Whether the client has an answer to everything.
+    /// Returns whether all requests of the client are answered.
     fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.legs.iter().all(Leg::is_idle)
     }
@@ -191,7 +193,7 @@ impl Bridge {
                 let Some(id) = params.get("requestId").map(|id| id.get()) else {
                     return;
                 };
-                // No answer is due any more.
+                // A cancelled request needs no response.
                 self.waiting.retain(|(request, _)| request.id.get() != id);
                 for leg in &mut self.legs {
                     if leg.forget(id) {
@@ -219,7 +221,7 @@ impl Bridge {
         }
     }
 
-    /// Passes a request on, now or to the next sidecar.
+    /// Forwards a request, now or to the next sidecar.
     async fn ask(&mut self, request: Request, line: Bytes) {
         if let Some(leg) = self.open_leg() {
             leg.ask(&request, line).await;
@@ -257,12 +259,12 @@ impl Bridge {
             }
             Said::ToBridge => {}
         }
-        // A sidecar that ends has nothing left to say here.
+        // A sidecar that is shutting down closes after its last response.
         self.legs
             .retain(|leg| leg.phase != Phase::Draining || !leg.is_done());
     }
 
-    /// A new connection: what the client has said to the sidecar before is said again.
+    /// Starts using a new connection, and repeats the client's handshake on it.
     async fn begin(&mut self, connection: Connection) {
         self.last_leg += 1;
         let leg = Leg::new(self.last_leg, connection, self.events.clone());
@@ -278,7 +280,8 @@ impl Bridge {
         }
     }
 
-    /// A connection that is ready for what the client says.
+    /// Marks a connection as ready, repeats the rest of the session's state, and sends waiting
+    /// requests.
     async fn open(&mut self, number: u64) {
         let was_away = self.away.take().is_some();
         if was_away {
@@ -299,7 +302,7 @@ impl Bridge {
         }
     }
 
-    /// A connection is gone, and what was asked on it.
+    /// Handles the loss of a connection: rejects its unanswered requests.
     async fn lose(&mut self, number: u64) {
         let Some(index) = self.legs.iter().position(|leg| leg.number == number) else {
             return;
@@ -328,19 +331,19 @@ impl Bridge {
         }
     }
 
-    /// Tries to connect until that succeeds.
+    /// Starts to connect to the next sidecar.
     fn look_for_another(&mut self, problem: String) {
         self.away = Some(Away::new(&self.target, &self.events, problem));
     }
 
-    /// Goes on to try: what there was for a moment is none.
+    /// Continues to connect, after a new connection has ended before it was ready.
     fn look_on(&mut self, problem: Option<String>) {
         if let Some(away) = &mut self.away {
             away.go_on(&self.target, &self.events, problem);
         }
     }
 
-    /// Says to those who wait that there is no sidecar.
+    /// Rejects the waiting requests because there is no sidecar.
     async fn give_up(&mut self) {
         let problem = match &self.away {
             Some(away) => away.problem.clone(),
@@ -360,13 +363,13 @@ impl Bridge {
         self.tell(message::response(Some(id), &Err(error))).await;
     }
 
-    /// Says something to the client. When it has gone, the bridge ends elsewhere.
+    /// Sends a message to the client. If the client is gone, another task ends the bridge.
     async fn tell(&self, message: Bytes) {
         drop(self.out.send(message).await);
     }
 }
 
-/// Resolves at that time, or never.
+/// Resolves at this time, or never.
 async fn at(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,

@@ -1,6 +1,6 @@
-//! The MCP client that calls us: the messages that it sends and gets, and, while a request of
-//! its runs, the way back to it. Who makes a call can say something to its client by this
-//! [`link`], and needs to know nothing of the MCP server.
+//! The MCP client that calls the sidecar: its messages and, while one of its requests runs, a
+//! [`link`] back to the client. Code that handles a call uses the link to send messages to the
+//! client without knowing the MCP server.
 
 pub(crate) mod capabilities;
 pub(crate) mod link;

@@ -1,6 +1,6 @@
-//! Chats with language models that use the sidecar's tools (H4 to H7), for every door that has
-//! them. A chat is kept in the store at each step: it goes on after an approval, after a failure of
-//! the provider and in another process.
+//! Chats with language models that use the sidecar's tools, for all APIs that offer chats. A chat
+//! is stored after each step, and can continue after an approval, after a failure of the provider
+//! and in another process.
 
 mod answer;
 mod claim;
@@ -37,10 +37,10 @@ pub(crate) use keeper::Listener;
 pub(crate) use kept::Failure;
 use kept::{Kept, Stays};
 
-/// The most chats that are listed.
+/// Maximum number of listed chats.
 const MOST_LISTED: u32 = 100;
 
-/// Who chats: on whose behalf the tools run, and which there are.
+/// The caller of a chat: the user for whom tools run, and the visible tools.
 #[derive(Debug, Clone)]
 pub(crate) struct Chatter {
     pub(crate) context: CallContext,
@@ -48,7 +48,7 @@ pub(crate) struct Chatter {
 }
 
 impl Chatter {
-    /// With what of it the model may see, also by way of tools that use others.
+    /// Restricts the caller to what the model may see, including calls by composed tools.
     fn with_model(&self, model: &Model) -> Self {
         let visibility = self.visibility.clone();
         let visibility = visibility.for_model(Arc::clone(&model.config));
@@ -63,10 +63,10 @@ impl Chatter {
     }
 }
 
-/// A chat that is to begin.
+/// The parameters of a new chat.
 #[derive(Debug)]
 pub(crate) struct Beginning {
-    /// The model's name; the default one without.
+    /// The model's name; `None` for the default model.
     pub(crate) model: Option<String>,
     pub(crate) said: Said,
     /// Whether the model may use tools.
@@ -74,12 +74,12 @@ pub(crate) struct Beginning {
     pub(crate) options: TurnOptions,
 }
 
-/// The conversation up to now.
+/// The conversation so far.
 #[derive(Debug)]
 pub(crate) enum Said {
-    /// In the shapes of OpenAI's chat completions.
+    /// Messages in the format of OpenAI's chat completions.
     Messages(Vec<Value>),
-    /// In those of the model's provider.
+    /// A conversation in the format of the model's provider.
     AsItIs(Conversation),
 }
 
@@ -92,37 +92,37 @@ impl Said {
     }
 }
 
-/// How a request has gone.
+/// The outcome of a chat request.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) answer: ChatAnswer,
-    /// Calls of the client's own tools, which it is to run.
+    /// Calls of the client's own tools, which the client runs.
     pub(crate) calls: Vec<ToolCall>,
-    /// What the model's provider wants back with them.
+    /// Data of the provider that the client must send back with the results of the calls.
     pub(crate) wanted_back: WantedBack,
-    /// Whether there is a chat to go on with.
+    /// Whether the chat is stored and can continue.
     pub(crate) is_kept: bool,
-    /// What the answer's provider says of its end.
+    /// The provider's information about the end of the answer.
     pub(crate) ending: Ending,
-    /// Why there is no answer, where something failed.
+    /// Why the chat has failed, if it has.
     pub(crate) failure: Option<Failure>,
 }
 
-/// A chat that this request has to itself.
+/// A chat that only this request may continue.
 pub(crate) struct Chat {
     store: Arc<dyn Store>,
     record: ChatRecord,
     kept: Kept,
     chat_loop: ChatLoop,
     context: CallContext,
-    /// How long to wait for decisions on calls.
+    /// Maximum time to wait for approvals.
     wait: Duration,
     approvals: Approvals,
     claim: Claim,
 }
 
 impl Chat {
-    /// Begins one, and keeps it; no model is asked yet.
+    /// Starts and stores a chat, without calling the model.
     ///
     /// # Errors
     /// [`ChatRefusal`].
@@ -141,8 +141,8 @@ impl Chat {
         Ok(chat)
     }
 
-    /// Begins one that is kept only when there is something to lose, and no longer than until it
-    /// is answered: the client has the conversation.
+    /// Starts a chat that is stored only while it is unanswered after tool calls, because the
+    /// client itself stores the conversation.
     ///
     /// # Errors
     /// [`ChatRefusal`].
@@ -190,7 +190,7 @@ impl Chat {
         })
     }
 
-    /// Takes one up again, with what the user says next, if anything.
+    /// Continues a chat, with the user's next messages, if any.
     ///
     /// # Errors
     /// [`ChatRefusal`].
@@ -210,7 +210,7 @@ impl Chat {
         let chat_loop = loop_of(app, chatter, model, kept.tools, options).await?;
         if !messages.is_empty() {
             chat_loop.add(&mut kept.state, messages)?;
-            // What was said is not lost, whatever becomes of the answer.
+            // Stored first, so that the user's messages are not lost if the answer fails.
             record.json = kept.to_json();
             record.summary = kept.summary(id);
             record.revision += 1;
@@ -229,18 +229,16 @@ impl Chat {
         })
     }
 
-    /// The chat's id.
     pub(crate) fn id(&self) -> &str {
         &self.record.id
     }
 
-    /// The model's name.
     pub(crate) fn model(&self) -> &str {
         &self.kept.model
     }
 
-    /// Goes on until the model has answered, calls wait for an approval, or something fails. What
-    /// happens meanwhile goes to `listener`, and pieces of the answers, too, if there is one.
+    /// Runs the chat until the model has answered, calls wait for approval, or an error occurs.
+    /// Sends events to `listener`, including parts of the answers.
     pub(crate) async fn run(self, listener: Option<Listener>) -> Ended {
         let Self {
             store,
@@ -274,20 +272,20 @@ impl Chat {
     }
 }
 
-/// The caller's chats, those first that went on last.
+/// Returns the caller's chats, most recently updated first.
 ///
 /// # Errors
-/// Those of the store.
+/// [`ChatRefusal::NoStore`], and errors of the store.
 pub(crate) async fn list(app: &App, context: &CallContext) -> Result<Vec<ChatAnswer>, ChatRefusal> {
     let store = app.store().ok_or(ChatRefusal::NoStore)?;
     let listed = store.chats(&owner_of(context), MOST_LISTED).await?;
     let mut chats = Vec::with_capacity(listed.len());
     for chat in listed {
         let answer = match chat.summary.as_str() {
-            // Kept by a version that wrote none.
+            // The chat was stored by a version without summaries.
             "" => match find(&*store, context, &chat.id).await {
                 Ok((record, kept)) => answer::of(&record.id, &kept, Vec::new()),
-                // Gone meanwhile, or the log has it.
+                // The chat was removed in the meantime, or is unreadable, which was logged.
                 Err(_) => continue,
             },
             summary => match serde_json::from_str(summary) {
@@ -303,10 +301,10 @@ pub(crate) async fn list(app: &App, context: &CallContext) -> Result<Vec<ChatAns
     Ok(chats)
 }
 
-/// One of the caller's chats, as it stands.
+/// Returns one of the caller's chats with its messages.
 ///
 /// # Errors
-/// [`ChatRefusal::Unknown`], and those of the store.
+/// [`ChatRefusal::Unknown`], and errors of the store.
 pub(crate) async fn show(
     app: &App,
     context: &CallContext,
@@ -327,10 +325,10 @@ pub(crate) async fn show(
     })
 }
 
-/// Forgets one of the caller's chats.
+/// Deletes one of the caller's chats.
 ///
 /// # Errors
-/// [`ChatRefusal::Unknown`], [`ChatRefusal::Busy`], and those of the store.
+/// [`ChatRefusal::Unknown`], [`ChatRefusal::Busy`], and errors of the store.
 pub(crate) async fn forget(app: &App, context: &CallContext, id: &str) -> Result<(), ChatRefusal> {
     let store = app.store().ok_or(ChatRefusal::NoStore)?;
     let _claim = take(app, &store, context, id).await?;
@@ -340,7 +338,7 @@ pub(crate) async fn forget(app: &App, context: &CallContext, id: &str) -> Result
     }
 }
 
-/// The model of that name, or the default one.
+/// Returns the model with this name, or the default model.
 ///
 /// # Errors
 /// [`ChatRefusal::NoModel`], [`ChatRefusal::UnknownModel`].
@@ -355,10 +353,10 @@ pub(crate) fn model_of<'a>(app: &'a App, id: Option<&str>) -> Result<&'a Model, 
     }
 }
 
-/// What answers for a model.
+/// Returns the client of a model's provider.
 ///
 /// # Errors
-/// [`ChatRefusal::Model`] where nothing does.
+/// [`ChatRefusal::Model`] if the model is misconfigured.
 fn voice_of(model: &Model) -> Result<Arc<dyn LanguageModel>, ChatRefusal> {
     match &model.voice {
         Ok(voice) => Ok(Arc::clone(voice)),
@@ -366,7 +364,7 @@ fn voice_of(model: &Model) -> Result<Arc<dyn LanguageModel>, ChatRefusal> {
     }
 }
 
-/// How a model is to answer, with what its configuration says where the request does not.
+/// Returns the options of a request, completed with the model's configuration.
 fn options_of(model: &Model, options: TurnOptions) -> TurnOptions {
     let longest = model.max_output_tokens.map(std::num::NonZeroU64::get);
     TurnOptions {
@@ -375,7 +373,7 @@ fn options_of(model: &Model, options: TurnOptions) -> TurnOptions {
     }
 }
 
-/// The loop over the tools that the model and the caller may see.
+/// Creates the chat loop with the tools that the model and the caller may see.
 async fn loop_of(
     app: &App,
     chatter: &Chatter,
@@ -405,7 +403,7 @@ async fn loop_of(
         .with_limits(app.models().limits(model)))
 }
 
-/// As it stands, where this is its claim.
+/// Returns the answer with the status of a running chat if its claim is valid.
 fn now(answer: ChatAnswer, claim: Option<&ChatClaim>) -> ChatAnswer {
     match claim::is_running(claim) {
         true => answer::while_running(answer),
@@ -413,7 +411,7 @@ fn now(answer: ChatAnswer, claim: Option<&ChatClaim>) -> ChatAnswer {
     }
 }
 
-/// The caller's chat of that id, for this request alone.
+/// Claims the caller's chat with this id for this request.
 async fn take(
     app: &App,
     store: &Arc<dyn Store>,
@@ -430,7 +428,7 @@ async fn take(
     })
 }
 
-/// The caller's chat of that id.
+/// Returns the caller's chat with this id.
 async fn find(
     store: &dyn Store,
     context: &CallContext,
@@ -445,12 +443,12 @@ async fn find(
     Ok((record, kept))
 }
 
-/// Whose chats these are: of a door's principal, on behalf of one user.
+/// Returns the owner of chats: the principal together with the user.
 fn owner_of(context: &CallContext) -> String {
     json!([context.principal, context.user]).to_string()
 }
 
-/// How long the caller wants to wait for decisions, and may.
+/// Returns how long to wait for approvals: the caller's wish up to the configured maximum.
 fn wait_of(app: &App, context: &CallContext) -> Duration {
     context
         .approval
@@ -458,8 +456,8 @@ fn wait_of(app: &App, context: &CallContext) -> Duration {
         .min(app.approvals().section().max_wait)
 }
 
-/// As whom the tools of a chat run. A call does not wait for its decision by itself: the chat is
-/// kept first.
+/// Returns the context in which the tools of a chat run. Calls do not wait for approvals
+/// themselves: the chat is stored before it waits.
 fn context_of(kept: &Kept, chatter: &Chatter) -> CallContext {
     CallContext {
         approval: ApprovalWish {

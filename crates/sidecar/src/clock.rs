@@ -1,11 +1,11 @@
-//! Whether the system's clock goes on as time does.
+//! Detects changes of the system clock.
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// Less is not worth a word: a clock is put right now and then.
+/// Maximum difference that is ignored: clocks are adjusted now and then.
 const TOLERANCE: Duration = Duration::from_secs(300);
 
-/// Looks at the system's clock from time to time.
+/// Compares the system clock with a monotonic clock at intervals.
 #[derive(Debug)]
 pub(crate) struct ClockWatch {
     clock: SystemTime,
@@ -20,8 +20,8 @@ impl ClockWatch {
         }
     }
 
-    /// By how much the clock was set since the last look: forward, or back. None where it was
-    /// not, or by little. A system that slept counts as one whose clock was set forward.
+    /// Returns by how much the clock was set since the last call: `Ok` for forward, `Err` for back,
+    /// `None` if it was not set or only slightly. A suspended system counts as set forward.
     pub(crate) fn was_set(&mut self) -> Option<Result<Duration, Duration>> {
         let before = std::mem::replace(self, Self::start());
         let expected = before.clock + (self.steady - before.steady);

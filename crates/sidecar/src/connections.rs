@@ -1,26 +1,26 @@
-//! How it stands with the MCP servers, and who notes when they answer (F3).
+//! The connection status of MCP servers, and notifications of successful connections.
 
 use pillion_core::store::Timestamp;
 use tokio::sync::broadcast;
 
-/// Answers that may wait for a slow listener before it misses the oldest.
+/// Maximum number of notifications that wait for a slow listener; further ones replace the oldest.
 const MOST_WAITING: usize = 256;
 
-/// How it stands with a server.
+/// The connection status of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionStatus {
-    /// Nobody has needed it yet, or not any more.
+    /// The server was not used yet, or is no longer used.
     Disconnected,
-    /// It is being asked for its tools, and has never answered.
+    /// The tools of the server are being listed for the first time.
     Connecting,
-    /// It answered the last time.
+    /// The last request was successful.
     Connected,
-    /// It failed the last time.
+    /// The last request failed.
     Error,
 }
 
 impl ConnectionStatus {
-    /// The status as the API names it.
+    /// Returns the status's name in the REST API.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Disconnected => "disconnected",
@@ -31,23 +31,22 @@ impl ConnectionStatus {
     }
 }
 
-/// What is known of one server, for statistics.
+/// The known state of one server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServerReport {
     pub(crate) label: String,
-    /// Whether it was ever asked for its tools.
+    /// Whether the server was ever asked for its tools.
     pub(crate) was_asked: bool,
     pub(crate) tools: usize,
-    /// Why the last try failed.
+    /// Why the last request failed.
     pub(crate) error: Option<String>,
-    /// Whether it is being asked now.
+    /// Whether the server is being asked now.
     pub(crate) is_asked: bool,
-    /// When it last answered.
+    /// When the last request was successful.
     pub(crate) connected_at: Option<Timestamp>,
 }
 
 impl ServerReport {
-    /// How it stands with the server (F3).
     pub(crate) fn status(&self) -> ConnectionStatus {
         match (self.was_asked, &self.error) {
             (_, Some(_)) => ConnectionStatus::Error,
@@ -58,17 +57,17 @@ impl ServerReport {
     }
 }
 
-/// A server has answered.
+/// A notification that a server has listed its tools.
 #[derive(Debug, Clone)]
 pub(crate) struct Connected {
-    /// The server's name.
+    /// The server's label.
     pub(crate) server: String,
-    /// When.
+    /// The time of the response.
     pub(crate) at: Timestamp,
 }
 
-/// Where it is told and heard that servers answer. Cheap to clone; whoever does not listen
-/// costs nothing.
+/// The channel of notifications that servers have connected. Cheap to clone, and costs nothing
+/// without listeners.
 #[derive(Debug, Clone)]
 pub(crate) struct Connections(broadcast::Sender<Connected>);
 
@@ -79,13 +78,13 @@ impl Default for Connections {
 }
 
 impl Connections {
-    /// Every answer from now on. Dropping it ends that.
+    /// Subscribes to all further notifications.
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<Connected> {
         self.0.subscribe()
     }
 
     pub(crate) fn connected(&self, server: &str) {
-        // Nobody has to listen.
+        // An error means that there is no listener.
         let _ = self.0.send(Connected {
             server: server.to_owned(),
             at: Timestamp::now(),

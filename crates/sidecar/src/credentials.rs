@@ -1,6 +1,6 @@
-//! What MCP servers, providers and tools are spoken to with, in the vault: what is a server's own,
-//! what single users have for it (L1), and what OAuth obtains for either; and by what a credential
-//! is found again, and goes nowhere else.
+//! The credentials for MCP servers, providers and tools in the vault: a server's own, those of
+//! single users, and the tokens that OAuth obtains for either. Each credential is bound to the
+//! address for which it was set.
 
 mod error;
 mod of_server;

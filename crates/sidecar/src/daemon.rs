@@ -1,4 +1,4 @@
-//! The daemon from its first socket to its last answer.
+//! Runs the daemon from start-up to shutdown.
 
 mod assembly;
 mod signals;
@@ -26,12 +26,12 @@ pub(crate) use assembly::Assembly;
 pub(crate) use signals::StopSignals;
 use sockets::Sockets;
 
-/// How long connections that are kept alive may send a last request when a successor serves
-/// already, and when one starts only after us.
+/// How long keep-alive connections may send a last request when a successor already serves, and
+/// when one starts only after this process has ended.
 const LAST_REQUESTS: Duration = Duration::from_secs(5);
 const LAST_REQUESTS_BEFORE_RESTART: Duration = Duration::from_millis(500);
 
-/// Why the daemon does not run.
+/// Why the daemon cannot run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DaemonError {
@@ -41,46 +41,47 @@ pub enum DaemonError {
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The servers of the store cannot be read, or their vault not opened.
+    /// The servers of the store cannot be read, or the vault cannot be opened.
     #[error(transparent)]
     Servers(Box<dyn std::error::Error + Send + Sync>),
-    /// The rules for those who connect cannot be put to use.
+    /// The access rules cannot be applied.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// The built-in tools cannot be registered.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// The system gives us no threads.
+    /// The threads that serve connections cannot be created.
     #[error("cannot start the threads that serve: {0}")]
     Threads(#[source] io::Error),
-    /// Signals cannot be caught.
+    /// Signal handlers cannot be installed.
     #[error("cannot listen for signals: {0}")]
     Signals(#[source] io::Error),
-    /// The sidecar that should stop serving did not hear that this one is ready.
+    /// The running sidecar could not be notified that this one is ready.
     #[error("cannot take over from the running sidecar: {0}")]
     Confirm(#[source] io::Error),
 }
 
-/// What `pillion serve` was told.
+/// The parameters of `pillion serve`.
 pub(crate) struct Daemon {
     pub(crate) config: Config,
     pub(crate) source: Source,
-    /// The look at its files before `config` was read.
+    /// The state of the configuration files before `config` was read.
     pub(crate) before: Stamps,
     pub(crate) log: LogControl,
-    /// Whether to take the sockets from a sidecar that runs.
+    /// Whether to take over the sockets of a running sidecar.
     pub(crate) take_over: bool,
 }
 
 impl Daemon {
-    /// Serves until a signal, or a successor, ends it.
+    /// Serves until a signal or a successor ends the daemon.
     pub(crate) async fn run(self) -> Result<(), DaemonError> {
         let stop = StopSignals::listen().map_err(DaemonError::Signals)?;
         let hangup = signal(SignalKind::hangup()).map_err(DaemonError::Signals)?;
-        // What is wrong with the rules is said before anything is opened.
+        // Reports errors in the access rules before any socket or file is opened.
         access_of(&self.config, None)?;
         let (mut sockets, listeners) = Sockets::open(&self.config, self.take_over).await?;
-        // With the socket: no two sidecars have one, and what is unfinished on it is the last's.
+        // Opened after the socket, which only one sidecar can own: calls that are unfinished in the
+        // store then belong to a predecessor on this socket.
         let state = State::open(&self.config, &sockets.path, &sockets.predecessors).await?;
         let access = access_of(&self.config, Some(&(state.store() as _)))?;
         let Assembly {
@@ -108,7 +109,7 @@ impl Daemon {
             }
             None => service_manager::ready(),
         }
-        // Open until this process ends.
+        // Kept open until this process ends.
         let mut line_of_successor = None;
         let mut stopping_since = None;
         let shutdown = async {
@@ -129,11 +130,12 @@ impl Daemon {
         };
         let drained = server::serve(listeners, &live, &mut lanes, grace, shutdown).await;
         reloads.abort();
-        // Calls that go on without their callers have no more time than the others.
+        // Calls that outlive their callers share the grace period.
         let left = stopping_since.map_or(grace, |since| grace.saturating_sub(since.elapsed()));
         live.app().process().finish_calls(left).await;
         drop(following);
-        // With what was left to run on them; nothing is recorded after the store's end.
+        // Ends the remaining tasks first, because nothing can be recorded after the store is
+        // closed.
         lanes.end().await;
         if let Some(telemetry) = live.app().process().telemetry.clone() {
             telemetry.stop().await;
@@ -148,7 +150,7 @@ impl Daemon {
     }
 }
 
-/// Puts in force what the sidecar before was asked to change until its last request.
+/// Applies the server changes that the previous sidecar accepted until its last request.
 async fn catch_up(servers: Arc<Servers>) {
     for wait in [Duration::ZERO, LAST_REQUESTS + LAST_REQUESTS_BEFORE_RESTART] {
         tokio::time::sleep(wait).await;

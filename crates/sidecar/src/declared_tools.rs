@@ -1,6 +1,5 @@
-//! The tools that the configuration has, in the registry: built-in ones that it may have or not,
-//! those of packs, and what it declares, which are composed tools, HTTP endpoints and operations of
-//! OpenAPI documents.
+//! The tools of the configuration in the registry: optional built-in tools, tools of packs, and
+//! declared tools, which are composed tools, HTTP endpoints and operations of OpenAPI documents.
 
 mod keeper;
 #[cfg(test)]
@@ -16,12 +15,12 @@ use crate::config::DeclaredTools;
 use crate::events::{Bus, ToolChanges};
 pub(crate) use keeper::Keeper;
 
-/// Those that are in the registry, or stand by there while others have their names.
+/// The tools of the configuration that are registered, or wait while other tools have their names.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Registered(Vec<Arc<RegisteredTool>>);
 
 impl DeclaredTools {
-    /// The tools that are declared.
+    /// Returns the declared tools.
     pub(crate) fn tools(&self, keeper: &Arc<dyn StepKeeper>) -> Vec<Arc<dyn Tool>> {
         let composed = self.composed.iter().map(|composition| {
             let tool = ComposedTool::new(composition.clone(), Arc::clone(keeper));
@@ -33,17 +32,17 @@ impl DeclaredTools {
 }
 
 impl Registered {
-    /// Registers these in the place of what was before: at no moment is a name without a tool that
-    /// has one before and after. A name that somebody else's tool has stays with that one as long
-    /// as it is there. Of two tools of one name the first counts, unless it is not offered. Without
-    /// `events` nobody is told, for nobody has known others.
+    /// Registers these tools in place of the previous ones. A name that has a tool before and after
+    /// is never without a tool in between. A name that belongs to another tool, such as a worker's,
+    /// stays with that tool as long as it exists. Of two tools with one name, the first one counts,
+    /// unless it is not offered. Without `events`, no changes are published.
     pub(crate) fn succeeded_by(
         &self,
         tools: Vec<Arc<dyn Tool>>,
         registry: &ToolRegistry,
         events: Option<&Bus>,
     ) -> Self {
-        // Those that are offered, and do not stand by.
+        // Only the offered tools that have their names.
         let held = |tools: &[Arc<RegisteredTool>]| -> Vec<Arc<RegisteredTool>> {
             let tools = tools.iter().filter(|tool| is_held_by(tool, registry));
             tools.cloned().collect()
@@ -81,7 +80,7 @@ impl Registered {
     }
 }
 
-/// What is told of the tools that are offered now in the place of those before.
+/// Returns the differences between two sets of offered tools.
 fn changes(before: &[Arc<RegisteredTool>], now: &[Arc<RegisteredTool>]) -> ToolChanges {
     let mut changes = ToolChanges::default();
     for tool in now {
@@ -98,7 +97,7 @@ fn changes(before: &[Arc<RegisteredTool>], now: &[Arc<RegisteredTool>]) -> ToolC
     changes
 }
 
-/// Whether a tool is offered under its name.
+/// Returns whether a tool is offered under its name.
 fn is_held_by(tool: &Arc<RegisteredTool>, registry: &ToolRegistry) -> bool {
     let holder = registry.get(tool.name().as_str());
     tool.is_offered() && holder.is_some_and(|holder| Arc::ptr_eq(&holder, tool))
@@ -108,7 +107,7 @@ fn name_of(tool: &Arc<RegisteredTool>) -> String {
     tool.name().to_string()
 }
 
-/// Whether whoever knows one knows the other.
+/// Returns whether two tools are the same for clients.
 fn is_same(one: &RegisteredTool, other: &RegisteredTool) -> bool {
     one.definition() == other.definition() && one.tool().digest() == other.tool().digest()
 }

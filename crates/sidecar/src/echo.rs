@@ -1,9 +1,9 @@
-//! What a client sent, as far as an answer repeats it.
+//! Prepares client input for error messages.
 
-/// Longest part of what a client sent that an error repeats, in characters.
+/// Maximum length of client input in an error message, in characters.
 const LONGEST_ECHO: usize = 128;
 
-/// The start of what a client sent, for an error to repeat.
+/// Returns the start of client input, for an error message.
 pub(crate) fn shortened(text: &str) -> String {
     text.chars().take(LONGEST_ECHO).collect()
 }

@@ -1,9 +1,8 @@
-//! What happens, for whoever listens (requirements F4, F5): calls, MCP servers, approvals,
-//! changed tools, changed configuration.
+//! Events for listeners: calls, MCP servers, approvals, changed tools and changed configuration.
 //!
-//! There is one ring of the last events, and each listener has its place in it: one that is slow
-//! holds nothing but that number, and is told when the ring has gone on without it. So is one
-//! that comes back with the id of an event that is no longer there.
+//! All events are in one ring buffer, in which each listener has a position. A slow listener holds
+//! no memory; if the ring has overwritten its next event, the listener gets a `reset` event. The
+//! same applies to a client that resumes with the id of an event that is no longer in the ring.
 
 mod event;
 mod listener;
@@ -26,28 +25,29 @@ pub(crate) use event::{CallPlace, Event};
 pub(crate) use listener::{Hearing, Listener, Types};
 pub(crate) use tool_changes::{ToolChanges, ToolListener};
 
-/// Events that are kept.
+/// Maximum number of events in the ring.
 const MOST_EVENTS: usize = 4_096;
 
-/// Bytes of the events that are kept.
+/// Maximum size of all events in the ring, in bytes.
 const MOST_BYTES: usize = 1 << 20;
 
-/// How long calls are still kept in the ring when the last listener has gone: it may come back.
+/// How long calls are still recorded after the last listener has disconnected, because the listener
+/// may resume.
 const REMEMBERED: Duration = Duration::from_secs(300);
 
-/// Tells whoever listens what happens.
+/// Publishes events to listeners.
 #[derive(Debug)]
 pub(crate) struct Bus {
-    /// What the ids of this process begin with.
+    /// The prefix of the event ids of this process.
     epoch: String,
     ring: Mutex<Ring>,
-    /// The number of the next event; closed for listeners by the last value.
+    /// The number of the next event, and whether the bus is closed.
     news: watch::Sender<News>,
     listeners: AtomicUsize,
     began: Instant,
-    /// When the last listener went, in seconds since the beginning; 0 when there was none.
+    /// When the last listener disconnected, in seconds since `began`; 0 if there was none.
     last_left: AtomicU64,
-    /// Calls were left out since the last event.
+    /// Whether calls were skipped since the last event.
     has_gap: AtomicBool,
 }
 
@@ -76,18 +76,19 @@ impl Default for Ring {
 }
 
 impl Ring {
-    /// The number of the oldest event that is kept, or of the next.
+    /// Returns the number of the oldest event in the ring, or of the next event if the ring is
+    /// empty.
     fn first(&self) -> u64 {
         self.events.front().map_or(self.next, |kept| kept.number)
     }
 }
 
-/// An event as it goes out.
+/// A serialized event.
 #[derive(Debug, Clone)]
 struct Kept {
     number: u64,
     kind: &'static str,
-    /// On whose behalf it happened.
+    /// The user for whom the event happened.
     user: Option<String>,
     text: Bytes,
 }
@@ -108,7 +109,7 @@ impl Default for Bus {
 }
 
 impl Bus {
-    /// Keeps an event, and wakes whoever listens. It never waits for any of them.
+    /// Publishes an event, without waiting for listeners.
     pub(crate) fn tell(&self, event: &Event<'_>) {
         let kind = event.kind();
         let data = event.data().to_string();
@@ -137,17 +138,17 @@ impl Bus {
         self.news.send_modify(|news| news.next = next);
     }
 
-    /// Ends every listener's stream: the sidecar stops.
+    /// Ends all listeners' streams at shutdown.
     pub(crate) fn close(&self) {
         self.news.send_modify(|news| news.is_closed = true);
     }
 
-    /// Listens from the event after `last` on, or from now on. One that is not known here any
-    /// more makes a listener begin with `reset`.
+    /// Creates a listener that starts after the event `last`, or with the next event. If `last` is
+    /// no longer in the ring, the listener starts with a `reset` event.
     pub(crate) fn listen(self: &Arc<Self>, last: Option<&str>, types: Types) -> Listener {
         self.listeners.fetch_add(1, Ordering::Relaxed);
         if self.has_gap.swap(false, Ordering::Relaxed) {
-            // Nobody goes on as if nothing were missing.
+            // A listener that resumes must notice that events are missing.
             let mut ring = self.ring.lock();
             ring.events.clear();
             ring.bytes = 0;
@@ -162,8 +163,8 @@ impl Bus {
         self.listeners.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether there is anybody for whom so frequent a thing as a call is to be kept; notes that
-    /// one is left out if not.
+    /// Returns whether calls must be recorded, because there are listeners or one may resume;
+    /// records that calls were skipped if not.
     fn has_audience(&self) -> bool {
         let left = self.last_left.load(Ordering::Relaxed);
         let has_audience = self.listeners.load(Ordering::Relaxed) > 0
@@ -223,7 +224,7 @@ impl Observer for Bus {
     }
 }
 
-/// Two that see the same calls.
+/// Two observers of the same calls.
 pub(crate) struct Both(pub(crate) Arc<dyn Observer>, pub(crate) Arc<dyn Observer>);
 
 impl Observer for Both {

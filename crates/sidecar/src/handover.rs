@@ -1,10 +1,10 @@
-//! How a sidecar gives its sockets to the one that takes its place (`--take-over`).
+//! Hands the sockets of a running sidecar over to its successor (`--take-over`).
 //!
-//! Beside the socket stands another, its path with `.control` added, that the same user alone
-//! may open. Who takes over connects there and gets the descriptors of the listening sockets
-//! and of the lock on the path (`SCM_RIGHTS`); when it is ready it says so, and the other one
-//! stops accepting. All the while the sockets listen: a connection that comes waits in their
-//! queue at worst.
+//! Beside the Unix socket is a control socket, with the suffix `.control`, that only the sidecar's
+//! user and root may use. The successor connects to the control socket and receives the descriptors
+//! of the listening sockets and of the lock on the path (`SCM_RIGHTS`); when it is ready, it
+//! confirms, and the predecessor stops accepting. The sockets listen all the time, so that a new
+//! connection at worst waits in their queue.
 
 mod message;
 
@@ -23,37 +23,39 @@ use tokio::time::timeout;
 use crate::predecessors::{Predecessor, Predecessors, line_of};
 use crate::socket::{FileId, SocketError};
 
-/// How long the other side may take for a step. A start takes as long as its configuration.
+/// Maximum time for each step of the other process. The successor's start-up takes as long as its
+/// configuration requires.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is said: a line each way, then the descriptors, then a line each way.
+/// The protocol: one line in each direction, with the descriptors before the confirmation.
 const ASK: &[u8] = b"pillion take-over 1\n";
 const READY: &[u8] = b"ready\n";
 const BYE: &[u8] = b"goodbye\n";
 
-/// What a descriptor is that is handed over.
+/// The kind of a descriptor that is handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Item {
     /// The listening Unix socket.
     Unix,
-    /// The listening socket of TCP.
+    /// The listening TCP socket.
     Tcp,
-    /// The socket that the next one connects to when it takes over in turn.
+    /// The control socket, for the next successor.
     Control,
     /// The lock on the socket's path.
     Lock,
-    /// A connection with a process before, whose life stands at the same place among the lives.
+    /// A connection with an earlier process; the order of these connections is that of the process
+    /// ids in the message.
     Line,
 }
 
-/// The path of the control socket beside `socket`.
+/// Returns the path of the control socket beside `socket`.
 pub(crate) fn control_path(socket: &Path) -> PathBuf {
     let mut path = socket.as_os_str().to_owned();
     path.push(".control");
     path.into()
 }
 
-/// The socket on which a successor asks.
+/// The control socket, on which a successor connects.
 #[derive(Debug)]
 pub(crate) struct Control {
     listener: UnixListener,
@@ -65,10 +67,10 @@ pub(crate) struct Control {
 pub(crate) struct Successor(UnixStream);
 
 impl Control {
-    /// Binds it beside `socket`, whose path the caller has locked.
+    /// Binds the control socket beside `socket`, whose path the caller has locked.
     pub(crate) fn bind(socket: &Path) -> io::Result<Self> {
         let path = control_path(socket);
-        // The lock says that nobody serves this one, either.
+        // Because of the lock, no other sidecar serves this control socket either.
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -78,7 +80,7 @@ impl Control {
         Ok(Self { listener, path })
     }
 
-    /// The one that was handed over.
+    /// Adopts a control socket that was handed over.
     pub(crate) fn handed_over(socket: &Path, listener: OwnedFd) -> io::Result<Self> {
         let listener = UnixListener::from_std(listener.into())?;
         let path = control_path(socket);
@@ -89,7 +91,7 @@ impl Control {
         self.listener.as_fd()
     }
 
-    /// Removes it: there will be no successor.
+    /// Removes the control socket, after which no successor can connect.
     pub(crate) fn remove(self) {
         drop(std::fs::remove_file(&self.path));
     }
@@ -116,8 +118,8 @@ impl Control {
 
 impl Successor {
     /// Hands the sockets over and waits until the successor is ready to serve them. A failed
-    /// attempt changes nothing. The caller keeps the returned stream until this process ends: the
-    /// closed stream tells the successor.
+    /// attempt changes nothing. The caller keeps the returned stream until this process ends, so
+    /// that the successor notices the end.
     ///
     /// # Errors
     /// When the successor is not allowed to take over, or gives up.
@@ -135,7 +137,7 @@ impl Successor {
         let mut lives = Vec::new();
         let mut lines = Vec::new();
         for predecessor in predecessors.copied()? {
-            // One that says nothing of its end has none.
+            // A predecessor without a connection cannot be watched.
             if let Some(line) = predecessor.line {
                 lives.push(predecessor.life);
                 lines.push((Item::Line, line));
@@ -147,23 +149,23 @@ impl Successor {
         let items: Vec<_> = items.chain(lines).collect();
         within(message::send(&stream, &items, &lives)).await?;
         within(expect(&mut stream, READY)).await?;
-        // That the successor does not hear it changes nothing: it is ready.
+        // The successor is ready even if it does not receive this.
         drop(within(stream.write_all(BYE)).await);
         Ok(stream)
     }
 }
 
-/// What a successor got, until it says that it is ready.
+/// The received sockets, before the successor has confirmed that it is ready.
 #[derive(Debug)]
 pub(crate) struct Inheritance {
-    /// The descriptors, by what they are.
+    /// The descriptors with their kinds.
     pub(crate) items: Vec<(Item, OwnedFd)>,
-    /// The processes that still end calls on these sockets.
+    /// Earlier processes that are finishing calls on these sockets.
     pub(crate) predecessors: Predecessors,
     pub(crate) confirmation: Confirmation,
 }
 
-/// Where to say that the sockets are served now.
+/// The connection on which the successor confirms that it serves the sockets.
 #[derive(Debug)]
 pub(crate) struct Confirmation(UnixStream);
 
@@ -201,7 +203,7 @@ impl Inheritance {
             .into_iter()
             .partition::<Vec<_>, _>(|(item, _)| *item == Item::Line);
         let lines = lines.into_iter().map(|(_, owned)| owned);
-        // The last is the one that is asked.
+        // The last connection is to the sidecar that handed over.
         let mut lines = lines.chain([line_of(&stream)?]);
         let predecessors = lives.into_iter().map(|life| Predecessor {
             life,
@@ -214,7 +216,7 @@ impl Inheritance {
         })
     }
 
-    /// Takes the descriptor out.
+    /// Removes and returns the descriptor of this kind.
     pub(crate) fn take(&mut self, wanted: Item) -> Option<OwnedFd> {
         let place = self.items.iter().position(|(item, _)| *item == wanted)?;
         Some(self.items.swap_remove(place).1)
@@ -222,7 +224,7 @@ impl Inheritance {
 }
 
 impl Confirmation {
-    /// Says it; the other one then stops accepting.
+    /// Confirms that this process is ready; the predecessor then stops accepting.
     pub(crate) async fn confirm(mut self) -> io::Result<()> {
         within(self.0.write_all(READY)).await?;
         within(expect(&mut self.0, BYE)).await
@@ -300,7 +302,7 @@ mod tests {
                 }
             }
         });
-        // One that gives up on the way changes nothing.
+        // A successor that gives up changes nothing.
         drop(Inheritance::ask(&path).await.unwrap().unwrap());
         let mut inheritance = Inheritance::ask(&path).await.unwrap().unwrap();
         assert!(!handing.is_finished());
@@ -310,7 +312,7 @@ mod tests {
         inheritance.confirmation.confirm().await.unwrap();
         let (control, own_line) = handing.await.unwrap();
         drop(listener);
-        // Each is known for as long as it is there.
+        // Each predecessor is tracked until it ends.
         let predecessors = inheritance.predecessors.clone();
         let (ended, mut has_ended) = tokio::sync::mpsc::unbounded_channel();
         predecessors.watch(move || {
@@ -323,7 +325,7 @@ mod tests {
         drop(other_end);
         has_ended.recv().await.unwrap();
         assert!(predecessors.lives().is_empty());
-        // The socket lives on, with what waits in its queue.
+        // The socket continues to listen, including the connections in its queue.
         let inherited = UnixListener::from_std(inherited.into()).unwrap();
         let _client = UnixStream::connect(&path).await.unwrap();
         inherited.accept().await.unwrap();

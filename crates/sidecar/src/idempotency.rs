@@ -1,9 +1,9 @@
-//! Requests that name themselves (`Idempotency-Key`): each runs once, however often it is sent.
+//! Requests with an idempotency key (`Idempotency-Key`), each of which runs at most once.
 //!
-//! A key is claimed before its request runs, with the id that the call log will know its first call
-//! by; those of the others [follow](CallId::nth). What a process that died has left of a request
-//! tells the call log: without a call there no tool has begun, and the key is free; with one the
-//! tool may have done its work, and the request is not run again.
+//! A key is claimed before its request runs, together with the id of the request's first call in
+//! the call log; further calls have [consecutive ids](CallId::nth). If the process dies, the call
+//! log decides: without a call whose tool may have started, the key is released; otherwise the
+//! request is not run again, because the tool may have finished.
 
 mod answer_bytes;
 mod detached;
@@ -23,56 +23,56 @@ use answer_bytes::AnswerBytes;
 pub(crate) use answer_bytes::scope;
 pub(crate) use detached::DetachedRequests;
 
-/// How often the result of a request is tried to be recorded, and how long apart.
+/// Number of attempts to store the result of a request, and the pause between them.
 const ATTEMPTS: u32 = 5;
 const APART: Duration = Duration::from_millis(200);
 
-/// The keys of a sidecar.
+/// The idempotency keys of a sidecar.
 pub(crate) struct KeyLedger {
     store: Arc<dyn Store>,
     process: ProcessLife,
-    /// Earlier lives that still end calls.
+    /// Earlier processes that are finishing calls.
     predecessors: Predecessors,
-    /// The first calls of our requests that run.
+    /// The first calls of this process's running requests.
     running: Mutex<HashSet<CallId>>,
-    /// Held while a claim of the dead is looked into.
+    /// Locked while a claim of a dead process is examined.
     looking_into: tokio::sync::Mutex<()>,
     answer_bytes: AnswerBytes,
     detached: Arc<DetachedRequests>,
 }
 
-/// What became of a request with a key.
+/// The state of a key when a request claims it.
 pub(crate) enum Claim {
-    /// It runs now, and nowhere else.
+    /// The key was claimed for this request, which runs now.
     Mine(Held),
-    /// It has run, with this result.
+    /// The request has already run, with this result.
     Recorded(String),
-    /// It runs.
+    /// The request is running.
     InProgress,
-    /// The key stands for another request.
+    /// The key was used for a different request.
     OtherRequest,
-    /// The process that ran it is dead. Of each of its calls: the id in the call log, if its tool
-    /// may have begun; of one at least it may.
+    /// The process that ran the request has died. Contains the id in the call log of each call
+    /// whose tool may have started, with at least one such call.
     CutOff(Vec<Option<CallId>>),
 }
 
-/// What came of an attempt to claim a key.
+/// The outcome of an attempt to claim a key.
 enum Tried {
     Known(Claim),
-    /// Somebody has it who can do nothing with it any more.
+    /// A dead process has claimed the key.
     OfTheDead(DeadClaim),
 }
 
-/// A claim of a process that has ended, whatever it did with it.
+/// The claim of a dead process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct DeadClaim {
     call: CallId,
     is_same_request: bool,
-    /// The key would be free by now.
+    /// Whether the key would have expired by now.
     has_expired: bool,
 }
 
-/// A claim, as the store has it with its key.
+/// The stored form of a claim.
 #[derive(PartialEq, Serialize, Deserialize)]
 struct Fingerprint {
     request: String,
@@ -89,15 +89,15 @@ impl Fingerprint {
     }
 }
 
-/// A key whose request runs here.
+/// A key whose request runs in this process.
 pub(crate) struct Held {
     ledger: Arc<KeyLedger>,
     key: IdempotencyKey,
-    /// The first of the request's calls.
+    /// The id of the request's first call.
     call: CallId,
 }
 
-/// The ids of a request's calls, from that of the first.
+/// Returns the ids of a request's calls, starting with the first.
 fn ids(first: CallId) -> impl Iterator<Item = CallId> + use<> {
     (0..).map(move |place| first.nth(place))
 }
@@ -124,7 +124,7 @@ impl KeyLedger {
         &self.detached
     }
 
-    /// Claims a key for a request of so many calls, for which `request` stands.
+    /// Claims a key for a request with `calls` calls, identified by `request`.
     pub(crate) async fn claim(
         self: &Arc<Self>,
         key: &IdempotencyKey,
@@ -137,7 +137,7 @@ impl KeyLedger {
             Tried::OfTheDead(claim) => claim,
         };
         let _alone = self.looking_into.lock().await;
-        // Somebody may have looked into it meanwhile.
+        // Another request may have examined the claim in the meantime.
         let claim = match self.try_claim(key, request, ttl).await? {
             Tried::OfTheDead(same) if same == claim => same,
             Tried::OfTheDead(_) => return Ok(Claim::InProgress),
@@ -162,7 +162,7 @@ impl KeyLedger {
         })
     }
 
-    /// Whether the tool of a call may have begun.
+    /// Returns whether the tool of a call may have started.
     async fn may_have_begun(&self, call: CallId) -> Result<bool, StoreError> {
         let began = [
             CallStatus::Running,
@@ -173,7 +173,7 @@ impl KeyLedger {
         Ok(call.is_some_and(|call| call.duration.is_some() || began.contains(&call.status)))
     }
 
-    /// Claims it if nobody has.
+    /// Claims a key if it is free.
     async fn try_claim(
         self: &Arc<Self>,
         key: &IdempotencyKey,
@@ -227,8 +227,8 @@ impl KeyLedger {
         }
     }
 
-    /// Whether whoever has the claim may still end it. Of sidecars on other sockets nothing is
-    /// known here.
+    /// Returns whether the process that has the claim may still finish the request. For sidecars on
+    /// other sockets, this is assumed.
     fn is_alive(&self, claim: &Fingerprint, call: CallId) -> bool {
         if claim.owner != self.process.owner {
             return true;
@@ -239,13 +239,13 @@ impl KeyLedger {
         self.predecessors.contains(&claim.life)
     }
 
-    /// Stores the result of a request. What cannot be stored is told the log: the key stays
-    /// claimed, and its calls in the call log keep the request from running again.
+    /// Stores the result of a request. If storing fails, logs the error: the key stays claimed, and
+    /// its calls in the call log keep the request from running again.
     pub(crate) async fn record(&self, key: &IdempotencyKey, result: &str) {
         for attempt in 1..=ATTEMPTS {
             match self.store.record_key(key, result).await {
                 Ok(()) => return,
-                // Somebody else has answered for it.
+                // Another process has stored a result.
                 Err(error) if error.is_conflict() => return,
                 Err(error) if attempt == ATTEMPTS => {
                     tracing::error!(%error, "The result of a request with a key is not stored");
@@ -257,7 +257,7 @@ impl KeyLedger {
 }
 
 impl Held {
-    /// The ids that the call log has to know the request's calls by, in their order.
+    /// Returns the ids for the request's calls in the call log, in order.
     pub(crate) fn calls(&self) -> impl Iterator<Item = CallId> + use<> {
         ids(self.call)
     }
@@ -279,15 +279,15 @@ impl Held {
         }
     }
 
-    /// The request has run, with this result.
+    /// Stores the result of the request.
     pub(crate) async fn ran(self, result: &str) {
         self.ledger.record(&self.key, result).await;
     }
 
-    /// The request has not run: the key is free again.
+    /// Releases the key of a request that has not run.
     pub(crate) async fn did_not_run(self) {
         if let Err(error) = self.ledger.store.release_key(&self.key).await {
-            // Looked into when it is sent again: there is no call that ran.
+            // The next attempt examines the claim and finds no call that has run.
             tracing::warn!(%error, "A key whose request did not run is still claimed");
         }
     }

@@ -1,7 +1,8 @@
-//! What a store that several hosts share knows a sidecar by.
+//! The identity of a sidecar in a store that several hosts may share.
 //!
-//! Two hosts, or containers, may have one name, and their sidecars the same socket. Were they one
-//! to the store, each would take the other's calls for what an earlier life of its own has left.
+//! Two hosts or containers may have the same name, and their sidecars the same socket path. With
+//! the same identity, each sidecar would treat the other's calls as leftovers of its own earlier
+//! process.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -13,12 +14,13 @@ use uuid::Uuid;
 
 use crate::config::{Config, LocationText, state_directory};
 
-/// Where the id is, in the state directory.
+/// The file with the id, in the state directory.
 const FILE: &str = "instance";
 
-/// What the store knows the sidecar of this socket by, the same after a restart. In a file of
-/// SQLite, which a host has for itself, that is the host's name and the socket; in Postgres there
-/// is an id besides that the state directory keeps, or `store.instance` in the place of both.
+/// Returns the identity of the sidecar on this socket, which is the same after a restart. With
+/// SQLite, whose file only one host uses, the identity consists of the host name and the socket
+/// path. With PostgreSQL, it also contains an id from the state directory; `store.instance`, if
+/// set, replaces id and host name.
 pub(crate) fn owner(config: &Config, socket: &Path) -> String {
     let owner = owner_here(socket);
     let Some(LocationText(StoreLocation::Postgres(_))) = config.store.location else {
@@ -40,24 +42,23 @@ pub(crate) fn owner(config: &Config, socket: &Path) -> String {
     }
 }
 
-/// What the call log knows processes by: their host, and a path that they have there, a
-/// sidecar's socket say.
+/// Returns the identity of processes on this host that share a path, such as a sidecar's socket.
 pub(crate) fn owner_here(path: &Path) -> String {
     let host = nix::unistd::gethostname().unwrap_or_default();
     owner_at(&host.to_string_lossy(), path)
 }
 
-/// As [`owner_here`], of a host of that name.
+/// Like [`owner_here`], for a host with this name.
 fn owner_at(host: &str, path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     format!("{host}:{}", path.display())
 }
 
-/// The id that the directory keeps, a new one if it has none.
+/// Returns the id in the directory; creates one if necessary.
 fn id_in(directory: &Path) -> io::Result<Uuid> {
     let path = directory.join(FILE);
     if !path.try_exists()? {
-        // The process's mask leaves it to its user alone.
+        // The process's umask restricts the directory to its user.
         fs::create_dir_all(directory)?;
         let id = Uuid::new_v4().to_string();
         let whole = directory.join(format!("{FILE}.{id}"));
@@ -71,7 +72,7 @@ fn id_in(directory: &Path) -> io::Result<Uuid> {
         let linked = fs::hard_link(&whole, &path);
         fs::remove_file(&whole)?;
         match linked {
-            // Another process has just made one.
+            // Another process has just created the id.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             linked => linked?,
         }

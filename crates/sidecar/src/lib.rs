@@ -1,8 +1,9 @@
-//! The sidecar: a daemon on a Unix socket that runs tools for every process of a host, and
-//! the command line that starts it and speaks to it.
+//! The sidecar: a daemon that runs tools for all processes of a host over a Unix socket, and the
+//! command line that starts and controls the daemon.
 //!
-//! [`config`] says what to serve, [`state`] keeps what must outlive the process, [`socket`] makes the socket, [`server`] serves
-//! [`routes`] on it until told to stop, and [`cli`] is the program `pillion`.
+//! [`config`] reads the settings, [`state`] keeps the data that outlives the process, [`socket`]
+//! creates the Unix socket, [`server`] serves [`routes`] until shutdown, and [`cli`] is the program
+//! `pillion`.
 //!
 //! ```no_run
 //! use pillion::{config::Config, server, socket::Socket, tools};

@@ -1,7 +1,7 @@
-//! Limits that survive a restart: what the call log has of the calls that they let through.
+//! Restores rate limits after a restart from the call log.
 //!
-//! Nothing is stored for them: a call is in the call log before its tool runs, so that the log
-//! tells after a crash, too, whatever was let through.
+//! Nothing else is stored for the limits: each call is in the call log before its tool runs, so the
+//! log has all admitted calls even after a crash.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,31 +12,32 @@ use pillion_core::store::{CallId, PageRequest, StoreError, Timestamp};
 use crate::live::Live;
 use crate::state::State;
 
-/// A call may wait, for an answer of somebody, so long before it is let through.
+/// Maximum time between the start of a call and its admission, for example while it waits for
+/// approval.
 const WAITING: Duration = Duration::from_secs(600);
 
-/// What a sidecar that was taken over from lets through is looked for often while it takes last
-/// requests, and then now and then until those that waited have run.
+/// How often the calls of a predecessor are read after a takeover: at short intervals while it
+/// accepts last requests, then at longer intervals until its waiting calls have run.
 const LOOKS: [(u32, Duration); 2] = [
     (12, Duration::from_millis(500)),
     (10, Duration::from_secs(3)),
 ];
 
-/// A call that it lets through now has come in no longer ago than this.
+/// Maximum age of a call that a predecessor admits now.
 const RECENT: Duration = Duration::from_secs(60);
 
-/// A call that began later than this after now was recorded while the clock was ahead. How old it
-/// is nobody knows; counted as one of now it would block its user for as long as the clock
-/// was wrong, and it does not count.
+/// Maximum time by which the start of a call may be in the future. A call further in the future was
+/// recorded while the clock was wrong. Its real age is unknown, and counting it as new would block
+/// its user for as long as the clock was wrong, so it is ignored.
 const AHEAD: Duration = Duration::from_secs(60);
 
-/// The calls of other lives of this sidecar, as far as they were counted here.
+/// The calls of earlier processes of this sidecar that were counted.
 pub(crate) struct PastCalls {
     state: State,
     live: Live,
-    /// Where the next look begins; none before the first.
+    /// Where the next read starts; `None` before the first read.
     from: Option<Timestamp>,
-    /// The calls since then that were counted.
+    /// The calls since `from` that were counted.
     counted: HashSet<CallId>,
 }
 
@@ -50,10 +51,10 @@ impl PastCalls {
         }
     }
 
-    /// Counts what has not been counted yet.
+    /// Counts calls that were not counted yet. Returns their number.
     ///
     /// # Errors
-    /// When the call log cannot be read.
+    /// If the call log cannot be read.
     pub(crate) async fn count(&mut self) -> Result<usize, StoreError> {
         let app = self.live.app();
         let look_back = app.executor().limits_look_back();
@@ -91,7 +92,7 @@ impl PastCalls {
         }
     }
 
-    /// Counts what a sidecar that was taken over from still lets through while it drains.
+    /// Counts the calls that a predecessor admits while it drains.
     pub(crate) async fn follow(mut self) {
         for (looks, apart) in LOOKS {
             for _ in 0..looks {
@@ -104,8 +105,7 @@ impl PastCalls {
     }
 }
 
-/// How long ago that was. A moment that is just about to come, for a clock that was set back, is
-/// now.
+/// Returns how long ago `moment` was; zero if it is in the future because the clock was set back.
 fn age(moment: Timestamp, now: Timestamp) -> Duration {
     let milliseconds = now.as_millis().saturating_sub(moment.as_millis());
     Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))

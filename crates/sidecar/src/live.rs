@@ -1,4 +1,4 @@
-//! The state that new requests are served with, and how another takes its place.
+//! The current [`App`], and its replacement.
 
 use std::sync::{Arc, Weak};
 
@@ -7,19 +7,19 @@ use axum::Router;
 
 use crate::app::App;
 
-/// The [`App`] of now. Cheap to clone; clones show the same one.
+/// Holds the current [`App`]. Cheap to clone; all clones share one state.
 ///
-/// Each request takes the state of the moment it came and keeps it to its end, routes and
-/// limits included; what handlers see of it as `State<App>` never changes under them.
+/// Each request keeps the `App` with which it started, including routes and limits, so `State<App>`
+/// in a handler never changes.
 #[derive(Debug, Clone)]
 pub struct Live {
     current: Arc<ArcSwap<Generation>>,
 }
 
-/// Makes the routes over a state.
+/// A function that builds the routes for an [`App`].
 pub type Routes = fn(App) -> Router;
 
-/// A state, and the routes over it.
+/// An [`App`] with its routes.
 #[derive(Debug)]
 struct Generation {
     app: App,
@@ -39,44 +39,43 @@ impl Generation {
 }
 
 impl Live {
-    /// Begins with `app`; over it, and over each that takes its place, there are these routes.
+    /// Creates the holder of `app`. `routes` builds the routes for `app` and all its replacements.
     #[must_use]
     pub fn new(app: App, routes: Routes) -> Self {
         let current = Arc::new(ArcSwap::new(Generation::of(app, routes)));
         Self { current }
     }
 
-    /// What `app` is the state of; that state alone for one that nothing changes.
+    /// Returns the holder that `app` belongs to, or a new one if `app` is never replaced.
     pub(crate) fn of(app: &App, routes: Routes) -> Self {
         let live = app.servers().and_then(|servers| servers.live());
         live.unwrap_or_else(|| Self::new(app.clone(), routes))
     }
 
-    /// The state that a request would have that came now.
+    /// Returns the current [`App`].
     #[must_use]
     pub fn app(&self) -> App {
         self.current.load().app.clone()
     }
 
-    /// The routes over that state.
+    /// Returns the current routes.
     pub(crate) fn router(&self) -> Router {
         self.current.load().router.clone()
     }
 
-    /// The same, for what must not keep it alive.
+    /// Returns a weak reference.
     pub(crate) fn downgrade(&self) -> WeakLive {
         WeakLive(Arc::downgrade(&self.current))
     }
 
-    /// From now on requests have this state. Returns the one that they had, for
-    /// [`App::retire`].
+    /// Replaces the current [`App`]. Returns the previous one, for [`App::retire`].
     pub fn replace(&self, app: App) -> App {
         let routes = self.current.load().routes;
         self.current.swap(Generation::of(app, routes)).app.clone()
     }
 }
 
-/// A [`Live`] that may be gone.
+/// A weak reference to a [`Live`].
 #[derive(Debug, Clone)]
 pub(crate) struct WeakLive(Weak<ArcSwap<Generation>>);
 

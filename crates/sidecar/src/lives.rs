@@ -1,8 +1,8 @@
-//! Processes that share a store and have no socket to be known by.
+//! Detects ended processes among those that share a store but have no socket.
 //!
-//! Each holds a lock on a file that is named after its life. The system lets go of the lock when
-//! the process ends, however it does: whoever gets it then knows that the calls of that life
-//! will never end.
+//! Each process locks a file that is named after the process's id. The system releases the lock
+//! when the process ends for any reason, so a process that can acquire the lock knows that the
+//! calls of the other process will never finish.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -17,13 +17,13 @@ use uuid::Uuid;
 use crate::config::Config;
 use crate::instance::owner_here;
 
-/// The directory of the locks.
+/// The directory of the lock files.
 #[derive(Debug, Clone)]
 pub(crate) struct Lives {
     directory: PathBuf,
 }
 
-/// A life, for as long as this is held.
+/// The lock file of one process, locked until dropped.
 #[derive(Debug)]
 pub(crate) struct Life {
     pub(crate) name: String,
@@ -32,29 +32,29 @@ pub(crate) struct Life {
 }
 
 impl Lives {
-    /// Where the configuration has them; none where nobody else can have the store.
+    /// Returns the directory in the configuration; `None` if no other process can use the store.
     pub(crate) fn of(config: &Config) -> Option<Self> {
         let directory = config.lives_directory()?;
         Some(Self { directory })
     }
 
-    /// What the call log knows these processes by, as those of one kind.
+    /// Returns the identity of these processes in the call log.
     pub(crate) fn owner(&self) -> String {
         owner_here(&self.directory)
     }
 
-    /// Shows that `life` has begun.
+    /// Locks the file of the process `life`.
     ///
     /// # Errors
-    /// The directory cannot be made, or the file not be locked.
+    /// If the directory cannot be created, or the file cannot be locked.
     pub(crate) fn begin(&self, life: String) -> io::Result<Life> {
-        // The process's mask leaves it to its user alone.
+        // The process's umask restricts the directory to its user.
         fs::create_dir_all(&self.directory)?;
         let path = self.directory.join(&life);
         loop {
             let lock = open(&path, true)?;
             flock(&lock, FlockOperation::LockExclusive)?;
-            // Somebody may have had the lock before us, and have taken us for dead.
+            // Another process may have acquired the lock first, and removed the file.
             let is_there = fs::symlink_metadata(&path).map(|found| found.ino());
             if is_there.ok() == Some(lock.metadata()?.ino()) {
                 return Ok(Life {
@@ -66,10 +66,11 @@ impl Lives {
         }
     }
 
-    /// The lives that have ended without saying so. While they are held nobody else finds them.
+    /// Returns the lock files of processes that have ended without removing them. While they are
+    /// locked, no other process finds them.
     ///
     /// # Errors
-    /// The directory cannot be read.
+    /// If the directory cannot be read.
     pub(crate) fn ended(&self) -> io::Result<Vec<Life>> {
         let entries = match fs::read_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -82,7 +83,7 @@ impl Lives {
             let Some(name) = name.filter(|name| Uuid::try_parse(name).is_ok()) else {
                 continue;
             };
-            // One that is gone by now has been taken care of.
+            // A file that is gone was handled by another process.
             let Ok(lock) = open(&path, false) else {
                 continue;
             };
@@ -101,7 +102,7 @@ impl Lives {
 }
 
 impl Life {
-    /// Nothing of it is left to find.
+    /// Removes the lock file.
     pub(crate) fn end(&self) {
         if let Err(error) = fs::remove_file(&self.path) {
             tracing::debug!(%error, path = %self.path.display(), "Cannot remove the lock of a life");
@@ -132,7 +133,7 @@ mod tests {
         assert!(lives.ended().unwrap().is_empty());
         let [first, second] = [0, 1].map(|_| lives.begin(Uuid::now_v7().to_string()).unwrap());
         assert!(lives.ended().unwrap().is_empty());
-        // As when the process is killed: the lock goes, the file stays.
+        // As after a kill: the lock is released, and the file remains.
         let name = first.name.clone();
         drop(first);
         let mut ended = lives.ended().unwrap();

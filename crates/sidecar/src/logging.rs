@@ -1,4 +1,4 @@
-//! Structured logs, to standard error.
+//! Structured logs on standard error.
 
 mod json;
 
@@ -11,7 +11,7 @@ use tracing_subscriber::{Registry, fmt, reload};
 use crate::config::{FilterLayer, LogFilter, LogFormat, LogSection};
 use json::JsonLines;
 
-/// Changes what is logged while the process runs.
+/// Changes the log filter at run time.
 #[derive(Clone)]
 pub struct LogControl {
     filter: reload::Handle<FilterLayer, Registry>,
@@ -24,15 +24,14 @@ impl std::fmt::Debug for LogControl {
 }
 
 impl LogControl {
-    /// From now on this is logged.
+    /// Replaces the log filter.
     pub fn set_filter(&self, filter: &LogFilter) {
-        // Fails when another subscriber has been there before; then that one stays.
+        // Fails if another subscriber was installed first, which then stays.
         drop(self.filter.reload(filter.to_layer()));
     }
 }
 
-/// Sends the log lines of this process to standard error, as the configuration says. A
-/// second call changes nothing.
+/// Writes the logs of this process to standard error, as configured. Further calls have no effect.
 pub fn initialize(log: &LogSection) -> LogControl {
     let as_json = match log.format {
         LogFormat::Json => true,
@@ -42,7 +41,7 @@ pub fn initialize(log: &LogSection) -> LogControl {
     let (filter, handle) = reload::Layer::new(log.filter.to_layer());
     let registry = tracing_subscriber::registry().with(filter);
     let done = if as_json {
-        // One span has the request's id, the one in it the call's tool, server and user.
+        // The outer span has the request's id, the inner span the call's tool, server and user.
         registry.with(JsonLines::to(std::io::stderr)).try_init()
     } else {
         let layer = fmt::layer()
@@ -51,7 +50,7 @@ pub fn initialize(log: &LogSection) -> LogControl {
             .with_target(false);
         registry.with(layer).try_init()
     };
-    // Fails when a subscriber is there already, as in tests; then that one stays.
+    // Fails if a subscriber is already installed, as in tests, which then stays.
     drop(done);
     LogControl { filter: handle }
 }

@@ -1,4 +1,4 @@
-//! The program `pillion`: the sidecar daemon, and the shell's way to speak to it.
+//! The program `pillion`: the sidecar daemon and its command-line client.
 
 use std::process::ExitCode;
 

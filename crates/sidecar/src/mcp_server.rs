@@ -1,13 +1,13 @@
-//! Everything that the sidecar has as one MCP server: its own tools and those of the MCP
-//! servers below it, and their resources, prompts and completions.
+//! Pillion's own MCP server: the sidecar's tools, and the tools, resources, prompts and completions
+//! of the upstream MCP servers.
 //!
-//! Two eras are spoken at one endpoint: revisions up to 2025-11-25, with a handshake and
-//! sessions, and 2026-07-28, where every request says all there is to know. A request goes
-//! through these files: `http` or `stdio` takes it from the wire and decides on the era;
-//! `dispatch` finds who answers it; `tools` and `catalog` do; `running` has what it says
-//! meanwhile, by its [`link`](crate::calling_client::link) to the client, and in the end gives.
-//! Results of servers below pass byte for byte, with nothing but what the client's revision asks
-//! for added.
+//! One endpoint serves two kinds of protocol revisions: revisions up to 2025-11-25, with a
+//! handshake and sessions, and the stateless revision 2026-07-28, whose requests carry all
+//! metadata. A request passes through these modules: `http` or `stdio` reads the request and
+//! determines the revision; `dispatch` selects the handler; `tools` and `catalog` handle the
+//! request; `running` collects the messages that the handler sends over its
+//! [`link`](crate::calling_client::link) to the client, and the result. Results of upstream servers
+//! are forwarded byte for byte, with only those additions that the client's revision requires.
 
 mod catalog;
 mod dispatch;
@@ -43,14 +43,14 @@ use held::Held;
 use listening::Listening;
 use sessions::Sessions;
 
-/// What the MCP server keeps between requests.
+/// The state of the MCP server between requests.
 #[derive(Debug)]
 pub(crate) struct McpServer {
     sessions: Sessions,
     held: Held,
     catalog: Catalog,
     listening: Listening,
-    /// Set when the sidecar stops: streams that would never end do then.
+    /// Set to `true` at shutdown, to end streams that have no end of their own.
     stopping: watch::Sender<bool>,
 }
 
@@ -67,29 +67,29 @@ impl Default for McpServer {
 }
 
 impl McpServer {
-    /// Another configuration is in force: what the servers below had is asked for again.
+    /// Applies a new configuration: the lists of the upstream servers are requested again.
     pub(crate) fn reconfigure(&self) {
         self.catalog.forget();
     }
 
-    /// Another state with other servers, and perhaps other packs, is in force.
+    /// Applies an [`App`] with other upstream servers or packs.
     pub(crate) fn servers_changed(&self, app: &App) {
         self.listening.servers_changed(app);
         self.offer_packs(app.packs());
     }
 
-    /// These packs are offered from now on.
+    /// Sets the packs that are offered.
     pub(crate) fn offer_packs(&self, packs: &Packs) {
         self.listening.offer_packs(packs);
     }
 
-    /// Ends what would go on for ever.
+    /// Ends all open streams and sessions.
     pub(crate) fn stop(&self) {
         self.stopping.send_replace(true);
         self.sessions.end_all();
     }
 
-    /// Resolves when the sidecar stops.
+    /// Resolves at shutdown.
     fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut stopping = self.stopping.subscribe();
         async move { drop(stopping.wait_for(|stopping| *stopping).await) }
@@ -97,13 +97,13 @@ impl McpServer {
 }
 
 impl ToolListener for McpServer {
-    /// Tells the clients that listen.
+    /// Notifies the clients that listen for changes.
     fn tools_changed(&self) {
         self.listening.tools_changed();
     }
 }
 
-/// What a client may see that names a model (or none).
+/// Returns the visibility of a client that names a model; unchanged without a model.
 fn narrowed(
     app: &App,
     visibility: Visibility,
@@ -117,8 +117,9 @@ fn narrowed(
     Ok(visibility.for_model(Arc::clone(&model.config)))
 }
 
-/// Who sends requests: on whose behalf, and what of the sidecar they may see. It is of the
-/// HTTP request, not of the session: a session gives nobody another's rights.
+/// The sender of a request: the user for whom calls are made, and the visible parts of the sidecar.
+/// Determined for each HTTP request, not for each session, so that a session grants no rights of
+/// another caller.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Caller {
     pub(crate) context: CallContext,
@@ -159,14 +160,14 @@ impl Caller {
     }
 }
 
-/// Whose something is that outlives a request, such as a session: nobody else may go on with it.
-/// The name of a user alone is not enough, since anybody may claim it.
+/// The owner of state that outlives a request, such as a session. Other callers cannot use that
+/// state. The user's name alone is insufficient, because any caller may claim a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Owner {
-    /// Who was let in.
+    /// The authenticated caller.
     principal: Option<String>,
     user: Option<String>,
-    /// Whether what is the user's own may be used.
+    /// Whether the caller may act for the user.
     is_user_vouched: bool,
 }
 
@@ -178,8 +179,8 @@ impl Owner {
     }
 }
 
-/// What every client is told that there is. It does not depend on the servers below, which
-/// nobody has asked yet.
+/// Returns the server capabilities, the same for every client: the upstream servers may not have
+/// been asked yet.
 fn capabilities() -> Map<String, Value> {
     let capabilities = [
         ("tools", json!({"listChanged": true})),
@@ -194,7 +195,7 @@ fn capabilities() -> Map<String, Value> {
         .collect()
 }
 
-/// Who we are (`Implementation`).
+/// Returns the sidecar's `Implementation`.
 fn server_info() -> Value {
     json!({"name": "pillion", "version": env!("CARGO_PKG_VERSION")})
 }

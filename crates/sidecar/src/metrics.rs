@@ -1,7 +1,7 @@
-//! What is counted while the sidecar runs, for `/metrics`, `/api/v1/status` and `pillion top`.
+//! Metrics for `/metrics`, `/api/v1/status` and `pillion top`.
 //!
-//! Nothing here grows without bound: tools are counted by name only while they are known, and
-//! at most 2,000 of them; routes are patterns; everything else is a fixed set.
+//! Memory is bounded: only known tools are counted by name, at most 2,000 of them; routes are
+//! patterns; everything else is a fixed set.
 
 mod exposition;
 mod latency;
@@ -19,12 +19,12 @@ pub use requests::Requests;
 pub use system::System;
 pub use tools::Tools;
 
-/// The counters of one process. They outlive a reload of the configuration.
+/// The metrics of one process, which outlive a reload of the configuration.
 #[derive(Debug)]
 pub struct Metrics {
     started: Instant,
     started_at: SystemTime,
-    /// Calls of tools.
+    /// Tool calls.
     pub tools: Arc<Tools>,
     /// HTTP requests.
     pub requests: Requests,
@@ -32,9 +32,9 @@ pub struct Metrics {
     pub unix: Connections,
     /// Connections over TCP.
     pub tcp: Connections,
-    /// Reloads of the configuration that were taken over.
+    /// Number of applied reloads of the configuration.
     pub reloads: AtomicU64,
-    /// Reloads that were refused.
+    /// Number of rejected reloads of the configuration.
     pub failed_reloads: AtomicU64,
 }
 
@@ -48,7 +48,7 @@ pub struct Connections {
 }
 
 impl Metrics {
-    /// With everything at zero.
+    /// Creates metrics with all counters at zero.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -63,20 +63,20 @@ impl Metrics {
         }
     }
 
-    /// How long the process has been counting.
+    /// Returns the time since the metrics were created.
     #[must_use]
     pub fn uptime(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// When it began.
+    /// Returns when the metrics were created.
     #[must_use]
     pub fn started_at(&self) -> SystemTime {
         self.started_at
     }
 
-    /// The connections of the listener that [`Peer::transport`](crate::access::Peer::transport)
-    /// names.
+    /// Returns the connections of a listener, by the name that
+    /// [`Peer::transport`](crate::access::Peer::transport) returns.
     #[must_use]
     pub fn connections(&self, transport: &str) -> &Connections {
         if transport == "tcp" {
@@ -94,34 +94,34 @@ impl Default for Metrics {
 }
 
 impl Connections {
-    /// One more; it ends when [`closed`](Self::closed) is called.
+    /// Counts a new connection, which counts as open until [`closed`](Self::closed).
     pub fn opened(&self) {
         self.accepted.fetch_add(1, Ordering::Relaxed);
         self.open.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One ended.
+    /// Counts the end of a connection.
     pub fn closed(&self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// One is answered with a refusal and nothing else, as the socket's rules say.
+    /// Counts a connection that was only answered with a refusal, or closed without authentication.
     pub fn refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One was cut off because its reader did not read.
+    /// Counts a connection that was closed because its client did not read.
     pub fn cut_off(&self) {
         self.cut_off.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many are open.
+    /// Returns the number of open connections.
     #[must_use]
     pub fn open(&self) -> u64 {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// How many there were: accepted, of them refused, of them cut off.
+    /// Returns the numbers of accepted connections, and of those that were refused and cut off.
     #[must_use]
     pub fn totals(&self) -> [(&'static str, u64); 3] {
         [

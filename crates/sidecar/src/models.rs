@@ -1,4 +1,4 @@
-//! The language models that the sidecar knows: what each may see (H2), and where it answers.
+//! The configured language models: what each model may see, and how its provider is called.
 
 mod native;
 
@@ -19,7 +19,7 @@ use crate::credentials::UserCredentials;
 use native::NativeEndpoint;
 pub(crate) use native::NativeTools;
 
-/// All of them, in the order of the configuration.
+/// All models, in the order of the configuration.
 #[derive(Debug)]
 pub(crate) struct Models {
     models: IndexMap<String, Model>,
@@ -27,16 +27,16 @@ pub(crate) struct Models {
     chat: ChatSection,
 }
 
-/// One of them.
+/// A configured model.
 #[derive(Clone)]
 pub(crate) struct Model {
-    /// Its name here, and what it may see.
+    /// The model's name and tool settings.
     pub(crate) config: Arc<ModelConfig>,
-    /// What answers; or why nothing does.
+    /// The client of the model's provider, or why there is none.
     pub(crate) voice: Result<Arc<dyn LanguageModel>, Arc<ModelError>>,
-    /// How its provider is spoken to, where it has one.
+    /// The API of the model's provider, if it has one.
     pub(crate) api: Option<Provider>,
-    /// The MCP servers that its provider calls by itself.
+    /// The MCP servers that the model's provider calls directly.
     native: Vec<NativeEndpoint>,
     context_tokens: Option<NonZeroU64>,
     pub(crate) max_output_tokens: Option<NonZeroU64>,
@@ -58,7 +58,8 @@ impl Models {
             };
             let servers = config.mcp_servers.iter();
             let native = servers.filter(|server| {
-                // Those of the file alone: it is the operator who hands them to a provider.
+                // Only servers of the configuration file, because an operator must decide what a
+                // provider may call.
                 let mut named = section.native_mcp.iter();
                 server.enabled && server.id.is_none() && named.any(|label| label == server.label())
             });
@@ -79,12 +80,12 @@ impl Models {
         }
     }
 
-    /// The model of that name.
+    /// Returns the model with this name.
     pub(crate) fn get(&self, id: &str) -> Option<&Model> {
         self.models.get(id)
     }
 
-    /// The model of whoever names none.
+    /// Returns the default model.
     pub(crate) fn default(&self) -> Option<&Model> {
         match &self.chat.model {
             Some(id) => self.get(id),
@@ -96,23 +97,21 @@ impl Models {
         self.models.values()
     }
 
-    /// Where they answer.
     pub(crate) fn providers(&self) -> &[ProviderSection] {
         &self.providers
     }
 
-    /// How chats go.
     pub(crate) fn chat(&self) -> &ChatSection {
         &self.chat
     }
 
-    /// How far a chat with a model goes by itself.
+    /// Returns the limits of a chat with this model.
     pub(crate) fn limits(&self, model: &Model) -> ChatLimits {
         self.chat.limits(model.context_tokens)
     }
 }
 
-/// The model at its provider.
+/// Creates the client of a model's provider.
 fn voice(
     provider: &ProviderSection,
     section: &ModelSection,
@@ -139,7 +138,7 @@ fn without_provider(section: &ModelSection) -> ModelError {
     ModelError::new(ModelErrorKind::Unavailable, message)
 }
 
-/// A key in a variable of the environment.
+/// An API key in an environment variable.
 struct KeyInVariable(String);
 
 #[async_trait]
@@ -157,13 +156,13 @@ impl KeySource for KeyInVariable {
     }
 }
 
-/// The key that a variable of the environment has, if it has one.
+/// Returns the key in an environment variable, if it is set and not empty.
 pub(crate) fn key_in(variable: &str) -> Option<SecretString> {
     let value = std::env::var(variable).ok()?;
     (!value.is_empty()).then(|| value.into())
 }
 
-/// A key that somebody has put into the vault, if somebody has.
+/// An API key in the vault, if one is stored.
 struct KeyInVault {
     provider: String,
     vault: UserCredentials,

@@ -1,9 +1,9 @@
-//! Moments of the store, for people and programs.
+//! Formats timestamps of the store.
 
 use jiff::Timestamp as Moment;
 use pillion_core::store::Timestamp;
 
-/// RFC 3339, in UTC, with milliseconds.
+/// Formats a timestamp in RFC 3339, in UTC, with milliseconds.
 pub(crate) fn text_of(moment: Timestamp) -> String {
     Moment::from_millisecond(moment.as_millis()).map_or_else(
         |_| moment.as_millis().to_string(),

@@ -1,4 +1,4 @@
-//! The packs that the configuration asks for.
+//! The packs of the configuration.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use pillion_tabletop::Tabletop;
 use crate::config::Config;
 use crate::models::Models;
 
-/// The packs that are offered, and those that are there: what a pack counts and streams goes on as
-/// long as the process does, whatever becomes of its configuration.
+/// The offered packs, and the instances of packs. An instance, with its counters and streams, lives
+/// as long as the process, even if the configuration disables its pack.
 #[derive(Clone, Default)]
 pub(crate) struct Shelf {
     pub(crate) offered: Packs,
@@ -19,7 +19,7 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    /// As another configuration has the packs, which ask these models; and their tools.
+    /// Applies a new configuration. Returns the packs, which use these models, and their tools.
     pub(crate) fn succeeded_by(
         &self,
         config: &Config,

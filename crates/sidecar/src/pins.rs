@@ -1,9 +1,9 @@
-//! What the tools of MCP servers are accepted to be.
+//! Pins of the tools of MCP servers.
 //!
-//! A server can change what a tool is after somebody has looked at it: its description is read by
-//! a model, and so is an instruction in it. The definition that was there first is kept; another
-//! one is told of, or blocks the tool until an operator has accepted it. What a server lists for
-//! one user alone is kept for that user alone: a list can be a user's own.
+//! A server can change a tool after it was reviewed, and the model reads instructions in the new
+//! description. Pillion therefore stores the first definition of each tool as its pin. A different
+//! definition is reported, or blocks the tool until an operator accepts the change. Tools that a
+//! server lists for a single user are pinned for that user only.
 
 mod definition;
 mod difference;
@@ -21,10 +21,10 @@ pub(crate) use hidden::{visible, visible_json, visible_line, warnings};
 
 use crate::config::PinPolicy;
 
-/// Tools of one owner that are kept; those beyond count as changed.
+/// Maximum number of pins of one owner; further tools count as changed.
 const MOST_PINS: usize = 10_000;
 
-/// Checks what servers offer against what is kept. Cheap to clone.
+/// Compares the tools of servers with their pins. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Pins {
     store: Option<Arc<dyn Store>>,
@@ -35,10 +35,10 @@ impl Pins {
         Self { store }
     }
 
-    /// The names, as the server has them, of those tools that must not be offered.
+    /// Returns the tools that must not be offered, by their names on the server.
     ///
     /// # Errors
-    /// Why it cannot be found out, under a policy that lets nothing pass unseen.
+    /// If the tools cannot be compared, under the policy [`PinPolicy::Block`].
     pub(crate) async fn blocked(
         &self,
         owner: PinOwner<'_>,
@@ -66,8 +66,7 @@ impl Pins {
     }
 }
 
-/// The tools that are not what they are accepted to be. New ones are accepted, and what has
-/// changed is noted.
+/// Returns the tools that differ from their pins. Pins new tools, and records changed definitions.
 async fn changed(
     store: &dyn Store,
     owner: PinOwner<'_>,
@@ -120,11 +119,10 @@ async fn changed(
     Ok(changed)
 }
 
-/// Accepts what a server offers now instead of what was accepted: the definition with this hash,
-/// or whichever it is.
+/// Accepts the changed definition of a tool: the definition with this hash, or any without `hash`.
 ///
 /// # Errors
-/// `not_found`; `conflict` when nothing, or something else, waits to be accepted.
+/// `not_found`; `conflict` if there is no change to accept, or a change with another hash.
 pub(crate) async fn accept(
     store: &dyn Store,
     owner: PinOwner<'_>,
@@ -139,7 +137,8 @@ pub(crate) async fn accept(
     store.accept_pin(owner, tool, hash, Timestamp::now()).await
 }
 
-/// SHA-256 of what an entry of `tools/list` says that a tool is; none for one without a name.
+/// Returns the SHA-256 hash of the definition in an entry of `tools/list`, or `None` without a
+/// name.
 pub(crate) fn hash(entry: &RawValue) -> Option<String> {
     Definition::read(entry).map(|definition| definition.hash)
 }

@@ -1,4 +1,4 @@
-//! The processes before this one that still end calls on its sockets (`--take-over`).
+//! Earlier processes that are still finishing calls on this process's sockets (`--take-over`).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,22 +9,22 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::net::UnixStream;
 
-/// As many as a restart in each second may leave behind.
+/// Maximum number of predecessors that are handed over: enough for one restart per second.
 const MOST: usize = 60;
 
-/// How long a process that ends may take to let go of what it has.
+/// Maximum time in which an ending process closes its resources.
 const CLOSING: Duration = Duration::from_millis(100);
 
-/// One of them.
+/// An earlier process.
 #[derive(Debug)]
 pub(crate) struct Predecessor {
-    /// As the call log knows it.
+    /// The process's id in the call log.
     pub(crate) life: String,
-    /// A connection whose other end that process holds until its own.
+    /// A connection whose other end the process holds until it ends.
     pub(crate) line: Option<OwnedFd>,
 }
 
-/// All of them. Cheap to clone; clones know the same.
+/// The predecessors of this process. Cheap to clone; all clones share one list.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Predecessors(Arc<Mutex<Vec<Predecessor>>>);
 
@@ -41,7 +41,7 @@ impl Predecessors {
         self.0.lock().iter().any(|one| one.life == life)
     }
 
-    /// Those for a successor to know, the youngest last.
+    /// Returns copies of the newest predecessors for a successor, oldest first.
     pub(crate) fn copied(&self) -> io::Result<Vec<Predecessor>> {
         let all = self.0.lock();
         let young = all.iter().skip(all.len().saturating_sub(MOST));
@@ -55,8 +55,8 @@ impl Predecessors {
         copied.collect()
     }
 
-    /// Waits for each to end, forgets it, and says so. Must be called when they have said
-    /// everything that they say.
+    /// Waits for the end of each predecessor, removes the predecessor, and calls `has_ended`. Must
+    /// be called only after the predecessors have sent their last messages.
     pub(crate) fn watch<F>(&self, has_ended: impl Fn() -> F + Clone + Send + 'static)
     where
         F: Future<Output = ()> + Send,
@@ -64,7 +64,7 @@ impl Predecessors {
         let copied = self.copied().unwrap_or_default();
         for Predecessor { life, line } in copied {
             let Some(line) = line else {
-                // It says nothing of its end.
+                // The end of this predecessor cannot be observed.
                 continue;
             };
             let (this, has_ended) = (self.clone(), has_ended.clone());
@@ -74,7 +74,7 @@ impl Predecessors {
                     return;
                 }
                 tracing::info!(life, "The sidecar before has ended");
-                // It closes everything that it had open, in whatever order.
+                // The process closes its connections in any order, so others may still be open.
                 tokio::time::sleep(CLOSING).await;
                 this.0.lock().retain(|one| one.life != life);
                 has_ended().await;
@@ -94,13 +94,13 @@ async fn end_of(line: OwnedFd) -> io::Result<()> {
             Ok(0) => return Ok(()),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // It is as good as an end.
+            // A broken connection counts as closed.
             Err(_) => return Ok(()),
         }
     }
 }
 
-/// A descriptor of the same connection.
+/// Returns another descriptor of the same connection.
 pub(crate) fn line_of(stream: &UnixStream) -> io::Result<OwnedFd> {
     stream.as_fd().try_clone_to_owned()
 }

@@ -1,4 +1,4 @@
-//! Refusals as problem details (RFC 9457).
+//! Error responses as problem details (RFC 9457).
 
 use axum::Json;
 use axum::http::header::CONTENT_TYPE;
@@ -9,28 +9,29 @@ use pillion_core::tool::ErrorCode;
 use pillion_wire::Failure;
 use serde::Serialize;
 
-/// A problem, which is also a [`Failure`]: it has the members of both. As a response it has the
-/// media type `application/problem+json`.
+/// A problem details object that also has the members of [`Failure`]. The response has the media
+/// type `application/problem+json`.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct Problem {
-    /// Always `about:blank`: `error_code` says which problem it is.
+    /// Always `about:blank`; `error_code` identifies the problem.
     #[serde(rename = "type")]
     kind: &'static str,
-    /// What the status is called.
+    /// The standard phrase of the HTTP status.
     title: &'static str,
-    /// The status of the response.
+    /// The HTTP status of the response.
     #[schema(minimum = 400, maximum = 599)]
     status: u16,
-    /// What went wrong, in words, as `error` says it too.
+    /// The error message, same as `error`.
     detail: String,
     #[serde(flatten)]
     failure: Failure,
-    /// What the clients of language models' providers call it.
+    /// The error code of OpenAI-compatible APIs.
     #[serde(skip)]
     called: Option<&'static str>,
 }
 
-/// Why a request was refused: an extension of the response, for those who say it otherwise.
+/// Why a request was rejected, as an extension of the response, for APIs with their own error
+/// format.
 #[derive(Debug, Clone)]
 pub(crate) struct Reason {
     pub(crate) code: String,
@@ -38,7 +39,7 @@ pub(crate) struct Reason {
 }
 
 impl Problem {
-    /// A problem of that status and code (C5), in words.
+    /// Creates a problem with this status, error code and message.
     #[must_use]
     pub fn new(status: StatusCode, code: ErrorCode, detail: String) -> Self {
         Self {
@@ -51,7 +52,7 @@ impl Problem {
         }
     }
 
-    /// The same, which the clients of language models' providers know by this code.
+    /// Sets the error code of OpenAI-compatible APIs.
     #[must_use]
     pub(crate) fn called(self, code: &'static str) -> Self {
         Self {
@@ -60,7 +61,7 @@ impl Problem {
         }
     }
 
-    /// The same, with the tool and the details of a failure.
+    /// Adds the tool and the details of a failure.
     #[must_use]
     pub(crate) fn about(mut self, failure: &Failure) -> Self {
         self.failure.tool.clone_from(&failure.tool);
@@ -85,7 +86,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The status of what the store could not do.
+/// Returns the HTTP status for an error of the store.
 pub(crate) fn status_of_store(error: &StoreError) -> StatusCode {
     match error.kind() {
         StoreErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,

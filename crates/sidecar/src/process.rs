@@ -1,4 +1,4 @@
-//! What lives as long as the process, whatever becomes of its configuration.
+//! The state that lives as long as the process and survives reloads.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,37 +16,37 @@ use crate::events::{Bus, Event};
 use crate::metrics::Metrics;
 use crate::telemetry::Telemetry;
 
-/// Shared by every state that the process has had.
+/// The state that all [`App`](crate::app::App)s of the process share.
 #[derive(Debug, Default)]
 pub(crate) struct Process {
     pub(crate) metrics: Arc<Metrics>,
-    /// Calls that go on when their callers have gone.
+    /// Calls that continue after their callers have disconnected.
     pub(crate) calls: TaskTracker,
-    /// MCP clients with a connection of their own, which has left HTTP behind.
+    /// MCP clients whose connections were upgraded from HTTP.
     pub(crate) clients: TaskTracker,
-    /// Tells whoever listens what happens.
+    /// Publishes events to listeners.
     pub(crate) events: Arc<Bus>,
-    /// Tells when MCP servers have answered.
+    /// Publishes successful connections with MCP servers.
     pub(crate) connections: Connections,
     /// Pending approval decisions that calls wait for.
     pub(crate) pending: Arc<PendingDecisions>,
-    /// Makes spans, where somebody wants them.
+    /// Creates spans, if telemetry is enabled.
     pub(crate) telemetry: Option<Arc<Telemetry>>,
     is_draining: watch::Sender<bool>,
-    /// Who may speak to us on the Unix socket now.
+    /// The current rules of the Unix socket.
     peers: watch::Sender<PeerRules>,
     last_reload: Mutex<Option<Reload>>,
 }
 
-/// How the last look at a changed configuration went.
+/// The outcome of the last reload of the configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Reload {
     pub(crate) at: SystemTime,
-    /// Why it was refused: the old configuration holds.
+    /// Why the new configuration was rejected; the old one stays in force.
     pub(crate) error: Option<String>,
 }
 
-/// The rules by which somebody was let in, who may stay longer than they hold.
+/// Watches whether the rules of the Unix socket still admit a connected client.
 #[derive(Debug)]
 pub(crate) struct Welcome {
     peer: Option<Peer>,
@@ -54,8 +54,7 @@ pub(crate) struct Welcome {
 }
 
 impl Welcome {
-    /// Resolves when no rule lets them in any more; at once where that is so. May be dropped, and
-    /// asked for again.
+    /// Resolves when no rule admits the client any more, or at once if none does. Cancel-safe.
     pub(crate) async fn ended(&mut self) {
         let Some(Peer::Process { uid, gid, pid }) = self.peer else {
             return std::future::pending().await;
@@ -66,7 +65,7 @@ impl Welcome {
             .await
             .is_err()
         {
-            // The process ends.
+            // The process is ending.
             return std::future::pending().await;
         }
         tracing::warn!(
@@ -79,7 +78,7 @@ impl Welcome {
 }
 
 impl Process {
-    /// A new one, with traces or without.
+    /// Creates the state, with or without telemetry.
     pub(crate) fn new(telemetry: Option<Arc<Telemetry>>) -> Self {
         Self {
             telemetry,
@@ -87,13 +86,13 @@ impl Process {
         }
     }
 
-    /// Waits for the calls whose callers have gone, no longer than `patience`.
+    /// Waits up to `patience` for calls whose callers have disconnected.
     pub(crate) async fn finish_calls(&self, patience: Duration) {
         self.calls.close();
         drop(timeout(patience, self.calls.wait()).await);
     }
 
-    /// From now on no more requests are taken.
+    /// Marks the process as draining: it accepts no more requests.
     pub(crate) fn start_draining(&self) {
         self.is_draining.send_replace(true);
     }
@@ -102,13 +101,13 @@ impl Process {
         *self.is_draining.borrow()
     }
 
-    /// Resolves when no more requests are taken.
+    /// Resolves when the process accepts no more requests.
     pub(crate) fn draining(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut is_draining = self.is_draining.subscribe();
         async move { drop(is_draining.wait_for(|is_draining| *is_draining).await) }
     }
 
-    /// From now on these say who may speak to us on the Unix socket.
+    /// Sets the rules of the Unix socket.
     pub(crate) fn let_in(&self, peers: &PeerRules) {
         self.peers.send_if_modified(|current| {
             let is_other = current != peers;
@@ -119,7 +118,7 @@ impl Process {
         });
     }
 
-    /// What to wait with until no rule lets `peer` in any more.
+    /// Returns a watch on the rules that admit `peer`.
     pub(crate) fn watch(&self, peer: Option<Peer>) -> Welcome {
         Welcome {
             peer,

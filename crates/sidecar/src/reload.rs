@@ -1,8 +1,8 @@
-//! Takes up a changed configuration without dropping a call.
+//! Reloads the configuration without interrupting calls.
 //!
-//! SIGHUP and a changed file lead to the same: the file is read and checked as at start-up. If
-//! it is good, requests that come from then on have what it says; if not, nothing changes, and
-//! the log, `/readyz` and `pillion status` say what is wrong and where.
+//! SIGHUP and a changed file have the same effect: the configuration is read and validated as at
+//! start-up. If it is valid, it applies to all further requests; otherwise nothing changes, and the
+//! log, `/readyz` and `pillion status` report the error.
 
 mod stamp;
 
@@ -24,19 +24,19 @@ use crate::servers::{ServerError, Servers};
 use crate::service_manager;
 pub(crate) use stamp::Stamps;
 
-/// How often the files are looked at.
+/// Interval at which the files are checked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Where the configuration comes from.
+/// The source of the configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
-    /// The file, if there is one.
+    /// The configuration file, if any.
     pub(crate) file: Option<PathBuf>,
-    /// The socket that the command line names.
+    /// The socket path on the command line, if any.
     pub(crate) socket: Option<PathBuf>,
 }
 
-/// Why a configuration is not taken up.
+/// Why a configuration cannot be applied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReloadError {
     #[error(transparent)]
@@ -48,7 +48,7 @@ pub(crate) enum ReloadError {
 }
 
 impl Source {
-    /// Reads it, with the environment.
+    /// Reads the configuration file and the environment.
     pub(crate) fn load(&self) -> Result<Config, ConfigError> {
         let variables = std::env::vars_os().collect::<Vec<(OsString, OsString)>>();
         let mut config = Config::load(self.file.as_deref(), variables)?;
@@ -58,17 +58,18 @@ impl Source {
         Ok(config)
     }
 
-    /// Looks at its files. [`load`](Self::load) is to be called after that.
+    /// Returns the current state of the configuration's files. Call this before
+    /// [`load`](Self::load), so that later changes are detected.
     pub(crate) fn look(&self) -> Stamps {
         Stamps::of(self.file.iter().cloned().chain(self.files_named()))
     }
 
-    /// The files that it names, good or not.
+    /// Returns the files that the configuration refers to, even if the configuration is invalid.
     fn files_named(&self) -> Vec<PathBuf> {
         Config::files_named(self.file.as_deref(), std::env::vars_os())
     }
 
-    /// Reads it and what it names: users, groups, tokens.
+    /// Reads the configuration, and resolves its users, groups and tokens.
     fn load_with_access(
         &self,
         store: &Arc<dyn AccessTokenStore>,
@@ -79,7 +80,7 @@ impl Source {
     }
 }
 
-/// Looks up and reads what the configuration names, in this process' environment.
+/// Resolves the access rules of the configuration, with this process's environment.
 pub(crate) fn access_of(
     config: &Config,
     store: Option<&Arc<dyn AccessTokenStore>>,
@@ -87,20 +88,20 @@ pub(crate) fn access_of(
     Access::resolve(config, |name| std::env::var(name).ok(), store)
 }
 
-/// Watches for a reason to reload.
+/// Watches for reasons to reload.
 pub(crate) struct Reloader {
     pub(crate) source: Source,
     pub(crate) live: Live,
     pub(crate) servers: Arc<Servers>,
-    /// What is in force.
+    /// The current configuration.
     pub(crate) config: Config,
     pub(crate) log: LogControl,
-    /// What else a configuration names that was refused: it may be good when one of these is.
+    /// The files that a rejected configuration refers to; a change of one may make it valid.
     refused: Vec<PathBuf>,
 }
 
 impl Reloader {
-    /// With `config` in force.
+    /// Creates a reloader with `config` as the current configuration.
     pub(crate) fn new(
         source: Source,
         config: Config,
@@ -119,8 +120,8 @@ impl Reloader {
         }
     }
 
-    /// Reloads whenever there is a reason; never ends. `before` is the look at the files before
-    /// what is in force was read.
+    /// Reloads on each SIGHUP and change of a file; never ends. `before` is the state of the files
+    /// before the current configuration was read.
     pub(crate) async fn run(mut self, before: Stamps, mut hangup: Signal) {
         let mut look = interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -134,7 +135,7 @@ impl Reloader {
                     continue;
                 },
             }
-            // As they were before they are read: what changes meanwhile is looked at once more.
+            // Taken before the files are read, so that a change in the meantime is detected.
             let before = Stamps::of(self.files().into_iter().chain(self.source.files_named()));
             // Boxed, because the future holds two configurations.
             Box::pin(self.reload()).await;
@@ -142,7 +143,7 @@ impl Reloader {
         }
     }
 
-    /// The files whose change is a reason.
+    /// Returns the files that are watched for changes.
     fn files(&self) -> Vec<PathBuf> {
         let config = self.source.file.iter();
         config
@@ -158,7 +159,7 @@ impl Reloader {
         service_manager::reloading();
         let source = self.source.clone();
         let store = self.servers.store() as _;
-        // Files are read and users looked up: perhaps over a network.
+        // Reading files and looking up users may block, for example on a network.
         let loaded = tokio::task::spawn_blocking(move || source.load_with_access(&store)).await;
         let loaded = loaded.unwrap_or(Err(ReloadError::Panicked));
         let process = self.live.app().process().clone();
@@ -195,21 +196,21 @@ impl Reloader {
     }
 }
 
-/// Logs what is probably not meant so, which `pillion check` says as well.
+/// Logs the warnings about the configuration that `pillion check` prints.
 fn tell_doubts(config: &Config) {
     for doubt in config.doubts(|name| std::env::var(name).ok()) {
         tracing::warn!("The configuration may not mean what it says: {doubt}");
     }
 }
 
-/// Says why nothing has changed.
+/// Reports why the configuration was rejected.
 fn refuse(process: &Process, error: String) {
     tracing::error!(%error, "The configuration is refused; what held before still does");
     service_manager::reload_failed(&error);
     process.reloaded(Some(error));
 }
 
-/// The settings that hold for as long as the process does, where they differ.
+/// Returns the settings that differ and take effect only after a restart.
 fn needing_a_restart(old: &Config, new: &Config) -> Vec<&'static str> {
     let differ = [
         ("socket.path", old.socket.path != new.socket.path),

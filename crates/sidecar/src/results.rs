@@ -1,7 +1,8 @@
-//! Results that are too large to be handed over at once: files that their callers fetch.
+//! Offloaded tool results: results that are too large for a response are stored in files, which
+//! their callers fetch.
 //!
-//! A file begins with a line of JSON that says whose it is; nothing is kept anywhere else, so
-//! that results outlive the process, and several processes may share the directory.
+//! The first line of a file is a JSON header with the result's owner. There is no other state, so
+//! results outlive the process, and several processes may share the directory.
 
 mod file;
 
@@ -22,21 +23,21 @@ use uuid::Uuid;
 use crate::config::{Config, ResultsSection};
 pub(crate) use file::{Found, Header};
 
-/// What has not been renamed for so long is of a process that died.
+/// Time after which an unfinished file is removed, because its process must have died.
 const UNFINISHED: Duration = Duration::from_secs(600);
 
-/// The URI of a result for MCP clients, but for its id.
+/// The URI prefix of offloaded results for MCP clients, followed by the result's id.
 pub(crate) const URI: &str = "pillion://results/";
 
-/// The directory of the results. Cheap to clone.
+/// The directory of offloaded results. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct ResultDirectory {
     path: Arc<PathBuf>,
-    /// Held while files are counted and written.
+    /// Locked while files are counted and written.
     writing: Arc<Mutex<()>>,
 }
 
-/// The results of a sidecar, under one configuration.
+/// The offloaded results, with the settings of one configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Results {
     directory: ResultDirectory,
@@ -62,7 +63,7 @@ impl ResultDirectory {
 }
 
 impl Results {
-    /// The result of that id, if there is one and it is not too old.
+    /// Returns the result with this id, unless it has expired.
     pub(crate) async fn find(&self, id: &str) -> io::Result<Option<Found>> {
         let Ok(id) = Uuid::try_parse(id) else {
             return Ok(None);
@@ -80,7 +81,7 @@ impl Results {
         spawn_blocking(find).await.map_err(io::Error::other)?
     }
 
-    /// Removes what is too old.
+    /// Removes expired results.
     pub(crate) async fn clean_up(&self) {
         let this = self.clone();
         let cleaned = spawn_blocking(move || {
@@ -98,7 +99,7 @@ impl Results {
     }
 
     fn is_expired(&self, since: SystemTime) -> bool {
-        // A clock that was set back makes a result younger, and no older.
+        // If the clock was set back, a result counts as new.
         since.elapsed().is_ok_and(|age| age >= self.ttl)
     }
 
@@ -130,7 +131,7 @@ impl Results {
         })
     }
 
-    /// Removes what is too old, and then the oldest until there is room for so many bytes.
+    /// Removes expired results, then the oldest results until there is room for `bytes` bytes.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
         let entries = match fs::read_dir(self.directory.path.as_path()) {
             Ok(entries) => entries,
@@ -143,7 +144,7 @@ impl Results {
             let Some(is_whole) = is_ours(&path) else {
                 continue;
             };
-            // Another process may remove it first.
+            // Another process may have removed the file.
             let Ok(metadata) = fs::symlink_metadata(&path) else {
                 continue;
             };
@@ -168,7 +169,8 @@ impl Results {
     }
 }
 
-/// Whether a file is a whole result or one that is being written; none for any other file.
+/// Returns whether a file is a complete result (`true`) or is being written (`false`); `None` for
+/// any other file.
 fn is_ours(path: &Path) -> Option<bool> {
     let name = path.file_name()?.to_str()?;
     let (id, is_whole) = match name.strip_suffix(file::UNFINISHED_SUFFIX) {
@@ -205,7 +207,7 @@ impl Spill for Results {
 }
 
 impl Header {
-    /// Whether the result is that of a call by the same caller for the same user.
+    /// Returns whether the result belongs to the caller and user of this context.
     pub(crate) fn is_of(&self, context: &CallContext) -> bool {
         self.principal == context.principal && self.user == context.user
     }

@@ -1,4 +1,4 @@
-//! Serves the state of a [`Live`] on listeners until told to stop.
+//! Serves the [`App`] of a [`Live`] on listeners until shutdown.
 
 mod connection;
 mod intake;
@@ -32,17 +32,17 @@ use listener::Listener;
 use waiting_bytes::WaitingBytes;
 use waiting_room::{Guest, WaitingRoom};
 
-/// How often connections are counted while the last requests may come.
+/// Interval at which open connections are counted while last requests may still arrive.
 const COUNT_EVERY: Duration = Duration::from_millis(20);
 
-/// How the end went.
+/// The outcome of a shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drained {
-    /// Connections that were cut off because they had not ended within the grace time.
+    /// Number of connections that were closed because they had not ended within the grace period.
     pub cut_off: usize,
 }
 
-/// Where requests come from.
+/// The listeners of a server.
 #[derive(Debug)]
 pub struct Listeners {
     /// The Unix socket.
@@ -65,26 +65,26 @@ pub struct TcpEndpoint {
     pub authentication_timeout: Duration,
 }
 
-/// Why serving ends.
+/// Why the server stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// Nobody serves the sockets after us.
+    /// The process ends and has no successor.
     Ending,
-    /// Somebody else has the sockets: a successor, or the service manager that keeps them
-    /// for one. Nobody is refused meanwhile.
+    /// A successor process, or the service manager on its behalf, holds the sockets, so no client
+    /// is refused in the meantime.
     Continued {
-        /// How long connections that are kept alive may send another request, which is
-        /// answered and is then the connection's last. One that is closed at once might have
-        /// a request under way, which its client must not send again.
+        /// How long keep-alive connections may send one more request, which is answered and then
+        /// ends the connection. If a connection were closed at once, a request might already be on
+        /// its way, and its client could not safely retry the request.
         last_requests: Duration,
     },
 }
 
-/// Serves `app` on a Unix socket until `shutdown` resolves; then takes no more connections,
-/// lets the calls in flight end, and cuts off what is left after `grace`.
+/// Serves `app` on a Unix socket until `shutdown` resolves; then accepts no more connections, waits
+/// for the calls in progress, and closes the remaining connections after `grace`.
 ///
 /// # Errors
-/// When the system gives us no threads.
+/// If the system cannot create the threads that serve connections.
 pub async fn run(
     listener: UnixListener,
     app: App,
@@ -105,8 +105,7 @@ pub async fn run(
     Ok(serve(listeners, &live, &mut lanes, grace, ending).await)
 }
 
-/// As [`run`], on several listeners, with a state that may change, and with a reason for
-/// the end.
+/// Like [`run`], with several listeners, an [`App`] that may change, and a reason for the shutdown.
 pub async fn serve(
     listeners: Listeners,
     live: &Live,
@@ -212,7 +211,7 @@ async fn accept(
     Peer,
     Option<OwnedSemaphorePermit>,
 ) {
-    // Nobody closes the semaphore, so there is always a permit in the end.
+    // The semaphore is never closed, so a permit becomes free eventually.
     let place = Arc::clone(places).acquire_owned().await.ok();
     let (stream, peer) = listener.accept_always().await;
     (stream, peer, place)
@@ -254,7 +253,7 @@ async fn drain(
     grace: Duration,
 ) -> Drained {
     let process = Arc::clone(live.app().process());
-    // Each knows by now, and leaves when it has what it asked for.
+    // All clients were notified of the shutdown, and disconnect when they have their responses.
     let clients = &process.clients;
     clients.close();
     while connections.try_join_next().is_some() {}

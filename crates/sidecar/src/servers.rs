@@ -1,9 +1,9 @@
-//! The MCP servers that there are: those of the configuration file, and those of the store,
-//! which are added, changed and removed while the sidecar runs (F1 to F3).
+//! The upstream MCP servers: those of the configuration file, and those of the store, which are
+//! added, changed and removed at run time.
 //!
-//! [`Servers`] knows both and puts every change in force at once: a state over the new list
-//! takes the place of the one before, as with a changed configuration file, and no call is
-//! dropped.
+//! [`Servers`] combines both and applies every change at once: an [`App`] with the new servers
+//! replaces the current one, as after a reload of the configuration file, without interrupting
+//! calls.
 
 mod catalog;
 mod definition;
@@ -38,16 +38,16 @@ pub(crate) use error::ServerError;
 pub(crate) use server::Server;
 use watching::{note_connections, sweep_users};
 
-/// All servers, and how they change.
+/// All servers, and the operations that change them.
 pub(crate) struct Servers {
     store: Arc<dyn Store>,
     live: OnceLock<WeakLive>,
-    /// What the configuration file says. Held while something changes.
+    /// The current configuration file, without the servers of the store. Locked during a change.
     base: Mutex<Config>,
-    /// With the vault, which a change of the key replaces.
+    /// The users' credentials, with the vault, which is replaced when its key changes.
     user_credentials: UserCredentials,
     all: RwLock<Arc<Vec<Server>>>,
-    /// How often somebody wanted to begin anew with a server.
+    /// Number of requested reconnects by server name.
     beginnings: parking_lot::Mutex<HashMap<String, u64>>,
 }
 
@@ -55,8 +55,8 @@ impl Servers {
     /// Reads the servers of the store, and checks the vault's key.
     ///
     /// # Errors
-    /// [`ServerError::Credential`] when the key cannot be read or is
-    /// another one than the store's; [`ServerError::Store`].
+    /// [`ServerError::Credential`] if the key cannot be read or is not the store's key;
+    /// [`ServerError::Store`].
     pub(crate) async fn open(
         store: Arc<dyn Store>,
         config: &Config,
@@ -81,12 +81,12 @@ impl Servers {
         Ok(Arc::new(servers))
     }
 
-    /// What is kept.
     pub(crate) fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store)
     }
 
-    /// From now on changes take effect on `live`, and connections are noted.
+    /// Applies later changes to `live`, and starts to record connections and to close outdated user
+    /// connections.
     pub(crate) fn attach(self: &Arc<Self>, live: &Live) {
         if self.live.set(live.downgrade()).is_ok() {
             let connections = live.app().process().connections.clone();
@@ -95,17 +95,17 @@ impl Servers {
         }
     }
 
-    /// The credentials that single users have.
+    /// Returns the credentials of single users.
     pub(crate) fn user_credentials(&self) -> &UserCredentials {
         &self.user_credentials
     }
 
-    /// The state that changes take effect on.
+    /// Returns the state to which changes are applied.
     pub(crate) fn live(&self) -> Option<Live> {
         self.live.get()?.upgrade()
     }
 
-    /// The configuration with the servers of the store among its own.
+    /// Returns the configuration with the servers of the store added.
     pub(crate) async fn merged(&self, config: &Config) -> Config {
         let mut config = config.clone();
         let catalog = self.catalog(&config, Who::Caller);
@@ -161,7 +161,7 @@ impl Servers {
         config
     }
 
-    /// Clients of servers that are gone, or have another account, save no tokens any more.
+    /// Closes the token stores of servers that are gone or have another account.
     async fn close_tokens_but_of(&self, all: &[Server]) {
         let accounts = all.iter().filter_map(Server::account);
         let keys: Vec<_> = accounts.map(|account| account.key).collect();
@@ -185,10 +185,10 @@ impl Servers {
             .collect()
     }
 
-    /// Puts another configuration in force.
+    /// Applies a new configuration.
     ///
     /// # Errors
-    /// As for [`open`](Self::open); nothing has changed then.
+    /// As for [`open`](Self::open); then nothing has changed.
     pub(crate) async fn reconfigure(
         &self,
         config: &Config,
@@ -213,7 +213,7 @@ impl Servers {
         Ok(())
     }
 
-    /// Looks at the store, the credentials of users among it, and at the vault's key once more.
+    /// Reads the store, the users' credentials and the vault's key again.
     ///
     /// # Errors
     /// As for [`open`](Self::open).
@@ -228,15 +228,15 @@ impl Servers {
         Ok(())
     }
 
-    /// Begins anew with the server of that id or name: its session ends when the calls have
-    /// that run, and with it what the client knows, such as an authorization.
+    /// Reconnects to the server with this id or name. The current session, with all state of the
+    /// client such as an authorization, ends when its running calls have finished.
     ///
     /// # Errors
     /// [`ServerError::NotFound`].
     pub(crate) async fn reconnect(&self, key: &str) -> Result<(), ServerError> {
         let base = self.base.lock().await;
         let name = self.find(key)?.0.name().to_owned();
-        // Somebody may have given another authorization, or taken it away.
+        // The authorization may have been replaced or removed.
         let of_it = |server: &str, _: &TokenKey| server == name;
         self.user_credentials.close_tokens_of_servers(of_it).await;
         *self.beginnings.lock().entry(name).or_default() += 1;
@@ -244,7 +244,7 @@ impl Servers {
         Ok(())
     }
 
-    /// Adds a server, of which `keys` says what F1 says; its id.
+    /// Adds a server with the members `keys` of a request. Returns the new server's id.
     pub(crate) async fn add(&self, keys: Map<String, Value>) -> Result<String, ServerError> {
         let base = self.base.lock().await;
         self.check_file(&base, &keys)?;
@@ -254,7 +254,7 @@ impl Servers {
         Ok(record.id)
     }
 
-    /// Changes the server of that id or name; its id.
+    /// Changes the server with this id or name. Returns the server's id.
     pub(crate) async fn change(
         &self,
         key: &str,
@@ -271,7 +271,7 @@ impl Servers {
         Ok(record.id)
     }
 
-    /// Removes the server of that id or name; the id that it had.
+    /// Removes the server with this id or name. Returns the server's id.
     pub(crate) async fn remove(&self, key: &str) -> Result<String, ServerError> {
         let base = self.base.lock().await;
         let record = self.record(&base, key).await?;
@@ -281,7 +281,7 @@ impl Servers {
         Ok(record.id)
     }
 
-    /// Asks a server for its tools that is not kept.
+    /// Tests a server without storing it.
     pub(crate) async fn try_unsaved(
         &self,
         keys: Map<String, Value>,
@@ -292,8 +292,7 @@ impl Servers {
         Ok(trial::try_out(server).await)
     }
 
-    /// Asks the server of that id or name for its tools. A program is started only where it
-    /// would be for a call.
+    /// Tests the server with this id or name. A program is started only if a call would start it.
     pub(crate) async fn try_known(&self, key: &str) -> Result<ServerTrial, ServerError> {
         let server = match self.find(key)?.0 {
             Server::OfFile(section) if section.enabled || section.server.url().is_some() => {
@@ -314,7 +313,8 @@ impl Servers {
         Ok(trial::try_out(server).await)
     }
 
-    /// Encrypts every credential under the key that the operator has put beside the vault's.
+    /// Re-encrypts all credentials with the key in the `.new` file beside the vault's key file.
+    /// Returns the number of credentials.
     ///
     /// # Errors
     /// [`ServerError::NoKeyFile`], [`ServerError::NextKey`], [`ServerError::Credential`].
@@ -339,7 +339,7 @@ impl Servers {
         }
     }
 
-    /// The record of that id or name, of the store and no other.
+    /// Returns the store's record with this id or name.
     async fn record(&self, base: &Config, key: &str) -> Result<ServerRecord, ServerError> {
         if let Some(record) = self.store.server(key).await? {
             return Ok(record);
@@ -353,7 +353,7 @@ impl Servers {
         named.ok_or(ServerError::NotFound)
     }
 
-    /// The name must not be one of the file's.
+    /// Rejects a name of a server in the configuration file.
     fn check_file(&self, base: &Config, keys: &Map<String, Value>) -> Result<(), ServerError> {
         let name = keys.get("name").and_then(Value::as_str);
         match base.mcp_servers.iter().find(|it| Some(it.label()) == name) {
@@ -386,7 +386,7 @@ impl Servers {
 }
 
 impl Servers {
-    /// The server of that id or name, and where it stands in the list.
+    /// Returns the server with this id or name, and its position in the list.
     pub(crate) fn find(&self, key: &str) -> Result<(Server, usize), ServerError> {
         let all = Arc::clone(&self.all.read());
         let by_id = all.iter().position(|server| server.id() == key);
@@ -403,7 +403,7 @@ impl Servers {
             .collect()
     }
 
-    /// The servers as the API shows them, with what `app` knows of each.
+    /// Returns the servers in the format of the REST API, with their state in `app`.
     pub(crate) fn entries(&self, app: &App) -> Vec<pillion_wire::ServerEntry> {
         let all = Arc::clone(&self.all.read());
         view::entries(&all, app)

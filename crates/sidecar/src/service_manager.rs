@@ -1,6 +1,6 @@
-//! The service manager (systemd): what it is told, and the sockets that it holds for us.
+//! Notifies the service manager (systemd), and receives sockets from it.
 //!
-//! Where there is none, `NOTIFY_SOCKET` and `LISTEN_FDS` are not set and nothing happens.
+//! Without a service manager, `NOTIFY_SOCKET` and `LISTEN_FDS` are not set, and nothing happens.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -8,8 +8,8 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use rustix::net::AddressFamily;
 use sd_notify::NotifyState;
 
-/// Sockets that listen already, bound by the service manager: it keeps them while we are
-/// replaced, so that nobody is refused.
+/// Listening sockets that the service manager has bound. It keeps them open while the sidecar is
+/// restarted, so that no client is refused.
 #[derive(Debug, Default)]
 pub(crate) struct Activated {
     pub(crate) unix: Option<OwnedFd>,
@@ -17,8 +17,8 @@ pub(crate) struct Activated {
 }
 
 impl Activated {
-    /// The sockets of `LISTEN_FDS`, told apart by their kind. Must be called once, before
-    /// anything else is opened.
+    /// Returns the sockets of `LISTEN_FDS`, distinguished by their address family. Must be called
+    /// once, before any other file is opened.
     pub(crate) fn receive() -> io::Result<Self> {
         let mut activated = Self::default();
         for raw in sd_notify::listen_fds()? {
@@ -26,8 +26,8 @@ impl Activated {
                 unsafe_code,
                 reason = "the service manager says by number which descriptors are ours"
             )]
-            // SAFETY: LISTEN_PID names this process, so these descriptors were opened for it;
-            // they are looked at once, at start-up, and nobody else knows of them.
+            // SAFETY: LISTEN_PID names this process, so these descriptors were opened for it. They
+            // are taken once, at start-up, and nothing else uses them.
             let owned = unsafe { OwnedFd::from_raw_fd(raw) };
             if !rustix::net::sockopt::socket_acceptconn(&owned)? {
                 return Err(io::Error::other(format!(
@@ -53,18 +53,18 @@ impl Activated {
     }
 }
 
-/// We serve.
+/// Reports that the sidecar serves requests.
 pub(crate) fn ready() {
     tell(&[NotifyState::Ready, NotifyState::Status("Serving")]);
 }
 
-/// We serve in the place of the process that was the service's.
+/// Reports that this process serves requests as the new main process of the service.
 pub(crate) fn ready_in_place_of_another() {
     let own = NotifyState::MainPid(std::process::id());
     tell(&[own, NotifyState::Ready, NotifyState::Status("Serving")]);
 }
 
-/// The configuration is being read again; [`ready`] or [`reload_failed`] ends it.
+/// Reports that the configuration is being reloaded, until [`ready`] or [`reload_failed`].
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
@@ -72,13 +72,13 @@ pub(crate) fn reloading() {
     }
 }
 
-/// The configuration is wrong, and what held before still does.
+/// Reports that the new configuration was rejected, and the old one stays in force.
 pub(crate) fn reload_failed(error: &str) {
     let status = format!("Serving; the new configuration is refused: {error}");
     tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }
 
-/// We are about to end.
+/// Reports that the sidecar is stopping.
 pub(crate) fn stopping() {
     tell(&[NotifyState::Stopping, NotifyState::Status("Stopping")]);
 }

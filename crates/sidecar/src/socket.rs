@@ -1,5 +1,4 @@
-//! The Unix socket: made so that nobody but those who should can connect, and so that two
-//! sidecars never share a path.
+//! Creates the Unix socket with safe permissions, and ensures that two sidecars never share a path.
 
 mod directory;
 mod error;
@@ -18,18 +17,18 @@ use crate::config::{Group, SocketMode};
 pub use error::SocketError;
 pub(crate) use file_id::FileId;
 
-/// The longest path that fits a socket's address, in bytes.
+/// Maximum length of a socket's path, in bytes.
 const LONGEST_PATH: usize = 107;
 
-/// A socket that is bound, listens and has its permissions, and the lock on its path.
+/// A bound and listening socket with its permissions, and the lock on its path.
 #[derive(Debug)]
 pub struct Socket {
     listener: UnixListener,
     guard: SocketGuard,
 }
 
-/// Holds a path while its socket is served. [`remove`](Self::remove) ends it tidily;
-/// dropping it leaves a stale socket, which the next start replaces.
+/// Holds the lock on a path while its socket is served. [`remove`](Self::remove) removes the
+/// socket; a dropped guard leaves a stale socket, which the next start replaces.
 #[derive(Debug)]
 pub struct SocketGuard {
     path: PathBuf,
@@ -61,21 +60,21 @@ impl Permissions {
 }
 
 impl Socket {
-    /// Binds `path`: mode 0600, or 0660 and the group if one is given; a missing directory
-    /// is made with mode 0700 or 0750. A stale socket is replaced; a live one, and a file
-    /// that is no socket, is left alone. Must be called inside a tokio runtime.
+    /// Binds `path` with mode 0600, or with mode 0660 and the group if `group` is set. Creates a
+    /// missing directory with mode 0700 or 0750. Replaces a stale socket, but not a live socket or
+    /// any other file. Must be called inside a tokio runtime.
     ///
-    /// Between binding and setting the mode, the mode is what the umask leaves. `pillion
-    /// serve` sets the umask to 0077 first, so that it is never wider than it ends up.
+    /// Between binding and setting the mode, the umask determines the mode. `pillion serve` first
+    /// sets the umask to 0077, so that the mode is never wider than the final mode.
     ///
     /// # Errors
-    /// [`SocketError`], a variant for each step.
+    /// [`SocketError`], with a variant for each step.
     pub async fn bind(path: &Path, group: Option<&Group>) -> Result<Self, SocketError> {
         Self::bind_with_mode(path, group, None).await
     }
 
-    /// As [`bind`](Self::bind), with another mode of the socket. A directory that is made for
-    /// one that everybody may open has mode 0755.
+    /// Like [`bind`](Self::bind), with another mode of the socket. A missing directory of a socket
+    /// that is open to all users is created with mode 0755.
     ///
     /// # Errors
     /// As for [`bind`](Self::bind).
@@ -91,7 +90,7 @@ impl Socket {
         }
         let permissions = Permissions::resolve(group, mode)?;
         directory::prepare(path, permissions.group, mode)?;
-        // Where no socket can be, no lock is left behind either.
+        // Checked first, so that no lock file is left where no socket can be bound.
         occupant::is_there(path)?;
         let lock = lock::Lock::take(path)?;
         let (listener, file) = bind(path, permissions).await?;
@@ -104,7 +103,7 @@ impl Socket {
         Ok(Self { listener, guard })
     }
 
-    /// The listener, and the guard to keep until it is done.
+    /// Returns the listener, and the guard to keep while the listener is served.
     #[must_use]
     pub fn into_parts(self) -> (UnixListener, SocketGuard) {
         (self.listener, self.guard)
@@ -112,7 +111,7 @@ impl Socket {
 }
 
 impl SocketGuard {
-    /// Makes the guard of a socket that another process has bound at `path` and handed over with
+    /// Creates the guard of a socket that another process has bound at `path` and handed over with
     /// its lock. If the socket's file is gone, [`restore`](Self::restore) creates it again.
     pub(crate) fn handed_over(
         path: &Path,
@@ -160,7 +159,7 @@ impl SocketGuard {
         Ok(Some(listener))
     }
 
-    /// The lock's descriptor, to hand over.
+    /// Returns the lock's descriptor, to hand over.
     pub(crate) fn lock(&self) -> BorrowedFd<'_> {
         self.lock.descriptor()
     }

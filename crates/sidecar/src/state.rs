@@ -1,5 +1,4 @@
-//! What must outlive the sidecar: its store, and what has to be done for it at the start and
-//! meanwhile.
+//! The state that outlives the sidecar: the store, and its maintenance.
 
 mod file_watch;
 pub(crate) mod store_id;
@@ -25,13 +24,13 @@ use crate::lives::{Life, Lives};
 use crate::predecessors::Predecessors;
 use crate::results::{ResultDirectory, Results};
 
-/// How often calls that are too old, or too many, are looked for.
+/// Interval of the store's maintenance, such as removing old calls.
 const CLEAN_UP_EVERY: Duration = Duration::from_secs(600);
 
-/// A call whose approval was used longer ago runs by now, or never will.
+/// Time after the use of an approval until its call must run; later, the call will never run.
 const BETWEEN_APPROVAL_AND_RUN: Duration = Duration::from_secs(60);
 
-/// How long approvals are kept that do not count any more.
+/// Time for which invalid approvals are kept.
 const KEPT_APPROVALS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The store of a running sidecar. Cheap to clone.
@@ -43,19 +42,18 @@ pub struct State {
     results: Option<ResultDirectory>,
     clean_up: Arc<AbortOnDropHandle<()>>,
     file_watch: Arc<AbortOnDropHandle<()>>,
-    /// Shows that this life goes on, where no socket does.
+    /// The lock file of this process, if it serves no socket.
     life: Option<Arc<Life>>,
-    /// What tells the store from others.
+    /// The store's id.
     store_id: Option<String>,
 }
 
 impl State {
-    /// Opens the store that the configuration names, and marks the calls that an earlier life
-    /// of the sidecar on this socket left unfinished as interrupted: but for those of
-    /// `predecessors`, which still end them.
+    /// Opens the configured store, and marks the unfinished calls of earlier processes on this
+    /// socket as interrupted, except those of `predecessors`, which may still finish their calls.
     ///
     /// # Errors
-    /// When the store cannot be opened: `unavailable`, `corrupt`.
+    /// If the store cannot be opened: `unavailable`, `corrupt`.
     pub(crate) async fn open(
         config: &Config,
         socket: &Path,
@@ -75,11 +73,11 @@ impl State {
         })
     }
 
-    /// Opens the store for a process that serves no socket: one of many, perhaps, beside a
-    /// sidecar. Calls of such processes that have ended are marked as interrupted.
+    /// Opens the store for a process that serves no socket and may run beside a sidecar. Unfinished
+    /// calls of such processes that have ended are marked as interrupted.
     ///
     /// # Errors
-    /// When the store cannot be opened: `unavailable`, `corrupt`.
+    /// If the store cannot be opened: `unavailable`, `corrupt`.
     pub(crate) async fn open_beside_others(config: &Config) -> Result<Self, StoreError> {
         let store = open_store(config).await?;
         let lives = Lives::of(config);
@@ -134,34 +132,33 @@ impl State {
         }
     }
 
-    /// What tells the store from others, where that is known.
+    /// Returns the store's id, if known.
     pub(crate) fn store_id(&self) -> Option<&str> {
         self.store_id.as_deref()
     }
 
-    /// This life of the sidecar, as the call log knows it.
+    /// Returns the id of this process in the call log.
     #[must_use]
     pub fn life(&self) -> &str {
         &self.process.life
     }
 
-    /// The process that runs calls here.
+    /// Returns the identity of this process in the call log.
     pub(crate) fn process(&self) -> &ProcessLife {
         &self.process
     }
 
-    /// The keys of requests that name themselves.
     pub(crate) fn keys(&self) -> &Arc<KeyLedger> {
         &self.keys
     }
 
-    /// The results that are too large to be handed over at once.
+    /// Returns the store of offloaded results, if configured.
     pub(crate) fn results(&self, config: &Config) -> Option<Results> {
         let directory = self.results.as_ref()?;
         Some(directory.under(&config.results))
     }
 
-    /// Marks the calls as interrupted that predecessors leave unfinished when they end.
+    /// When a predecessor ends, marks its unfinished calls as interrupted.
     pub(crate) fn watch(&self, predecessors: &Predecessors) {
         let (store, process) = (Arc::clone(&self.store), self.process.clone());
         let others = predecessors.clone();
@@ -175,7 +172,7 @@ impl State {
         });
     }
 
-    /// All that is kept.
+    /// Returns the store.
     #[must_use]
     pub fn store(&self) -> Arc<dyn Store> {
         Arc::<SqlStore>::clone(&self.store)
@@ -192,29 +189,28 @@ impl State {
         self.store.file_failure()
     }
 
-    /// A journal of calls that this process runs.
+    /// Returns the journal for the calls of this process.
     #[must_use]
     pub fn journal(&self, config: &Config) -> Journal {
         let log: Arc<dyn CallLog> = Arc::<SqlStore>::clone(&self.store);
         Journal::new(log, self.process.clone(), config.call_log.redact.clone())
     }
 
-    /// Writes what is waiting and closes the store.
+    /// Writes pending records, and closes the store.
     pub async fn close(self) {
         self.clean_up.abort();
         self.file_watch.abort();
         let Some(life) = &self.life else {
             return self.store.close().await;
         };
-        // Nobody comes after this one who would find what it leaves.
+        // There may be no later process that would mark the unfinished calls.
         if self.cut_off_calls().await {
             life.end();
         }
         self.store.close().await;
     }
 
-    /// Marks the calls of this process that have not ended as interrupted; whether that could be
-    /// stored.
+    /// Marks the unfinished calls of this process as interrupted. Returns whether that was stored.
     pub(crate) async fn cut_off_calls(&self) -> bool {
         let left = self.store.interrupt_life(&self.process, Timestamp::now());
         let outcome = left.await;
@@ -239,7 +235,8 @@ async fn open_store(config: &Config) -> Result<Arc<SqlStore>, StoreError> {
     Ok(Arc::new(SqlStore::open(&options).await?))
 }
 
-/// Marks what processes without a socket have left unfinished; how many calls.
+/// Marks the unfinished calls of ended processes without a socket as interrupted. Returns their
+/// number.
 async fn interrupt_lives(store: &SqlStore, lives: Option<Lives>) -> Result<u64, StoreError> {
     let Some(lives) = lives else {
         return Ok(0);
@@ -272,14 +269,14 @@ fn warn_of(interrupted: u64) {
     }
 }
 
-/// Where the store is.
+/// Returns the location and options of the store.
 pub(crate) fn store_options(config: &Config) -> Result<StoreOptions, StoreError> {
     config.store.options().ok_or_else(|| {
         StoreError::unavailable("This user has no directory for a store: set store.location")
     })
 }
 
-/// Makes the directory of a store that is a file.
+/// Creates the directory of a store in a file.
 pub(crate) fn make_directory(options: &StoreOptions) -> Result<(), StoreError> {
     let StoreLocation::File(path) = &options.location else {
         return Ok(());
@@ -287,14 +284,14 @@ pub(crate) fn make_directory(options: &StoreOptions) -> Result<(), StoreError> {
     let Some(directory) = path.parent().filter(|path| !path.as_os_str().is_empty()) else {
         return Ok(());
     };
-    // The process's mask leaves it to its user alone.
+    // The process's umask restricts the directory to its user.
     std::fs::create_dir_all(directory).map_err(|error| {
         let message = format!("Cannot make {}: {error}", directory.display());
         StoreError::unavailable(message).with_source(error)
     })
 }
 
-/// Marks the calls that earlier lives left unfinished, but for those of `predecessors`.
+/// Marks the unfinished calls of earlier processes as interrupted, except those of `predecessors`.
 async fn interrupt_calls(
     store: &SqlStore,
     process: &ProcessLife,

@@ -1,11 +1,12 @@
-//! Traces for an OpenTelemetry collector (requirement M): a span for each request that comes in,
-//! for each MCP request, each call and each request to a server, one below the other.
+//! OpenTelemetry traces: nested spans for each incoming HTTP request, each MCP request, each call
+//! and each request to a server.
 //!
-//! Where the configuration names no collector there is no [`Telemetry`], and nothing is made. Spans
-//! are made here and not out of those of `tracing`, on which the log's filter decides, and whose
-//! fields would all go out.
-//! Names and attributes follow OpenTelemetry's conventions for HTTP, MCP and GenAI. Arguments,
-//! results, users and the texts of errors are in none of them.
+//! Without a configured collector, there is no [`Telemetry`] and no overhead. The spans are
+//! separate from those of `tracing`, which depend on the log filter and whose fields would all be
+//! exported.
+//!
+//! Names and attributes follow the OpenTelemetry conventions for HTTP, MCP and GenAI. They never
+//! contain arguments, results, users or error messages.
 
 mod calls;
 mod collector;
@@ -26,14 +27,14 @@ use crate::config::TelemetrySection;
 use collector::Collector;
 pub(crate) use span::Span;
 
-/// How long the collector may take for one batch of spans.
+/// Timeout for exporting one batch of spans.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the last spans may take to go out when the sidecar stops.
+/// Maximum time for exporting the last spans at shutdown.
 const LAST_SPANS: Duration = Duration::from_secs(2);
 
-/// Makes spans, and has them sent in the background: at most 2,048 wait
-/// (`OTEL_BSP_MAX_QUEUE_SIZE`), and what comes when the queue is full is left out.
+/// Creates spans and exports them in the background. At most 2,048 spans wait
+/// (`OTEL_BSP_MAX_QUEUE_SIZE`); further spans are dropped.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     provider: SdkTracerProvider,
@@ -41,7 +42,7 @@ pub(crate) struct Telemetry {
 }
 
 impl Telemetry {
-    /// Starts what the configuration and the environment ask for, if they ask for traces.
+    /// Starts telemetry, if the configuration or the environment enables traces.
     pub(crate) fn start(section: &TelemetrySection) -> Option<Arc<Self>> {
         let url = collector_url(section)?;
         let host = url.host_str().unwrap_or_default().to_owned();
@@ -72,7 +73,7 @@ impl Telemetry {
         let mut provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
             .with_resource(resource(section));
-        // Else the library does as the variable says.
+        // If the variable is set, the library applies it.
         if !is_set("OTEL_TRACES_SAMPLER") {
             let share = Sampler::TraceIdRatioBased(section.sample_ratio);
             provider = provider.with_sampler(Sampler::ParentBased(Box::new(share)));
@@ -82,7 +83,7 @@ impl Telemetry {
         Ok(Self { provider, tracer })
     }
 
-    /// Sends the spans that wait, as far as there is time. From now on spans go nowhere.
+    /// Exports the remaining spans within [`LAST_SPANS`]. Later spans are dropped.
     pub(crate) async fn stop(self: Arc<Self>) {
         let stopped = tokio::task::spawn_blocking(move || {
             if let Err(error) = self.provider.shutdown_with_timeout(LAST_SPANS) {
@@ -93,7 +94,7 @@ impl Telemetry {
     }
 }
 
-/// Where spans go: what the environment says, or else the configuration.
+/// Returns the collector's URL, from the environment or else from the configuration.
 fn collector_url(section: &TelemetrySection) -> Option<Url> {
     let said = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let is_off = said("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
@@ -126,7 +127,7 @@ fn resource(section: &TelemetrySection) -> Resource {
         KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
         KeyValue::new("process.pid", i64::from(std::process::id())),
     ]);
-    // Else the library does as the variable says.
+    // If the variable is set, the library applies it.
     if !is_set("OTEL_SERVICE_NAME") {
         resource = resource.with_service_name(section.service_name.clone());
     }

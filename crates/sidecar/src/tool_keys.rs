@@ -1,5 +1,5 @@
-//! Keys of services that built-in tools ask, where the vault has them (L1): they are read for each
-//! call, so that another one counts at once.
+//! The built-in tools whose API keys are in the vault. The key is read for each call, so that a new
+//! key applies at once.
 
 use std::sync::Arc;
 
@@ -13,27 +13,27 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::config::{BuiltinTools, ServiceKey};
 use crate::credentials::UserCredentials;
 
-/// Where the vault has the key: by tool and service, so that none goes to another service than the
-/// one that it was given for.
+/// Returns the id of a key in the vault. The id includes tool and service, so that a key is never
+/// sent to another service than the one for which it was set.
 pub(crate) fn vault_id(key: &ServiceKey) -> String {
     format!("{}:{}", key.tool, key.service)
 }
 
-/// Whether that is where the vault has, or had, a key of the tool's.
+/// Returns whether an id in the vault is that of a key of this tool.
 pub(crate) fn is_of(id: &str, tool: &str) -> bool {
     id.split_once(':').is_some_and(|(of, _)| of == tool)
 }
 
-/// Makes the tool that has this key.
+/// Creates the tool with a key.
 type Make = Box<dyn Fn(SecretString) -> Arc<dyn Tool> + Send + Sync>;
 
-/// A tool whose key the vault has.
+/// A tool whose key is in the vault.
 pub(crate) struct KeyedTool {
     key: ServiceKey,
     vault: UserCredentials,
     definition: ToolDefinition,
     make: Make,
-    /// The tool as it was made last, with the key that it has.
+    /// The latest key, and the tool with that key.
     made: Mutex<Option<(SecretString, Arc<dyn Tool>)>>,
 }
 
@@ -46,14 +46,14 @@ impl KeyedTool {
         Self {
             key,
             vault,
-            // Which key it is makes no difference to what the tool says of itself.
+            // The definition does not depend on the key.
             definition: make(SecretString::default()).definition().clone(),
             make: Box::new(make),
             made: Mutex::new(None),
         }
     }
 
-    /// The tool with the key that the vault has now.
+    /// Returns the tool with the current key in the vault.
     async fn tool(&self) -> Result<Arc<dyn Tool>, ToolFailure> {
         let unavailable = |message| ToolFailure::new(ErrorCode::Unavailable, message);
         let ServiceKey { tool, service, .. } = self.key;
@@ -91,7 +91,7 @@ impl Tool for KeyedTool {
     }
 }
 
-/// The keys that the built-in tools want, and where each comes from.
+/// The keys that the built-in tools need, and where each key comes from.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ToolKeys(Vec<ServiceKey>);
 
@@ -104,7 +104,7 @@ impl ToolKeys {
         self.0.iter()
     }
 
-    /// That of a tool.
+    /// Returns the key of a tool.
     pub(crate) fn get(&self, tool: &str) -> Option<&ServiceKey> {
         self.iter().find(|key| key.tool == tool)
     }

@@ -1,4 +1,4 @@
-//! The built-in tools, as the sidecar offers them.
+//! The built-in tools.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -13,29 +13,28 @@ use crate::config::{BuiltinTools, Config, ServiceKey};
 use crate::credentials::UserCredentials;
 use crate::tool_keys::KeyedTool;
 
-/// Registers the built-in tools and their aliases, and returns the names it added: calling
-/// it again adds nothing (B3).
+/// Registers the missing built-in tools and their aliases. Returns the names of the added tools,
+/// which are none if this is called again.
 ///
 /// # Errors
-/// [`RegistryError`] when a tool or an alias cannot be registered.
+/// [`RegistryError`] if a tool or an alias cannot be registered.
 pub fn initialize(registry: &ToolRegistry) -> Result<Vec<ToolName>, RegistryError> {
     let names = registry.register_missing(pillion_builtins::all())?;
     pillion_builtins::set_aliases(registry)?;
     Ok(names)
 }
 
-/// Logs how many tools there are at the start, of those that lists show (B3).
+/// Logs the number of offered tools at start-up.
 pub(crate) fn tell_how_many(registry: &ToolRegistry) {
     let tools = registry.tools(None);
     let offered = tools.iter().filter(|tool| tool.tool().is_offered()).count();
     tracing::info!(tools = offered, "Initialized {offered} tools");
 }
 
-/// Has `get_time` tell the time in the zone that the configuration says, where a call says none
-/// (D2); nothing changes where it does so already.
+/// Sets the default time zone of `get_time`, if it differs from the current one.
 ///
 /// # Errors
-/// [`RegistryError`] when the tool cannot be registered.
+/// [`RegistryError`] if the tool cannot be registered.
 pub(crate) fn set_time_zone(
     registry: &ToolRegistry,
     zone: Option<&str>,
@@ -50,8 +49,8 @@ pub(crate) fn set_time_zone(
     Ok(())
 }
 
-/// The tools that ask services over the network, with the keys that `vault` has, and those of the
-/// memory over `store`, as the configuration has them.
+/// Creates the configured tools that call services over the network, with the keys of `vault`, and
+/// the memory tools over `store`.
 pub(crate) fn configured(
     config: &Config,
     store: Option<Arc<dyn Store>>,
@@ -81,8 +80,8 @@ pub(crate) fn configured(
     weather.into_iter().chain(search).chain(memory).collect()
 }
 
-/// A tool of these settings, with the key that they have; or, where that is named, with the one that
-/// the vault has whenever the tool is called.
+/// Creates a tool with these settings. If `key` is set, the tool reads its key from the vault for
+/// each call; otherwise the settings contain the key.
 fn keyed<S, T>(
     key: Option<(ServiceKey, UserCredentials)>,
     settings: S,
@@ -105,7 +104,7 @@ where
     }
 }
 
-/// A registry with the built-in tools.
+/// Creates a registry with the built-in tools.
 ///
 /// # Errors
 /// As for [`initialize`].

@@ -49,7 +49,7 @@ pub(crate) use server::Server;
 pub(crate) use tool::UpstreamTool;
 pub(crate) use users::SWEEP_EVERY;
 
-/// Who hears of what becomes of the servers.
+/// The parts of the sidecar that are notified of changes of the servers.
 #[derive(Debug, Clone)]
 pub(crate) struct Listeners {
     pub(crate) events: Arc<Bus>,
@@ -57,13 +57,13 @@ pub(crate) struct Listeners {
     pub(crate) telemetry: Option<Arc<Telemetry>>,
 }
 
-/// Every enabled server of the configuration.
+/// All enabled MCP servers of the configuration.
 #[derive(Debug)]
 pub(crate) struct Upstreams {
     servers: Vec<Arc<Server>>,
     /// The offered tools, shared with all successors of this value.
     offered: Arc<Offered>,
-    /// The least serious log messages that somebody has asked for.
+    /// The lowest log level that a client has requested; `u8::MAX` if no client has.
     log_level: AtomicU8,
     registry: Arc<ToolRegistry>,
     times: McpSection,
@@ -95,16 +95,16 @@ impl Offered {
     }
 }
 
-/// A tool that is not offered because it is another than it was accepted to be.
+/// A tool that is not offered because its definition has changed since it was accepted.
 #[derive(Debug, Clone)]
 pub(crate) struct Blocked {
     server: Arc<Server>,
-    /// Its name there.
+    /// The tool's name on the server.
     tool: String,
 }
 
 impl Blocked {
-    /// Why a call of it is refused, and what to do.
+    /// Returns why a call of the tool is rejected, and how to accept the change.
     pub(crate) fn reason(&self, name: &str) -> String {
         let (server, tool) = (&self.server.label, &self.tool);
         format!(
@@ -114,12 +114,12 @@ impl Blocked {
         )
     }
 
-    /// The name that it would be registered under.
+    /// Returns the name under which the tool would be registered.
     pub(crate) fn name(&self) -> String {
         format!("{}{}", self.server.tool_prefix, self.tool)
     }
 
-    /// Where it comes from.
+    /// Returns the server's origin, as its tools would have it.
     pub(crate) fn origin(&self) -> ToolOrigin {
         self.server.origin()
     }
@@ -152,7 +152,7 @@ impl Upstreams {
         }
     }
 
-    /// This one, or what has taken its place.
+    /// Returns this value, or its latest successor.
     fn latest(&self) -> &Self {
         let mut latest = self;
         while let Some(successor) = latest.successor.get() {
@@ -161,18 +161,18 @@ impl Upstreams {
         latest
     }
 
-    /// The label of each server, and whether its tools are listed for everybody.
+    /// Returns the label of each server, and whether the server lists the same tools for all users.
     pub(crate) fn listings(&self) -> impl Iterator<Item = (String, bool)> {
         let servers = self.servers.iter();
         servers.map(|server| (server.label.clone(), server.lists_for_all()))
     }
 
-    /// The servers, in the order of the configuration.
+    /// Returns the servers, in the order of the configuration.
     pub(crate) fn servers(&self) -> &[Arc<Server>] {
         &self.servers
     }
 
-    /// How long a server may take to list what it offers.
+    /// Returns the timeout for listing what a server offers.
     pub(crate) fn discovery_timeout(&self) -> Duration {
         self.times.discovery_timeout
     }
@@ -182,7 +182,7 @@ impl Upstreams {
         &self.times.tools
     }
 
-    /// Every tool of the servers that is registered, with its name there.
+    /// Returns the registered tools of all servers.
     pub(crate) fn tools(&self) -> IndexMap<ToolName, Arc<UpstreamTool>> {
         self.offered.tools.read().clone()
     }
@@ -208,8 +208,8 @@ impl Upstreams {
         }
     }
 
-    /// The name in the registry of the only tool that its server calls so, if the configuration
-    /// leaves its prefix to us.
+    /// Returns the registered name of the only tool with this name on its server, for callers that
+    /// omit the prefix. Servers with a configured prefix are ignored.
     pub(crate) fn only_named(&self, remote_name: &str) -> Option<ToolName> {
         let tools = self.offered.tools.read();
         let mut so_named = tools.iter().filter(|(_, tool)| {
@@ -219,8 +219,8 @@ impl Upstreams {
         so_named.next().is_none().then(|| name.clone())
     }
 
-    /// The tool of that name that is not offered because it has changed; a name without prefix
-    /// will do where [`only_named`](Self::only_named) would take it.
+    /// Returns the blocked tool with this name. The prefix may be omitted under the same condition
+    /// as for [`only_named`](Self::only_named).
     pub(crate) fn blocked(&self, name: &str) -> Option<Blocked> {
         let blocked = self.offered.blocked.read();
         if let Some(blocked) = blocked.get(name) {
@@ -233,7 +233,8 @@ impl Upstreams {
         so_named.next().is_none().then(|| first.clone())
     }
 
-    /// The server of that label is asked for its tools at the next look.
+    /// Marks the tool list of the server with this label as stale: the next discovery requests the
+    /// list again.
     pub(crate) fn expire(&self, label: &str) {
         let server = self.servers.iter().find(|server| server.label == label);
         if let Some(server) = server {
@@ -241,8 +242,8 @@ impl Upstreams {
         }
     }
 
-    /// Asks every server for its log messages from `level` up, unless somebody has asked for
-    /// as many before. Nobody waits for the servers.
+    /// Requests log messages of at least `level` from every server, unless a client has already
+    /// requested as many. Does not wait for the servers.
     pub(crate) fn want_log(&self, level: LogLevel) {
         if self.log_level.fetch_min(level as u8, Ordering::Relaxed) <= level as u8 {
             return;
@@ -257,9 +258,10 @@ impl Upstreams {
         }
     }
 
-    /// The servers of another configuration. One whose entry says what it said keeps its
-    /// sessions and its tools; the tools of the others are gone from now on. Calls that run
-    /// go on: who called [`discover`](Self::discover) on the old ones before is waited for.
+    /// Returns the servers of a new configuration. A server whose entry is unchanged keeps its
+    /// sessions and tools; the tools of changed and removed servers are unregistered at once.
+    /// Running calls continue. Waits for requests of [`discover`](Self::discover) that are in
+    /// progress on removed servers.
     pub(crate) async fn succeeded_by(
         &self,
         servers: &[McpServerSection],
@@ -296,7 +298,7 @@ impl Upstreams {
             was_tried: AtomicBool::new(was_tried),
             servers: servers_now,
             offered: Arc::clone(&self.offered),
-            // Whoever asks for messages next has all servers asked.
+            // The next client that requests log messages makes Pillion ask all servers again.
             log_level: AtomicU8::new(u8::MAX),
             registry: Arc::clone(&self.registry),
             times,
@@ -309,30 +311,30 @@ impl Upstreams {
         successor
     }
 
-    /// Whether every server was asked at least once, or there is none.
+    /// Returns whether every server was asked at least once; also `true` if there are no servers.
     pub(crate) fn was_tried(&self) -> bool {
         self.was_tried.load(Ordering::Acquire)
     }
 
-    /// What is known of each server now.
+    /// Returns the current report of each server.
     pub(crate) fn reports(&self) -> Vec<ServerReport> {
         let servers = self.servers.iter();
         servers.map(|server| server.report()).collect()
     }
 
-    /// What stands before the names of a server's tools; nothing for a label that is not known.
+    /// Returns the prefix of a server's tool names; empty for an unknown label.
     pub(crate) fn tool_prefix(&self, label: &str) -> &str {
         let servers = &self.latest().servers;
         let server = servers.iter().find(|server| server.label == label);
         server.map_or("", |server| &server.tool_prefix)
     }
 
-    /// Ends the sessions with the servers.
+    /// Ends the sessions with all servers.
     pub(crate) async fn disconnect(&self) {
         join_all(self.servers.iter().map(|server| server.disconnect())).await;
     }
 
-    /// The servers that `others` does not have.
+    /// Returns the servers that `others` does not have.
     pub(crate) fn without(&self, others: &Self) -> Gone {
         let is_gone = |server: &&Arc<Server>| {
             !others
@@ -350,12 +352,12 @@ impl Upstreams {
     }
 }
 
-/// Servers that are no longer asked for anything.
+/// Servers that were removed from the configuration.
 #[derive(Debug)]
 pub(crate) struct Gone(Vec<Arc<Server>>);
 
 impl Gone {
-    /// Ends the sessions with them.
+    /// Ends the sessions with the removed servers.
     pub(crate) async fn disconnect(&self) {
         join_all(self.0.iter().map(|server| server.disconnect())).await;
     }

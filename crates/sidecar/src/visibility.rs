@@ -9,20 +9,20 @@ use serde_json::json;
 use crate::access::AllowedTools;
 use crate::config::OfferedTools;
 
-/// Which tools a client may see, and so may call: a tool is asked for in one place, for lists
-/// and calls alike, of whichever door. One that it may not see is not there for it.
+/// The tools that a client may see and call. All APIs use this single check, for lists and for
+/// calls. A hidden tool does not exist for the client.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Visibility {
     allowed: AllowedTools,
     model: Option<Arc<ModelConfig>>,
-    /// The user whose things alone it may see, where that is one user.
+    /// The only user whose data the client may see, if restricted.
     confined_to: Option<Arc<str>>,
     /// The filter of the tools that MCP clients are offered; every tool for other callers.
     offered: OfferedTools,
 }
 
 impl Visibility {
-    /// What a token with this list may see (L3).
+    /// Creates the visibility of a token with this list of tools.
     pub(crate) fn of(allowed: AllowedTools) -> Self {
         Self {
             allowed,
@@ -30,7 +30,7 @@ impl Visibility {
         }
     }
 
-    /// The same for somebody who may see of no other user than this one.
+    /// Restricts the visibility to the data of this user, if set.
     pub(crate) fn confined_to(self, user: Option<&str>) -> Self {
         Self {
             confined_to: user.map(Into::into),
@@ -38,12 +38,12 @@ impl Visibility {
         }
     }
 
-    /// The user whose things alone may be seen, where that is one user.
+    /// Returns the only user whose data may be seen, if restricted.
     pub(crate) fn only_user(&self) -> Option<&str> {
         self.confined_to.as_deref()
     }
 
-    /// What of it a model may see (H2).
+    /// Restricts the visibility to what a model may see.
     pub(crate) fn for_model(self, model: Arc<ModelConfig>) -> Self {
         Self {
             model: Some(model),
@@ -68,34 +68,34 @@ impl Visibility {
         })
     }
 
-    /// The packs of whose tools one may be seen: their resources and streams are for whoever may
-    /// use them.
+    /// Returns the packs of which at least one tool is visible. Their resources and streams are
+    /// visible as well.
     pub(crate) fn packs(&self, packs: &Packs) -> Packs {
         packs.of_who_may_use(|tool| {
             self.admits_named(tool.as_str(), tool.as_str(), &ToolOrigin::Native)
         })
     }
 
-    /// Whether there is no tool that may not be seen.
+    /// Returns whether all tools are visible.
     pub(crate) fn is_all(&self) -> bool {
         self.allowed == AllowedTools::default() && self.model.is_none() && self.offered.is_all()
     }
 
-    /// What stands for all that may be seen.
+    /// Returns a string that identifies the set of visible tools.
     fn fingerprint(&self) -> String {
         let model = self.model.as_ref().map(|model| &model.tools);
         let model = model.map(|it| json!([it.function_calling, it.mcp, it.enabled_tools]));
         json!({"allowed": self.allowed.word(), "model": model}).to_string()
     }
 
-    /// Whether a tool may be seen, which the client knows by the name `known_as`.
+    /// Returns whether a tool is visible that the client knows as `known_as`.
     pub(crate) fn admits(&self, tool: &RegisteredTool, known_as: &str) -> bool {
         self.admits_named(tool.name().as_str(), known_as, tool.origin())
     }
 
-    /// Whether a tool of that origin may be seen: one that would be registered under `name`, and
-    /// that the client knows as `known_as`. For a model either name will do. A token's list has
-    /// the first alone, since the other may be another server's tomorrow.
+    /// Returns whether a tool of this origin is visible, with the registered name `name` and the
+    /// name `known_as` for the client. For a model, either name may match. A token's list matches
+    /// only `name`, because `known_as` may later belong to a tool of another server.
     pub(crate) fn admits_named(&self, name: &str, known_as: &str, origin: &ToolOrigin) -> bool {
         if !self.allowed.admit(name) || !self.offered.admit(name, origin) {
             return false;

@@ -1,6 +1,6 @@
-//! Tools that are WebAssembly components in a folder (P: sandboxed tools). The folder is looked at
-//! again and again: what is put there, replaced or removed counts without a restart, and what is
-//! wrong with a file is told of wherever tools are listed.
+//! Tools that are WebAssembly components in a folder. The folder is checked at intervals: added,
+//! replaced and removed files apply without a restart, and faulty files are reported wherever tools
+//! are listed.
 
 mod works;
 
@@ -21,13 +21,13 @@ use crate::config::WasmToolsSection;
 use crate::events::{Bus, ToolChanges, ToolListener};
 use works::{Turn, Works};
 
-/// How often the folder is looked at.
+/// Interval at which the folder is checked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long the sidecar waits for its tools before it serves without those that are not compiled.
+/// Maximum time that the sidecar waits for tools to be compiled before it serves without them.
 const FIRST_LOOK: Duration = Duration::from_secs(10);
 
-/// The folder's tools, in the registry.
+/// The registered tools of the folder.
 pub(crate) struct WasmTools {
     registry: Arc<ToolRegistry>,
     listener: Arc<dyn ToolListener>,
@@ -43,7 +43,7 @@ struct State {
 }
 
 impl WasmTools {
-    /// None of them is there before [`start`](Self::start).
+    /// Creates the tools, which are registered after [`start`](Self::start).
     pub(crate) fn new(
         registry: Arc<ToolRegistry>,
         listener: Arc<dyn ToolListener>,
@@ -59,7 +59,7 @@ impl WasmTools {
         })
     }
 
-    /// Another configuration is in force, as soon as the folder has been looked at with it.
+    /// Sets the configuration, which applies after the next check of the folder.
     pub(crate) fn reconfigure(&self, section: &WasmToolsSection) {
         self.wanted.send_if_modified(|wanted| {
             let is_other = wanted != section;
@@ -70,8 +70,8 @@ impl WasmTools {
         });
     }
 
-    /// Registers what is in the folder, and goes on looking at it until these tools are dropped.
-    /// Waits for the first look, but not for long.
+    /// Registers the tools in the folder, and checks the folder until `self` is dropped. Waits up
+    /// to [`FIRST_LOOK`] for the first check.
     pub(crate) async fn start(self: &Arc<Self>) {
         let wanted = self.wanted.subscribe();
         let has_folder = wanted.borrow().folder.is_some();
@@ -82,12 +82,12 @@ impl WasmTools {
         }
     }
 
-    /// What is wrong in the folder.
+    /// Returns the faulty files in the folder.
     pub(crate) fn faults(&self) -> Vec<FaultyTool> {
         self.state.lock().faults.clone()
     }
 
-    /// Has the registry offer what is in the folder.
+    /// Registers and unregisters tools according to the folder.
     fn apply(&self, folder: &WasmFolder) {
         let mut state = self.state.lock();
         let mut changes = ToolChanges::default();
@@ -154,7 +154,7 @@ impl WasmTools {
         changes.tell(None, &self.registry, &self.events);
     }
 
-    /// Whether the registry has this one under its name, and no other.
+    /// Returns whether this tool is registered under its name.
     fn is_registered(&self, tool: &Arc<WasmTool>) -> bool {
         let registered = self.registry.get(tool.definition().name().as_str());
         registered.is_some_and(|registered| {
@@ -163,9 +163,8 @@ impl WasmTools {
     }
 }
 
-/// Looks at the folder, for as long as there is one, whenever that is due, and has its files
-/// compiled. Compiling is waited for beside everything else: what is granted no
-/// longer and what has been removed goes meanwhile.
+/// Checks the folder at intervals, and compiles its files in the background, so that removed tools
+/// and revoked permissions apply in the meantime.
 async fn watch_over(
     tools: std::sync::Weak<WasmTools>,
     mut wanted: watch::Receiver<WasmToolsSection>,
@@ -209,7 +208,7 @@ async fn watch_over(
             Some(Turn::Lost(name)) => now.lost(&name),
             Some(Turn::Late(name)) => now.late(&name),
             None => {
-                // What is granted no longer does not wait for the disk either.
+                // Revoked permissions apply before the disk is read.
                 tools.apply(&now);
                 search(&mut now).await;
             }
@@ -223,14 +222,14 @@ async fn watch_over(
         if !works.is_awaited()
             && let Some(looked) = looked.take()
         {
-            // Perhaps nobody waits any more.
+            // The receiver may have timed out.
             let _ = looked.send(());
         }
         folder = Some(now).filter(|_| has_folder);
     }
 }
 
-/// Finds out which files there are, as far as that can be done; else another time.
+/// Searches the folder for files. A failed search is repeated at the next check.
 async fn search(folder: &mut WasmFolder) {
     let search = folder.search();
     match spawn_blocking(move || search.run()).await {

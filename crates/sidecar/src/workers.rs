@@ -1,10 +1,9 @@
-//! Tools that other processes provide: a worker, such as a PHP process with a Laravel app in
-//! it, connects to the Unix socket, says which tools it has, and is given calls of them, one at
-//! a time. `docs/WORKERS.md` has the protocol.
+//! Tools of worker processes. A worker, such as a PHP process with a Laravel application, connects
+//! to the Unix socket, registers its tools, and receives calls, one at a time. `docs/WORKERS.md`
+//! describes the protocol.
 //!
-//! A worker's connection is its life: when it closes, or the process that made it ends, the call
-//! that it had ends at once. Calls
-//! of a tool wait for the first of its workers that is free.
+//! A worker exists as long as its connection: when the connection closes or the worker's process
+//! ends, its current call fails at once. A call waits for the first idle worker with the tool.
 
 mod connection;
 mod message;
@@ -29,10 +28,10 @@ pub(crate) use registration::{Registration, RegistrationError};
 use state::{Job, Offered, State, Worker};
 pub(crate) use tool::WorkerTool;
 
-/// How many calls of one tool may wait for a worker.
+/// Maximum number of calls of one tool that wait for a worker.
 const MOST_WAITING: usize = 10_000;
 
-/// Every worker that is connected, and the tools that they have.
+/// All connected workers and their tools.
 #[derive(Debug)]
 pub(crate) struct Workers {
     registry: Arc<ToolRegistry>,
@@ -43,7 +42,7 @@ pub(crate) struct Workers {
     this: Weak<Self>,
 }
 
-/// A worker as others see it.
+/// The public state of a worker.
 #[derive(Debug)]
 pub(crate) struct WorkerReport {
     pub(crate) id: u64,
@@ -54,7 +53,7 @@ pub(crate) struct WorkerReport {
     pub(crate) calls: u64,
 }
 
-/// Why a process cannot be a worker.
+/// Why a worker is rejected.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorkerRefusal {
     #[error(transparent)]
@@ -67,7 +66,7 @@ pub(crate) enum WorkerRefusal {
     Disabled,
 }
 
-/// A worker's place, which it has taken and not yet begun to work at.
+/// The registration of a worker, before its connection is served.
 #[derive(Debug)]
 pub(crate) struct Place {
     workers: Arc<Workers>,
@@ -92,15 +91,15 @@ impl Workers {
         })
     }
 
-    /// Another configuration is in force; workers that are there stay.
+    /// Applies a new configuration. Connected workers stay.
     pub(crate) fn reconfigure(&self, section: &WorkersSection) {
         self.section.write().clone_from(section);
     }
 
-    /// Takes a worker in, all of whose tools can be called from now on.
+    /// Registers a worker and its tools.
     ///
     /// # Errors
-    /// [`WorkerRefusal`]: nothing has changed then.
+    /// [`WorkerRefusal`]; then nothing has changed.
     pub(crate) fn admit(
         self: &Arc<Self>,
         registration: Registration,
@@ -152,19 +151,19 @@ impl Workers {
         Ok(Place { workers, id, calls })
     }
 
-    /// Registers those of the tools whose names no worker has yet, or none of them: nobody else
-    /// takes such a name meanwhile. Calls of them wait until `state` can be locked.
+    /// Registers the tools whose names no worker has yet, or none of them, so that no other tool
+    /// takes such a name. Calls of these tools wait until `state` is unlocked.
     fn claim(&self, state: &State, tools: &[Arc<WorkerTool>]) -> Result<(), WorkerRefusal> {
         let is_new = |tool: &&Arc<WorkerTool>| !state.tools.contains_key(tool.name());
         let new: Vec<_> = tools.iter().filter(is_new).collect();
-        // Perhaps by an alias.
+        // The name may be an alias.
         let is_taken = |tool: &&&Arc<WorkerTool>| self.registry.is_taken(tool.name().as_str());
         if let Some(taken) = new.iter().find(is_taken) {
             return Err(WorkerRefusal::NameTaken(taken.name().clone()));
         }
         for (place, tool) in new.iter().enumerate() {
             if let Err(error) = self.registry.register(Arc::<WorkerTool>::clone(tool)) {
-                // Somebody else was just faster.
+                // Another tool was registered in the meantime.
                 for claimed in &new[..place] {
                     self.registry.unregister(claimed.name().as_str());
                 }
@@ -177,7 +176,7 @@ impl Workers {
         Ok(())
     }
 
-    /// Tells whoever listens that there are other tools than before, if there are.
+    /// Publishes changes of tools, if any.
     fn tell(&self, changes: ToolChanges) {
         if !changes.is_empty() {
             self.listener.tools_changed();
@@ -185,14 +184,14 @@ impl Workers {
         }
     }
 
-    /// Lets a tool be called whose name is the workers', in the place of one of that name that says
-    /// something else.
+    /// Offers a tool under a name that belongs to workers, and replaces a different tool with the
+    /// same name.
     fn offer(&self, state: &mut State, tool: &Arc<WorkerTool>, changes: &mut ToolChanges) {
         match state.tools.get_mut(tool.name()) {
             Some(offered) if offered.tool.is_same(tool) => {}
             Some(offered) => {
                 if let Err(error) = self.registry.replace(Arc::<WorkerTool>::clone(tool)) {
-                    // It was registered before, on trial.
+                    // The tool was registered successfully in a trial registry before.
                     tracing::error!(%error, "A worker's tool cannot be registered");
                 }
                 if offered.tool.asks_otherwise(tool) {
@@ -214,8 +213,7 @@ impl Workers {
         }
     }
 
-    /// Gives the call to the worker of the tool that has been idle for longest, or lets it
-    /// wait for the first that will be.
+    /// Gives the call to the worker that has been idle for the longest time, or queues the call.
     fn submit(&self, tool: &WorkerTool, mut job: Box<Job>) -> Result<(), ToolFailure> {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -233,7 +231,7 @@ impl Workers {
         if let Some(worker) = idle.min_by_key(|worker| worker.idle_since) {
             match worker.give(&offered.tool, job) {
                 Ok(()) => return Ok(()),
-                // It has just gone.
+                // The worker has just disconnected.
                 Err(back) => job = back,
             }
         }
@@ -250,7 +248,7 @@ impl Workers {
         Ok(())
     }
 
-    /// The worker has nothing to do: gives it the call that has waited for longest.
+    /// Marks a worker as idle, and gives it the call that has waited for the longest time.
     fn is_free(&self, id: u64) {
         let mut state = self.state.lock();
         if let Some(worker) = state.workers.get_mut(&id) {
@@ -259,7 +257,7 @@ impl Workers {
         }
     }
 
-    /// The worker takes no more calls.
+    /// Marks a worker as draining, so that it gets no more calls.
     fn drains(&self, id: u64) {
         if let Some(worker) = self.state.lock().workers.get_mut(&id) {
             worker.is_draining = true;
@@ -267,7 +265,7 @@ impl Workers {
         }
     }
 
-    /// The worker is gone. Its tools stay where others have them, and for a while where not.
+    /// Removes a worker. Tools that no other worker has stay registered for a grace period.
     fn is_gone(&self, id: u64) {
         let mut state = self.state.lock();
         let Some(worker) = state.workers.shift_remove(&id) else {
@@ -303,7 +301,7 @@ impl Workers {
             }
         }
         if !changes.changed.is_empty() {
-            // Calls may wait that those can have now who have nothing to do.
+            // Waiting calls may now fit idle workers.
             let ids: Vec<u64> = state.workers.keys().copied().collect();
             ids.into_iter().for_each(|id| state.feed(id));
         }
@@ -320,7 +318,7 @@ impl Workers {
         }
     }
 
-    /// Takes the tools away that no worker has.
+    /// Unregisters the tools that no worker has.
     fn withdraw(&self, names: &[ToolName]) {
         let mut state = self.state.lock();
         let mut withdrawn = Vec::new();
@@ -357,7 +355,7 @@ impl Workers {
         }
     }
 
-    /// The entry of `tools/list` of a worker's tool.
+    /// Returns the worker tool with this name, for `tools/list`.
     pub(crate) fn listed(&self, name: &ToolName) -> Option<Arc<WorkerTool>> {
         let state = self.state.lock();
         state
@@ -366,7 +364,7 @@ impl Workers {
             .map(|offered| Arc::clone(&offered.tool))
     }
 
-    /// Everyone who is there, the oldest first.
+    /// Returns all workers, oldest first.
     pub(crate) fn reports(&self) -> Vec<WorkerReport> {
         let state = self.state.lock();
         let workers = state.workers.iter();
@@ -392,7 +390,6 @@ impl Workers {
 }
 
 impl Place {
-    /// What others know the worker by.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }

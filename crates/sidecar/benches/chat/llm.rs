@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 
 use super::BenchError;
 
-/// The argument that makes this program a language model that takes no time to think. The
-/// user's message is how often it calls a tool before it answers in words.
+/// The argument that makes this program a language model without thinking time. The user's message
+/// is the number of tool calls before the answer.
 pub(super) const ARGUMENT: &str = "--model";
 
-/// What the model says in the end.
+/// The model's answer.
 pub(super) const WORDS: &str = "It is 42.";
 
-/// How long the rest of a streamed answer comes after its first word.
+/// Pause between the pieces of a streamed answer.
 const PAUSE: Duration = Duration::from_millis(2);
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -78,7 +78,7 @@ async fn answer(request: Request<Incoming>) -> Response<Body> {
     of_type("application/json", body.boxed_unsync())
 }
 
-/// The answer in words, of which the first comes at once.
+/// Returns a streamed answer, whose first piece is sent at once.
 fn streamed() -> Response<Body> {
     let chunk = |delta: Value, finish: Value| {
         let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});

@@ -1,12 +1,12 @@
-//! What the chat loop adds to the provider's own time.
+//! Measures what the chat loop adds to the provider's time.
 //!
 //! `cargo bench -p pillion --bench chat`
 //!
-//! Model, sidecar and load are a process each. The model takes no time to think, and the load is
-//! bare connections of `hyper` that stay open. The sidecar runs as it does by default: every chat
-//! that calls tools is kept in its store, and every call is in its call log. Both ways take turns, so that a busy
-//! moment of the machine hits each. Medians over the rounds, and differences and ratios of the
-//! two sides of a round, are what counts.
+//! The model, the sidecar and the load are one process each. The model has no thinking time, and
+//! the load consists of bare keep-alive connections of `hyper`. The sidecar runs with its defaults:
+//! every chat that calls tools is stored, and every call is in the call log. Both ways alternate,
+//! so that a busy moment of the machine affects both. The results are medians over the rounds, and
+//! differences and ratios of the two sides of each round.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
@@ -25,12 +25,12 @@ use tokio::runtime::Builder;
 
 type BenchError = Box<dyn Error + Send + Sync>;
 
-/// Chats of each way before anything is measured.
+/// Number of chats of each way before the measurement.
 const WARM_UP: usize = 50;
 const ROUNDS: usize = 31;
-/// Chats of each way in a round.
+/// Number of chats of each way in a round.
 const CHATS: usize = 20;
-/// Calls of tools, one after the other, in a chat that has any.
+/// Number of consecutive tool calls in a chat with calls.
 const CALLS: usize = 5;
 
 fn main() -> Result<(), BenchError> {
@@ -61,7 +61,7 @@ fn main() -> Result<(), BenchError> {
     })
 }
 
-/// Chats without calls, and with some: what a chat costs, and what each round of it does.
+/// Measures chats with and without calls: the cost of a chat, and the cost of each round in it.
 async fn whole_chats(
     direct: &mut Caller,
     sidecar: &mut Caller,
@@ -110,7 +110,7 @@ async fn whole_chats(
     Ok(())
 }
 
-/// Streamed answers: until the first words are there.
+/// Measures the time to the first words of a streamed answer.
 async fn first_words(direct: &mut Caller, sidecar: &mut Caller) -> Result<(), BenchError> {
     let mut sides = Sides::default();
     for round in 0..WARM_UP + ROUNDS * CHATS {
@@ -139,7 +139,7 @@ async fn first_words(direct: &mut Caller, sidecar: &mut Caller) -> Result<(), Be
     Ok(())
 }
 
-/// Microseconds of both sides, pair by pair.
+/// Microseconds of both sides, in pairs.
 #[derive(Default)]
 struct Sides {
     direct: Vec<f64>,
@@ -147,7 +147,7 @@ struct Sides {
 }
 
 impl Sides {
-    /// Directly, through the sidecar, what that adds, and the ratio.
+    /// Returns the medians: direct, through the sidecar, the difference, and the ratio.
     fn medians(self) -> [f64; 4] {
         let pairs = || self.sidecar.iter().zip(&self.direct);
         let added = median(pairs().map(|(sidecar, direct)| sidecar - direct).collect());
@@ -156,7 +156,7 @@ impl Sides {
     }
 }
 
-/// Microseconds of one chat.
+/// Returns the microseconds of one chat.
 fn each(start: Instant) -> Result<f64, BenchError> {
     Ok(start.elapsed().as_secs_f64() * 1e6 / f64::from(u32::try_from(CHATS)?))
 }

@@ -12,7 +12,7 @@ use super::BenchError;
 use super::gateway::TOKEN;
 use super::llm::WORDS;
 
-/// One connection that stays open, to the model or to the sidecar.
+/// A keep-alive connection to the model or to the sidecar.
 pub(super) struct Caller {
     connection: SendRequest<Full<Bytes>>,
 }
@@ -51,14 +51,14 @@ impl Caller {
         Ok(answer["choices"][0]["message"].take())
     }
 
-    /// A chat that the sidecar runs.
+    /// Runs a chat through the sidecar.
     pub(super) async fn chat(&mut self, calls: usize) -> Result<(), BenchError> {
         let body = json!({"model": "bench", "messages": [user(calls)]});
         in_words(&self.message(&body).await?)
     }
 
-    /// The same requests to the model, one after the other, with the same results: as much as
-    /// the provider and the least of clients take.
+    /// Sends the same requests to the model directly, one after the other with the same results:
+    /// the time of the provider and a minimal client.
     pub(super) async fn same_requests(&mut self, calls: usize) -> Result<(), BenchError> {
         let mut messages = vec![user(calls)];
         for _ in 0..calls {
@@ -72,7 +72,7 @@ impl Caller {
         in_words(&self.message(&body).await?)
     }
 
-    /// Asks for a stream, waits for its first words, and says when they were there; the rest is read after that.
+    /// Requests a stream, and returns the microseconds until its first words. Then reads the rest.
     pub(super) async fn first_words(&mut self) -> Result<f64, BenchError> {
         let body = json!({"model": "bench", "messages": [user(0)], "stream": true});
         let start = std::time::Instant::now();

@@ -9,10 +9,10 @@ use tokio::net::UnixStream;
 
 use super::BenchError;
 
-/// What the load says over TCP.
+/// The token of the load over TCP.
 pub(super) const TOKEN: &str = "pillion-benchmark-token-0123456789abcdef";
 
-/// `pillion serve`, for as long as this lives.
+/// A running `pillion serve`, killed when dropped.
 pub(super) struct Gateway {
     child: Child,
     directory: TempDir,
@@ -20,7 +20,7 @@ pub(super) struct Gateway {
 }
 
 impl Gateway {
-    /// Starts it with what is measured beside sockets and store.
+    /// Starts the sidecar with this configuration, in addition to sockets and store.
     pub(super) async fn start(configured: &str) -> Result<Self, BenchError> {
         let directory = tempfile::tempdir()?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
@@ -61,7 +61,7 @@ impl Gateway {
         self.directory.path().join("pillion.sock")
     }
 
-    /// What it has of the machine's memory.
+    /// Returns the resident memory of the sidecar, in MiB.
     pub(super) fn resident_mib(&self) -> Result<f64, BenchError> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -69,7 +69,7 @@ impl Gateway {
         Ok(text.parse::<f64>()? / 1024.0)
     }
 
-    /// The processor time that all its threads have had, in microseconds.
+    /// Returns the CPU time of all threads of the sidecar, in microseconds.
     pub(super) fn cpu_us(&self) -> Result<f64, BenchError> {
         let mut nanoseconds = 0.0;
         for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {

@@ -1,13 +1,13 @@
-//! A `tools/call` through the sidecar against the same call sent to the same MCP server.
+//! Compares a `tools/call` through the sidecar with the same call sent directly to the MCP server.
 //!
-//! `cargo bench -p pillion --bench gateway`, with `-- --calls 1000000` to look at the memory
-//! over so many calls.
+//! `cargo bench -p pillion --bench gateway`; add `-- --calls 1000000` to observe the memory over
+//! that many calls.
 //!
-//! Server, sidecar and load are a process each. The server does nothing but answer, and the
-//! load is bare connections of `hyper` that stay open: what is compared is as little as
-//! possible. The sidecar runs as it does by default, with its call log in a file. All ways take
-//! turns, so that a busy moment of the machine hits each. Medians over the rounds, and ratios
-//! of the two sides of a round, are what counts.
+//! The server, the sidecar and the load are one process each. The server only answers, and the load
+//! consists of bare keep-alive connections of `hyper`, so that the comparison includes as little
+//! else as possible. The sidecar runs with its defaults, with its call log in a file. All ways
+//! alternate, so that a busy moment of the machine affects each. The results are medians over the
+//! rounds, and ratios of the two sides of each round.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
@@ -27,15 +27,15 @@ use tokio::task::JoinSet;
 
 type BenchError = Box<dyn Error + Send + Sync>;
 
-/// Calls of each way before anything is measured.
+/// Number of calls of each way before the measurement.
 const WARM_UP: usize = 500;
 const ROUNDS: usize = 31;
-/// Calls of one caller in a round.
+/// Number of calls of a single caller in a round.
 const ALONE: usize = 100;
 const CALLERS: usize = 32;
-/// Calls of each of these in a round.
+/// Number of calls of each of these callers in a round.
 const TOGETHER: usize = 50;
-/// How often the memory is looked at over many calls.
+/// Number of measurements of the memory over many calls.
 const STEPS: usize = 20;
 
 fn main() -> Result<(), BenchError> {
@@ -62,7 +62,7 @@ fn main() -> Result<(), BenchError> {
     }
 }
 
-/// Prints how the memory of the sidecar comes along while it serves so many calls.
+/// Prints the memory of the sidecar while it serves `calls` calls.
 fn many(runtime: &Runtime, gateway: &Gateway, calls: usize) -> Result<(), BenchError> {
     let way = Way::McpOverUnix;
     let mut callers = runtime.block_on(open(way, None, gateway, CALLERS))?;
@@ -98,8 +98,8 @@ fn compare(runtime: &Runtime, server: &ServerProcess, gateway: &Gateway) -> Resu
     Ok(())
 }
 
-/// What came out for one way: microseconds a call in each round, of the clock and of the
-/// sidecar's processor time.
+/// The measurements of one way: microseconds per call in each round, of wall-clock time and of the
+/// sidecar's CPU time.
 #[derive(Default)]
 struct Rounds {
     took: Vec<f64>,
@@ -165,7 +165,7 @@ async fn open(
     Ok(callers)
 }
 
-/// Each caller makes so many calls, all callers at the same time.
+/// Makes `calls` calls per caller, with all callers concurrently.
 async fn burst(callers: Vec<Caller>, calls: usize) -> Result<Vec<Caller>, BenchError> {
     let mut tasks = JoinSet::new();
     for mut caller in callers {

@@ -16,7 +16,7 @@ use super::server::{RESULT, ServerProcess};
 
 const VERSION: &str = "2025-11-25";
 
-/// The way that a call takes to the server's tool.
+/// The way of a call to the server's tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Direct,
@@ -45,7 +45,7 @@ impl fmt::Display for Way {
     }
 }
 
-/// One connection that stays open, and the request that it repeats.
+/// A keep-alive connection, and the request that it repeats.
 pub(super) struct Caller {
     connection: SendRequest<Full<Bytes>>,
     uri: Uri,

@@ -19,10 +19,10 @@ use super::BenchError;
 /// The argument that makes this program the server.
 pub(super) const ARGUMENT: &str = "--serve";
 
-/// What the tool's result says.
+/// The text of the tool's result.
 pub(super) const RESULT: &str = "Echo: hello";
 
-/// The server, for as long as this lives.
+/// The server process, killed when dropped.
 pub(super) struct ServerProcess(Twin);
 
 impl ServerProcess {

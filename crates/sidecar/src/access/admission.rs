@@ -19,7 +19,7 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// Makes the admission of a connection that may wait up to `timeout` for one of the permits.
+    /// Creates the admission of a connection that may wait up to `timeout` for one of the permits.
     pub(crate) fn new(places: &Arc<Semaphore>, timeout: Duration) -> Self {
         Self {
             places: Arc::clone(places),

@@ -3,19 +3,18 @@ use std::sync::Arc;
 
 use pillion_core::tool::ToolName;
 
-/// The tools that a token may see and call, by the names that the sidecar knows them by; every
-/// tool by default.
+/// The tools that a token may see and call, by their registered names; all tools by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedTools(Option<Arc<[Pattern]>>);
 
-/// A tool's name, or what names begin with.
+/// The name of a tool, or a prefix of tool names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Pattern {
     Exactly(ToolName),
     Beginning(String),
 }
 
-/// What stands after `tools=` is no list of tools.
+/// The list after `tools=` is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "tools are names of tools, or beginnings of names with a '*' after them, separated by commas alone"
@@ -25,7 +24,7 @@ pub struct BadToolPattern;
 impl AllowedTools {
     const WORD: &'static str = "tools=";
 
-    /// What a word of a token's entry says, `tools=` and a list; none if it is another word.
+    /// Parses a word of a token's entry: `tools=` and a list. Returns `None` for any other word.
     ///
     /// # Errors
     /// [`BadToolPattern`].
@@ -34,7 +33,7 @@ impl AllowedTools {
         word.strip_prefix(Self::WORD).map(Self::listed)
     }
 
-    /// A list such as `get_time,far_*`.
+    /// Parses a list such as `get_time,far_*`.
     ///
     /// # Errors
     /// [`BadToolPattern`].
@@ -45,7 +44,7 @@ impl AllowedTools {
         Ok(Self(Some(patterns.into())))
     }
 
-    /// The word; none for every tool.
+    /// Returns the word for a token's entry, or `None` for all tools.
     #[must_use]
     pub fn word(&self) -> Option<String> {
         let patterns = self.0.as_ref()?.iter();
@@ -53,7 +52,7 @@ impl AllowedTools {
         Some(format!("{}{}", Self::WORD, patterns.join(",")))
     }
 
-    /// Whether the tool that is registered under that name is one of them.
+    /// Returns whether the tool registered under this name is allowed.
     #[must_use]
     pub fn admit(&self, name: &str) -> bool {
         let Some(patterns) = &self.0 else {
@@ -71,7 +70,7 @@ impl Pattern {
         match text.strip_suffix('*') {
             Some("") => Some(Self::Beginning(String::new())),
             Some(beginning) => {
-                // The beginning of a name is one itself.
+                // A prefix of a tool name is itself a valid tool name.
                 ToolName::new(beginning).ok()?;
                 Some(Self::Beginning(beginning.to_owned()))
             }

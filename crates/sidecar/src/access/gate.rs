@@ -1,5 +1,4 @@
-//! What a request over TCP must bring along before anything looks at it: a host that is ours,
-//! an origin that may speak to us, and a token.
+//! The checks of requests over TCP: an allowed host, an allowed origin and a token.
 
 mod host;
 mod refusal;
@@ -16,14 +15,14 @@ use crate::config::TcpSection;
 use host::{authority_of, is_same, name_of};
 pub use refusal::Refusal;
 
-/// The header of a token beside `Authorization`, below `/v1/`.
+/// An alternative header for the token in requests below `/v1/`.
 const API_KEY: &str = "x-api-key";
 
 /// Checks requests over TCP.
 ///
-/// A page in a browser on this machine can reach a loopback address, also under a name of its
-/// own that resolves to it (DNS rebinding): then `Host` has that name, and `Origin` the
-/// page's. Both are checked before the token, and for every route.
+/// A web page in a browser on this machine can reach a loopback address, also under its own host
+/// name if that name resolves to the address (DNS rebinding). Then `Host` has that name, and
+/// `Origin` the page's origin. Both are checked before the token, and for every route.
 #[derive(Debug)]
 pub struct Gate {
     hosts: Vec<String>,
@@ -32,7 +31,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate before the listener at `listen`.
+    /// Creates the gate for a listener at `listen`.
     #[must_use]
     pub fn new(tcp: &TcpSection, listen: SocketAddr, tokens: Arc<dyn TokenCheck>) -> Self {
         let mut hosts = vec![
@@ -55,7 +54,7 @@ impl Gate {
         }
     }
 
-    /// Lets the request in, with what its token allows; none for a route that needs no token.
+    /// Checks a request. Returns what its token allows, or `None` for a route that needs no token.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -88,7 +87,7 @@ impl Gate {
     /// Returns what the token allows, or `None` for an unknown or revoked token.
     ///
     /// # Errors
-    /// When the tokens cannot be read.
+    /// If the tokens cannot be read.
     pub(super) async fn check(&self, token: &str) -> Result<Option<Grant>, TokenCheckError> {
         self.tokens.check(token).await
     }
@@ -106,7 +105,7 @@ impl Gate {
         Standing::new(token, grant.clone(), current_gate)
     }
 
-    /// The request's authority, if it is one of ours.
+    /// Returns the host of the request if it is allowed.
     fn check_host<'a>(&self, request: &'a Parts) -> Result<&'a str, Refusal> {
         let mut values = request.headers.get_all(HOST).iter();
         let host = values.next().ok_or(Refusal::Host)?;
@@ -122,7 +121,8 @@ impl Gate {
         }
     }
 
-    /// Programs send no origin; a page may if it is the server's own or one that is named.
+    /// Checks the origin: programs send none; a page's origin must be the server's own or a
+    /// configured one.
     fn check_origin(&self, headers: &HeaderMap, host: &str) -> Result<(), Refusal> {
         for origin in headers.get_all(ORIGIN) {
             let origin = origin.to_str().map_err(|_| Refusal::Origin)?;
@@ -136,12 +136,13 @@ impl Gate {
     }
 }
 
-/// Routes that say no more than that the sidecar is there; a load balancer has no token.
+/// Returns whether the route needs no token. Such routes reveal only that the sidecar is running,
+/// for example to a load balancer.
 fn is_open(path: &str) -> bool {
     matches!(path.trim_end_matches('/'), "/healthz" | "/readyz")
 }
 
-/// The token of the header, if there is one.
+/// Returns the bearer token of the header `Authorization`, if present.
 fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = values.next() else {
@@ -155,7 +156,7 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     Ok(Some(token.trim()))
 }
 
-/// The token as Anthropic's clients send it, if there is one.
+/// Returns the token in the header of Anthropic's clients, if present.
 fn api_key(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     let mut values = headers.get_all(API_KEY).iter();
     let value = values.next().map(|value| value.to_str().map(str::trim));

@@ -4,22 +4,22 @@ use axum::http::Method;
 
 use super::AllowedTools;
 
-/// What somebody may do. Each includes the ones before it.
+/// A permission level. Each level includes the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Scope {
-    /// Look: lists, records, status.
+    /// Read lists, records and status.
     Read,
-    /// Call tools and read what MCP servers hold, through any door.
+    /// Call tools and read the resources of MCP servers, over any API.
     Execute,
     /// Decide on calls that need approval.
     Approve,
-    /// Change what the sidecar is made of.
+    /// Change servers, credentials, packs and other parts of the sidecar.
     Admin,
 }
 
 impl Scope {
-    /// The scope of that name: `read`, `execute`, `approve` or `admin`.
+    /// Parses a scope: `read`, `execute`, `approve` or `admin`.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         match name {
@@ -31,7 +31,7 @@ impl Scope {
         }
     }
 
-    /// Its name.
+    /// Returns the scope's name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -42,8 +42,8 @@ impl Scope {
         }
     }
 
-    /// What a request needs. What is not known here to be harmless needs `admin`, so that a
-    /// new route is closed until it is opened.
+    /// Returns the scope that a request needs. Unknown modifying requests need `admin`, so that a
+    /// new route is restricted until it is listed here.
     #[must_use]
     pub fn needed_by(method: &Method, path: &str) -> Self {
         let path = path.trim_end_matches('/');
@@ -77,34 +77,33 @@ impl fmt::Display for Scope {
     }
 }
 
-/// On whose permission a request runs: an extension of every request. Over TCP it is the
-/// token's; on the Unix socket, whose permissions let in whom they let in, it is everything.
+/// The permission of a request, as an extension of every request. Over TCP, the permission of the
+/// token; on the Unix socket, whose file permissions control access, full permission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// The token's name, or `uid:` and the user's number.
     pub name: String,
-    /// What kind of name that is.
+    /// The kind of holder that `name` names.
     pub holder: Holder,
-    /// The most it allows.
+    /// The highest permission level.
     pub scope: Scope,
-    /// For whom it may act.
+    /// The users for whom the holder may act.
     pub users: Users,
-    /// The tools that are there for it.
+    /// The tools that the holder may see and call.
     pub tools: AllowedTools,
 }
 
-/// On whose behalf somebody may use what is the users' own, such as their credentials for MCP
-/// servers. A request may name any user for the sake of limits and records, but for one with a
-/// user of its own.
+/// The users for whom a token may act, for example with their credentials for MCP servers. For
+/// limits and records, a request may name any user, unless the token has a user of its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Users {
-    /// Nobody's.
+    /// No user.
     #[default]
     Nobody,
-    /// This one's alone; requests name no other.
+    /// Only this user; requests cannot name another user.
     One(String),
-    /// Everybody's.
+    /// All users.
     Anybody,
 }
 
@@ -112,7 +111,7 @@ impl Users {
     const ANYBODY: &'static str = "any-user";
     const ONE: &'static str = "user=";
 
-    /// What a word of a token's entry says: `any-user` or `user=NAME`.
+    /// Parses a word of a token's entry: `any-user` or `user=NAME`.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         match word.strip_prefix(Self::ONE) {
@@ -122,7 +121,7 @@ impl Users {
         }
     }
 
-    /// The word; none for nobody.
+    /// Returns the word for a token's entry, or `None` for no user.
     #[must_use]
     pub fn word(&self) -> Option<String> {
         match self {
@@ -133,22 +132,21 @@ impl Users {
     }
 }
 
-/// Who has a permission.
+/// The kind of holder of a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Holder {
     /// A user of this host, on the Unix socket.
     LocalUser,
-    /// Whoever brings a token of the configuration.
+    /// The holder of a token in the configuration.
     ConfiguredToken,
-    /// Whoever brings a token of the store.
+    /// The holder of a token in the store.
     StoredToken,
 }
 
 impl Grant {
-    /// Who was let in, in a name that nobody else has: limits, kept results and records of what
-    /// was decided go by it. Neither a local user nor a token of the configuration is taken for a
-    /// token of the store, whatever that is called.
+    /// Returns a unique name of the caller, for limits, offloaded results and recorded decisions.
+    /// The prefix of the holder's kind keeps equal names of different kinds apart.
     #[must_use]
     pub fn principal(&self) -> String {
         match self.holder {
@@ -158,8 +156,8 @@ impl Grant {
         }
     }
 
-    /// Whether what is this user's own may be used. Who may change everything could take it
-    /// anyway.
+    /// Returns whether the caller may act for this user. A token with the scope `admin` and no user
+    /// of its own may act for every user, because it could change the credentials anyway.
     #[must_use]
     pub fn vouches_for(&self, user: &str) -> bool {
         match &self.users {
@@ -169,8 +167,7 @@ impl Grant {
         }
     }
 
-    /// Whose recorded calls alone it may see, where that is one user: the one that a token was
-    /// made for.
+    /// Returns the only user whose recorded calls the caller may see, if the token is for one user.
     #[must_use]
     pub fn calls_of(&self) -> Option<&str> {
         match &self.users {
@@ -179,13 +176,14 @@ impl Grant {
         }
     }
 
-    /// Whose approvals alone it may see, where that is one user. Who may decide sees all.
+    /// Returns the only user whose approvals the caller may see, if any. A caller who may decide on
+    /// approvals sees all of them.
     #[must_use]
     pub fn approvals_of(&self) -> Option<&str> {
         self.calls_of().filter(|_| !self.allows(Scope::Approve))
     }
 
-    /// Whether it allows what needs `scope`.
+    /// Returns whether the permission includes `scope`.
     #[must_use]
     pub fn allows(&self, scope: Scope) -> bool {
         self.scope >= scope
@@ -209,7 +207,7 @@ mod tests {
             Scope::Execute
         );
         assert_eq!(needed(Method::POST, "/v1/messages"), Scope::Execute);
-        // There is no such thing, and who has a token for chats is told so.
+        // There is no such route; a token for chats still gets its error, not a missing scope.
         let count = "/v1/messages/count_tokens";
         assert_eq!(needed(Method::POST, count), Scope::Execute);
         assert_eq!(needed(Method::GET, "/v1/models/x"), Scope::Read);

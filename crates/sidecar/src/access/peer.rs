@@ -1,27 +1,28 @@
 use std::net::SocketAddr;
 
-/// Who is at the other end of a connection: an extension of every request on it.
+/// The peer of a connection, as an extension of every request on the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Peer {
-    /// A process of this host, on the Unix socket. The kernel says who; nobody can pretend.
+    /// A process of this host on the Unix socket, with credentials from the kernel, which cannot be
+    /// forged.
     Process {
-        /// The user that it ran as when it connected.
+        /// The user id of the process when it connected.
         uid: u32,
-        /// Its first group then.
+        /// The primary group id of the process when it connected.
         gid: u32,
-        /// Its id, where the system tells it. It may have ended since.
+        /// The process id, if the system reports it. The process may have ended since.
         pid: Option<i32>,
     },
-    /// Somebody on TCP.
+    /// A TCP client.
     Network {
-        /// Where they connect from.
+        /// The client's address.
         address: SocketAddr,
     },
 }
 
 impl Peer {
-    /// The kind of connection, for logs and statistics: `unix` or `tcp`.
+    /// Returns the kind of connection, for logs and metrics: `unix` or `tcp`.
     #[must_use]
     pub fn transport(&self) -> &'static str {
         match self {

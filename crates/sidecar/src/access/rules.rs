@@ -3,11 +3,11 @@ use std::io;
 
 use crate::config::{Group, SocketSection, User};
 
-/// Which processes may speak to us on the Unix socket, beside what its permissions say. The
-/// sidecar's own user and root always may.
+/// The processes that may connect to the Unix socket, in addition to its file permissions. Root and
+/// the sidecar's own user are always allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PeerRules {
-    /// None: whoever the permissions let in.
+    /// `None` if the file permissions alone decide.
     allowed: Option<Allowed>,
 }
 
@@ -17,33 +17,32 @@ struct Allowed {
     gids: BTreeSet<u32>,
 }
 
-/// A rule that names nobody.
+/// A rule that cannot be resolved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// The system knows no such user.
+    /// The user does not exist.
     #[error("socket.allow_users: there is no user '{0}'")]
     UnknownUser(String),
-    /// The system knows no such group.
+    /// The group does not exist.
     #[error("socket.allow_groups: there is no group '{0}'")]
     UnknownGroup(String),
-    /// The system cannot say.
+    /// The lookup failed.
     #[error("socket: cannot look up '{name}': {source}")]
     Lookup {
-        /// The user's or the group's name.
+        /// The name of the user or group.
         name: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
 }
 
 impl PeerRules {
-    /// The rules of the configuration, with names looked up once: of a group its number, and
-    /// those whom the system lists as its members now.
+    /// Resolves the rules of the configuration once: for a group, its id and its current members.
     ///
     /// # Errors
-    /// [`RuleError`] for a name that is nobody's.
+    /// [`RuleError`] for a name that does not exist or cannot be looked up.
     pub fn resolve(socket: &SocketSection) -> Result<Self, RuleError> {
         if !socket.has_rules() {
             return Ok(Self::default());
@@ -52,7 +51,7 @@ impl PeerRules {
             uids: socket.allow_uids.iter().copied().collect(),
             gids: socket.allow_gids.iter().copied().collect(),
         };
-        // Root may read our memory, and our own user may replace us.
+        // Root can read the sidecar's memory, and the sidecar's own user can replace the sidecar.
         allowed.uids.insert(0);
         allowed.uids.insert(nix::unistd::geteuid().as_raw());
         for User(name) in &socket.allow_users {
@@ -66,7 +65,7 @@ impl PeerRules {
         })
     }
 
-    /// Whether a process of that user and that first group may speak to us.
+    /// Returns whether a process with this user id and primary group id may connect.
     #[must_use]
     pub fn allow(&self, uid: u32, gid: u32) -> bool {
         let allowed = self.allowed.as_ref();
@@ -91,7 +90,7 @@ impl Allowed {
             (Some(found), _) => {
                 self.gids.insert(found.gid.as_raw());
                 for member in &found.mem {
-                    // A member that is no user any more lets nobody in.
+                    // A group member without an account is ignored.
                     if let Ok(Some(user)) = nix::unistd::User::from_name(member) {
                         self.uids.insert(user.uid.as_raw());
                     }

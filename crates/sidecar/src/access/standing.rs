@@ -20,7 +20,7 @@ struct Token {
 type CurrentGate = Box<dyn Fn() -> Option<Arc<Gate>> + Send + Sync>;
 
 impl Standing {
-    /// Makes the check of a token that allows `grant`.
+    /// Creates the check of a token that allows `grant`.
     pub(super) fn new(
         text: &str,
         grant: Grant,

@@ -14,17 +14,17 @@ use super::{
     AllowedTools, CheckFuture, Grant, Holder, Scope, TokenCheck, TokenCheckError, TokenList, Users,
 };
 
-/// How often it is written down that a token was used.
+/// Interval at which the last use of a token is recorded.
 const NOTE_EVERY: Duration = Duration::from_secs(60);
 
-/// What a token begins with, so that whoever finds one knows what it is.
+/// The prefix of all tokens, which makes a leaked token recognizable.
 const PREFIX: &str = "pln_";
 
-/// A token that was just made; shown once and kept nowhere.
+/// A new token, which is shown once and never stored.
 pub(crate) struct NewToken(String);
 
 impl NewToken {
-    /// 244 bits by chance.
+    /// Generates a token with 244 random bits.
     pub(crate) fn generate() -> Self {
         let mut bytes = Vec::with_capacity(32);
         bytes.extend_from_slice(Uuid::new_v4().as_bytes());
@@ -32,25 +32,24 @@ impl NewToken {
         Self(format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(bytes)))
     }
 
-    /// The token.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 
-    /// What is kept of it.
+    /// Returns the hash that is stored.
     pub(crate) fn hash(&self) -> String {
         hash_of(&self.0)
     }
 }
 
-/// The tokens of the store, beside those of the configuration.
+/// The tokens of the store, in addition to those of the configuration.
 ///
-/// A token is looked up by its hash, whose order in the index tells nothing of a token. One
-/// that is revoked lets nobody in from the next request on.
+/// A token is looked up by its hash, so the time of the lookup reveals nothing about other tokens.
+/// A revoked token is rejected from the next request on.
 pub(crate) struct StoredTokens {
     list: TokenList,
     store: Arc<dyn AccessTokenStore>,
-    /// When each token's use was last written down.
+    /// When the use of each token was last recorded.
     noted: Mutex<HashMap<String, Timestamp>>,
 }
 
@@ -79,7 +78,7 @@ impl StoredTokens {
             .iter()
             .find_map(|word| AllowedTools::parse(word));
         let scopes = found.scopes.iter().filter_map(|name| Scope::parse(name));
-        // A list that nobody understands lets nobody in, rather than to every tool.
+        // A token with an unreadable list of tools is rejected; otherwise it would allow all tools.
         let (Some(scope), Ok(tools)) = (scopes.max(), tools.transpose()) else {
             return Ok(None);
         };
@@ -102,7 +101,7 @@ impl StoredTokens {
         match noted.get(hash) {
             Some(last) if last.plus(NOTE_EVERY) > now => false,
             _ => {
-                // As many as there are tokens.
+                // At most one entry per token.
                 noted.insert(hash.to_owned(), now);
                 true
             }

@@ -8,16 +8,17 @@ use subtle::ConstantTimeEq;
 use super::{AllowedTools, CheckFuture, Grant, Holder, Scope, TokenCheck, Users};
 use crate::config::{TcpSection, read_text};
 
-/// Shortest token that may stand in the environment, in bytes: nobody guesses it.
+/// Minimum length of a plain token in an environment variable, in bytes, so that tokens cannot be
+/// guessed.
 const SHORTEST_BYTES: usize = 20;
 
-/// What stands before a hash.
+/// The prefix of a hashed token.
 const HASHED: &str = "sha256:";
 
-/// Tokens from the configuration: an entry each, `NAME SCOPE sha256:HEX`, perhaps with
-/// `user=NAME` or `any-user` (see [`Users`]) and `tools=NAME,PREFIX*` (see [`AllowedTools`])
-/// after it, with `#` for comments. In a file entries stand on lines and tokens are always
-/// hashed; in a variable they may be separated by `;`, and a token may stand there as it is.
+/// The tokens of the configuration. Each entry is `NAME SCOPE sha256:HEX`, optionally followed by
+/// `user=NAME` or `any-user` (see [`Users`]) and `tools=NAME,PREFIX*` (see [`AllowedTools`]); `#`
+/// starts a comment. In a file, each line is one entry, and tokens must be hashed. In an
+/// environment variable, entries may be separated by `;`, and tokens may be in plain text.
 ///
 /// ```
 /// use pillion::access::{Scope, TokenList, TokenCheck};
@@ -40,40 +41,40 @@ struct Entry {
     grant: Grant,
 }
 
-/// Why there are no tokens to check. What an entry holds is never repeated.
+/// Why the tokens cannot be read. Never contains the content of an entry.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenListError {
-    /// TCP is on, and the configuration names no tokens.
+    /// TCP is enabled, but the configuration names no source of tokens.
     #[error("tcp.listen needs tokens: set tcp.tokens_env or tcp.tokens_file, or tcp.tokens_store")]
     NoneNamed,
-    /// The variable is not set.
+    /// The environment variable is not set.
     #[error("tcp.tokens_env: the environment variable {0} is not set")]
     NoVariable(String),
     /// The file cannot be read.
     #[error("tcp.tokens_file: {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// An entry is none.
+    /// An entry is invalid.
     #[error("{place}: expected NAME SCOPE TOKEN: {reason}")]
     Entry {
-        /// Where the entry stands: a file and a line, or a variable and the entry's number.
+        /// The position of the entry: a file and a line, or a variable and the entry's number.
         place: String,
-        /// What is wrong.
+        /// What is wrong with the entry.
         reason: &'static str,
     },
-    /// There is not one entry.
+    /// The source contains no entries.
     #[error("{0} has no token in it")]
     Empty(String),
 }
 
 impl TokenList {
-    /// The tokens that the configuration names; both sources count.
+    /// Reads the tokens of the configuration, from the environment variable and the file.
     ///
     /// # Errors
     /// [`TokenListError`].
@@ -101,17 +102,17 @@ impl TokenList {
         Ok(Self { entries })
     }
 
-    /// The tokens of a variable's value; `name` is what errors call it.
+    /// Parses the tokens of an environment variable; `name` is the variable's name in errors.
     ///
     /// # Errors
-    /// [`TokenListError`]: an entry is none, or there is not one.
+    /// [`TokenListError`]: an entry is invalid, or there are no entries.
     pub fn from_variable(value: &str, name: &str) -> Result<Self, TokenListError> {
         let parts = value.split([';', '\n']).enumerate();
         let parts = parts.map(|(place, part)| (format!("{name} (entry {})", place + 1), part));
         parse(parts, name, true)
     }
 
-    /// The tokens of a file's text; `name` is what errors call it.
+    /// Parses the tokens of a file; `name` is the file's name in errors.
     ///
     /// # Errors
     /// As for [`from_variable`](Self::from_variable).
@@ -121,7 +122,7 @@ impl TokenList {
         parse(lines, name, false)
     }
 
-    /// Whether one of them is called so.
+    /// Returns whether a token has this name.
     #[must_use]
     pub fn names(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| entry.grant.name == name)
@@ -130,7 +131,7 @@ impl TokenList {
     fn find(&self, token: &str) -> Option<Grant> {
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let mut found = None;
-        // All of them, so that the time says nothing of which it is.
+        // Compares all entries, so that the time does not reveal which one matches.
         for entry in &self.entries {
             if bool::from(entry.hash.ct_eq(&hash)) {
                 found = Some(&entry.grant);
@@ -174,7 +175,8 @@ fn parse<'a>(
     Ok(TokenList { entries })
 }
 
-/// A comment begins a line, or stands after white space: a user's name may have a `#`.
+/// Removes a comment: a `#` at the start or after white space, because a user's name may contain
+/// `#`.
 fn without_comment(text: &str) -> &str {
     let mut before = ' ';
     for (place, letter) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! Puts a sidecar together as its configuration asks for.
+//! Builds the state of a sidecar from its configuration.
 
 use std::sync::Arc;
 
@@ -32,18 +32,18 @@ use crate::wasm_tools::WasmTools;
 use crate::workers::Workers;
 
 impl Config {
-    /// Puts together what the configuration asks for, over the tools of `registry`. No
-    /// I/O happens: MCP servers are asked for their tools when somebody needs them. Without
-    /// `state` nothing outlives the process, and no call is recorded.
+    /// Builds an [`App`] from the configuration with the tools of `registry`. Performs no I/O: MCP
+    /// servers are asked for their tools on first use. Without `state`, nothing outlives the
+    /// process and no call is recorded.
     ///
-    /// Its rules for those who connect are not in force: they want users looked up and tokens
-    /// read, as [`build_with`](Self::build_with) has it.
+    /// The configuration's access rules are not in force, because they require user lookups and
+    /// token files; use [`build_with`](Self::build_with) for those.
     #[must_use]
     pub fn build(&self, registry: Arc<ToolRegistry>, state: Option<State>) -> App {
         self.build_with(registry, state, Access::default())
     }
 
-    /// As [`build`](Self::build), with the rules for those who connect.
+    /// Like [`build`](Self::build), with access rules.
     #[must_use]
     pub fn build_with(
         &self,
@@ -54,8 +54,8 @@ impl Config {
         self.put_together(registry, state, None, access)
     }
 
-    /// As [`build_with`](Self::build_with), with the built-in tools and the packs that the
-    /// configuration has over what is stored, and MCP servers that may be added and changed.
+    /// Like [`build_with`](Self::build_with), with the built-in tools and the packs of the
+    /// configuration, and with MCP servers that can be added and changed at run time.
     #[must_use]
     pub(crate) fn build_whole(
         &self,
@@ -144,7 +144,8 @@ impl Config {
         })
     }
 
-    /// The packs, and all tools that the configuration has; without `state` what it declares alone.
+    /// Returns the packs and all tools of the configuration; without `state`, only the declared
+    /// tools.
     pub(super) fn tools_of(
         &self,
         shelf: &Shelf,
@@ -163,7 +164,7 @@ impl Config {
         (shelf, tools)
     }
 
-    /// Gives the built-in tools in the registry their settings and other names.
+    /// Applies the settings and aliases of the built-in tools in the registry.
     pub(super) fn set_up_builtins(&self, registry: &ToolRegistry) {
         let zone = self.builtins.time_zone.as_deref();
         if let Err(error) = tools::set_time_zone(registry, zone) {
@@ -187,8 +188,8 @@ impl Config {
         state?.results(self).map(Arc::new)
     }
 
-    /// Who takes part in the calls: those who approve them, the call log, the statistics, whoever
-    /// listens; and where large results go.
+    /// Returns the executor's hooks: approvals, the call log, metrics, event listeners, telemetry
+    /// and the store of offloaded results.
     pub(super) fn hooks(
         &self,
         state: Option<&State>,
@@ -209,7 +210,7 @@ impl Config {
     }
 }
 
-/// Where the keys are that users and providers have.
+/// Returns the credentials of users and providers; empty without `servers`.
 pub(super) fn credentials_of(servers: Option<&Arc<Servers>>) -> UserCredentials {
     servers.map_or_else(UserCredentials::default, |servers| {
         servers.user_credentials().clone()

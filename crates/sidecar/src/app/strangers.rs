@@ -5,8 +5,8 @@ use pillion_core::registry::ToolRegistry;
 
 use crate::config::Config;
 
-/// The tools that have settings of their own, to see whether they are there: a limit or an approval
-/// under a wrong name holds for nothing.
+/// The tools that have settings of their own, checked against the registry: limits and approvals
+/// under a wrong tool name have no effect.
 #[derive(Debug)]
 pub(super) struct Strangers {
     names: BTreeSet<String>,
@@ -21,7 +21,8 @@ impl Strangers {
         }
     }
 
-    /// Logs those that are not there, once; to be called when the servers' tools are known.
+    /// Logs the names that no tool has, once. Call this when the tools of the MCP servers are
+    /// known.
     pub(super) fn tell(&self, registry: &ToolRegistry) {
         for name in self.missing_at_first(registry) {
             tracing::warn!(

@@ -1,4 +1,4 @@
-//! One state takes the place of another.
+//! Replaces one [`App`] by another on a reload.
 
 use std::sync::Arc;
 
@@ -13,15 +13,14 @@ use crate::models::Models;
 use crate::tool_keys::ToolKeys;
 
 impl App {
-    /// The state of another configuration that takes this one's place: over the same tools,
-    /// but for those of MCP servers and of the configuration that are gone or have changed; with
-    /// what the limits have counted; with the same statistics. Calls that run keep what they began
-    /// with.
+    /// Returns the [`App`] of a new configuration. The registry stays the same, except for tools of
+    /// MCP servers and of the configuration that were removed or changed; the counters of limits
+    /// and metrics continue. Running calls finish with the `App` with which they began.
     pub async fn succeeded_by(&self, config: &Config, access: Access) -> Self {
         self.followed_by(config, Some(access)).await
     }
 
-    /// The same where nothing but the MCP servers has changed.
+    /// Like [`succeeded_by`](Self::succeeded_by), if only the MCP servers have changed.
     pub(crate) async fn with_servers_of(&self, config: &Config) -> Self {
         self.followed_by(config, None).await
     }
@@ -36,7 +35,7 @@ impl App {
         old.mcp.reconfigure();
         old.workers.reconfigure(&config.workers);
         old.wasm_tools.reconfigure(&config.wasm_tools);
-        // What is kept in memory is kept on.
+        // A checkpoint store in memory must survive the reload.
         let keeper = match &old.state {
             Some(state) => config.keeper(Some(state)),
             None => Arc::clone(&old.keeper),
@@ -85,8 +84,8 @@ impl App {
         })
     }
 
-    /// Lets go of this state, whose place `successor` has taken: once the last request is done
-    /// with it, the sessions with those MCP servers end that the successor does not have.
+    /// Releases this [`App`] after `successor` has replaced it. When the last request has finished
+    /// with this `App`, ends the sessions with those MCP servers that `successor` does not have.
     pub fn retire(self, successor: &Self) -> impl Future<Output = ()> + Send + use<> {
         let Self { shared } = self;
         let mut used = shared.used.subscribe();
@@ -94,7 +93,7 @@ impl App {
         let gone = upstreams.without(&successor.shared.upstreams);
         async move {
             drop((shared, upstreams));
-            // Nothing is ever sent: this ends when the last holder is gone.
+            // Nothing is ever sent: `changed` fails when the last holder is gone.
             while used.changed().await.is_ok() {}
             gone.disconnect().await;
         }

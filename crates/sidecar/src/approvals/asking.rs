@@ -1,4 +1,4 @@
-//! Asking the MCP client that makes a call, where it can ask its user (`elicitation/create`).
+//! Asks the MCP client of a call for a decision, if the client supports `elicitation/create`.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use crate::calling_client::link::Link;
 use crate::pins::visible_json;
 
-/// Maximum length of the arguments in a question, in characters. A call with longer arguments is
-/// not asked about in place: the user would approve arguments that the question does not show.
+/// Maximum length of the arguments in a question, in characters. For longer
+/// arguments, no question is sent, because the user would approve arguments that it does not show.
 const MAX_SHOWN: usize = 4_000;
 
-/// A question that is with the client; nothing when there is none, or no answer.
+/// A question that was sent to the client; `None` if there is none or it was answered.
 pub(super) type Asking = Option<Pin<Box<dyn Future<Output = Option<Verdict>> + Send>>>;
 
 /// Returns the question to the caller's own user, if that user may decide, their client supports
@@ -54,7 +54,7 @@ pub(super) fn question(redaction: &Redaction, request: &ApprovalRequest) -> Aski
     }))
 }
 
-/// The answer, once. Never, where nobody is asked.
+/// Resolves with the answer, once; never resolves without a question.
 pub(super) async fn answer(asking: &mut Asking) -> Option<Verdict> {
     let Some(question) = asking else {
         return std::future::pending().await;
@@ -64,7 +64,7 @@ pub(super) async fn answer(asking: &mut Asking) -> Option<Verdict> {
     verdict
 }
 
-/// All there is to do where nothing is stored: the client's answer, for this call alone.
+/// Handles a call without a store: the client's answer decides for this call alone.
 pub(super) async fn alone(
     redaction: &Redaction,
     request: &ApprovalRequest,
@@ -90,13 +90,13 @@ fn message(redaction: &Redaction, request: &ApprovalRequest) -> Option<String> {
         _ => String::new(),
     };
     let arguments = redaction.shown(&Value::Object(request.arguments.clone()));
-    // Whoever decides sees what a model may have hidden.
+    // The user must see characters that a model may have hidden.
     let arguments = visible_json(&arguments.to_string());
     let is_whole = arguments.chars().nth(MAX_SHOWN).is_none();
     is_whole.then(|| format!("May the tool '{name}'{server} run with these arguments? {arguments}"))
 }
 
-/// What an `ElicitResult` says; none if it says nothing.
+/// Returns the verdict in an `ElicitResult`, or `None` if it has none.
 fn verdict_of(answer: &Value) -> Option<Verdict> {
     match answer["action"].as_str()? {
         "accept" if answer["content"]["decision"] == "approve" => Some(Verdict::Approved),

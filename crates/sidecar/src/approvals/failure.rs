@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::moment::text_of;
 
-/// Nobody has decided yet.
+/// The approval is pending.
 pub(super) fn undecided(record: &ApprovalRecord, request: &ApprovalRequest) -> ToolFailure {
     let message = format!(
         "The call of tool '{}' needs approval {}",
@@ -17,7 +17,7 @@ pub(super) fn undecided(record: &ApprovalRecord, request: &ApprovalRequest) -> T
         .with_metadata("arguments", json!(request.arguments))
 }
 
-/// Somebody said no.
+/// The approval was denied.
 pub(super) fn denied(record: &ApprovalRecord) -> ToolFailure {
     let mut message = format!("The call of tool '{}' was denied", record.tool);
     let reason = record
@@ -31,7 +31,7 @@ pub(super) fn denied(record: &ApprovalRecord) -> ToolFailure {
     ToolFailure::new(ErrorCode::Denied, message).with_metadata("approval_id", json!(record.id))
 }
 
-/// Another call has used the approval that this one asked for.
+/// Another call has used the approval that this call requested.
 pub(super) fn used(record: &ApprovalRecord) -> ToolFailure {
     let message = format!(
         "Another call of tool '{}' used approval {}",
@@ -45,7 +45,7 @@ pub(super) fn unreachable() -> ToolFailure {
     ToolFailure::new(ErrorCode::Unavailable, "The approvals cannot be reached")
 }
 
-/// Whether it is approved cannot be found out.
+/// The store of approvals failed.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
 pub(super) fn of_store(error: StoreError) -> ToolFailure {
     tracing::error!(%error, "The store of approvals failed");

@@ -8,14 +8,14 @@ use tokio_util::task::AbortOnDropHandle;
 use super::Event;
 use super::connect::Target;
 
-/// How long to wait between two attempts to connect.
+/// Pause between two attempts to connect, doubled up to the maximum.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// There is no sidecar just now; one is looked for.
+/// The state while there is no sidecar: a task tries to connect.
 pub(super) struct Away {
     pub(super) since: Instant,
-    /// Why not, as far as is known.
+    /// The latest known reason why there is no sidecar.
     pub(super) problem: String,
     _looking: AbortOnDropHandle<()>,
 }
@@ -29,7 +29,7 @@ impl Away {
         }
     }
 
-    /// Looks on: what there was for a moment is none.
+    /// Continues to connect, after a new connection has ended before it was ready.
     pub(super) fn go_on(
         &mut self,
         target: &Arc<Target>,
@@ -43,7 +43,7 @@ impl Away {
     }
 }
 
-/// Tries to connect until that succeeds.
+/// Tries to connect until it succeeds.
 fn look(
     target: &Arc<Target>,
     events: &mpsc::Sender<Event>,

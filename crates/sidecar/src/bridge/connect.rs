@@ -16,16 +16,16 @@ use url::form_urlencoded;
 
 use crate::mcp_server::stdio::PROTOCOL;
 
-/// How long a sidecar that listens may take to let a client in.
+/// Maximum time for connecting to a sidecar.
 const LONGEST_OPENING: Duration = Duration::from_secs(10);
 
-/// The longest refusal that is read, in bytes.
+/// Maximum size of an error response that is read, in bytes.
 const LONGEST_REFUSAL: usize = 64 * 1024;
 
-/// A connection that carries a client's messages.
+/// An upgraded connection that carries a client's messages.
 pub(crate) type Connection = TokioIo<Upgraded>;
 
-/// Where the sidecar is, and for whom the client speaks.
+/// The address of the sidecar, and the user, channel and model of the client.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(crate) socket: PathBuf,
@@ -34,7 +34,7 @@ pub(crate) struct Target {
     pub(crate) model: Option<String>,
 }
 
-/// Why there is no connection.
+/// Why the connection failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error("no sidecar listens on {}", socket.display())]
@@ -66,12 +66,12 @@ pub(crate) enum ConnectError {
 }
 
 impl ConnectError {
-    /// Whether nobody is there at all.
+    /// Returns whether no sidecar is listening.
     pub(crate) fn is_absence(&self) -> bool {
         matches!(self, Self::NotThere { .. })
     }
 
-    /// Whether what was asked for makes no sense to the sidecar.
+    /// Returns whether the sidecar rejected the request as invalid.
     pub(crate) fn is_misunderstanding(&self) -> bool {
         let bad = StatusCode::BAD_REQUEST;
         matches!(self, Self::Refused { status, .. } if *status == bad)
@@ -79,7 +79,7 @@ impl ConnectError {
 }
 
 impl Target {
-    /// Connects, and asks for the connection to carry a client's messages.
+    /// Connects to the sidecar, and upgrades the connection.
     pub(crate) async fn connect(&self) -> Result<Connection, ConnectError> {
         let opened = timeout(LONGEST_OPENING, self.open()).await;
         opened.unwrap_or_else(|_| {
@@ -109,7 +109,7 @@ impl Target {
             },
         })?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        // Ends with the connection, or with its change.
+        // Ends with the connection or its upgrade.
         tokio::spawn(connection.with_upgrades());
         let response = sender.send_request(self.request()?).await?;
         let status = response.status();

@@ -4,32 +4,32 @@ use serde_json::json;
 
 use crate::calling_client::message::{self, Members, Request};
 
-/// Before the numbers of the bridge's own requests, in quotes as they are written.
+/// The prefix of the ids of the bridge's own requests, with the opening quote of JSON.
 const OURS: &str = "\"pillion-bridge-";
 
-/// Resources that are watched anew; a session has no more.
+/// Maximum number of resource subscriptions that are repeated, which is the limit of a session.
 const MOST_RESOURCES: usize = 1_000;
 
-/// What a client has said that the next sidecar has to hear: of revisions with a handshake, the
-/// handshake and what holds for the session. Later revisions have nothing of the kind.
+/// The state of a client's session that the next sidecar needs: the handshake, the log level and
+/// resource subscriptions. Stateless revisions have no such state.
 #[derive(Default)]
 pub(super) struct Greeting {
-    /// `initialize`, which has no answer yet.
+    /// The id and parameters of an unanswered `initialize`.
     offered: Option<(String, Members)>,
     initialize: Option<Members>,
     is_over: bool,
     level: Option<Members>,
-    /// By URI.
+    /// The parameters of resource subscriptions, by URI.
     watched: IndexMap<String, Members>,
 }
 
-/// Whether an answer is one to a request of the bridge's own.
+/// Returns whether a response belongs to a request of the bridge itself.
 pub(super) fn is_ours(id: &str) -> bool {
     id.starts_with(OURS)
 }
 
 impl Greeting {
-    /// Takes note of what a client asks for.
+    /// Records a request that changes the session.
     pub(super) fn note(&mut self, request: &Request) {
         let uri = || request.text("uri").unwrap_or_default();
         match request.method.as_str() {
@@ -46,30 +46,30 @@ impl Greeting {
         }
     }
 
-    /// Takes note of an answer: a handshake counts once the sidecar has taken it.
+    /// Records a response: a handshake counts after the sidecar has accepted it.
     pub(super) fn answered(&mut self, id: &str, is_success: bool) {
         if let Some((_, params)) = self.offered.take_if(|(offered, _)| offered == id) {
             self.initialize = Some(params).filter(|_| is_success);
         }
     }
 
-    /// The client has `notifications/initialized` said.
+    /// Records that the client has sent `notifications/initialized`.
     pub(super) fn is_over(&mut self) {
         self.is_over = true;
     }
 
-    /// Whether there was a handshake.
+    /// Returns whether the handshake was successful.
     pub(super) fn was_said(&self) -> bool {
         self.initialize.is_some()
     }
 
-    /// The handshake, where there was one.
+    /// Returns the `initialize` request to repeat, if there was a handshake.
     pub(super) fn hello(&self) -> Option<Bytes> {
         let params = self.initialize.as_ref()?;
         Some(message::outgoing(Some(&id(0)), "initialize", params))
     }
 
-    /// What comes after it.
+    /// Returns the messages to repeat after `initialize`.
     pub(super) fn rest(&self) -> Vec<Bytes> {
         let mut lines = Vec::new();
         if !self.was_said() {

@@ -8,7 +8,7 @@ use super::Event;
 use crate::calling_client::message::{self, Inbound};
 use crate::mcp_server::stdio::LONGEST_LINE;
 
-/// Reads what the client says to the end.
+/// Reads the client's messages to the end.
 pub(super) async fn read(
     mut input: impl AsyncBufRead + Unpin,
     events: mpsc::Sender<Event>,

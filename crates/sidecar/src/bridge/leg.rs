@@ -13,13 +13,13 @@ use super::{Event, MOST_EVENTS, greeting};
 use crate::calling_client::message::Request;
 use crate::mcp_server::stdio::{DRAINING, write};
 
-/// One connection to a sidecar, and what is open on it.
+/// A connection to a sidecar, with its unanswered requests.
 pub(super) struct Leg {
     pub(super) number: u64,
     pub(super) phase: Phase,
-    /// Questions of the sidecar that the client has not answered, by their ids as written.
+    /// Requests of the sidecar that the client has not answered, by id as in JSON.
     pub(super) asked: HashSet<String>,
-    /// Requests that have no answer yet, by their ids as the client wrote them.
+    /// Requests of the client that the sidecar has not answered, by id as the client wrote it.
     pending: HashMap<String, Pending>,
     lines: mpsc::Sender<Bytes>,
     _tasks: [AbortOnDropHandle<()>; 2],
@@ -27,32 +27,32 @@ pub(super) struct Leg {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The sidecar hears what the one before it was told.
+    /// The handshake is being repeated.
     Opening,
     Open,
-    /// The sidecar answers what it was asked, and ends.
+    /// The sidecar answers earlier requests, and then shuts down.
     Draining,
 }
 
 struct Pending {
     id: Box<RawValue>,
-    /// It is answered when somebody ends it.
+    /// Whether the request ends only on request, like a subscription.
     is_endless: bool,
 }
 
-/// What a sidecar said.
+/// The kind of a message from a sidecar.
 pub(super) enum Said {
-    /// Something for the client that is no answer.
+    /// A message for the client that is not a response.
     ToClient,
-    /// The answer to a request of the client, and the error if it is one.
+    /// The response to a request of the client, with the error if it has failed.
     Answer { id: String, error: Option<String> },
-    /// It answers nothing any more but what it was asked.
+    /// The sidecar is shutting down, and accepts no more requests.
     Draining,
-    /// It has heard what was said before.
+    /// The sidecar has accepted the repeated handshake.
     Greeted,
-    /// It did not take it, for this reason.
+    /// The sidecar has rejected the repeated handshake, with this error.
     NotGreeted(String),
-    /// The answer to something else that was said again.
+    /// The response to another repeated request, which the bridge drops.
     ToBridge,
 }
 
@@ -85,17 +85,17 @@ impl Leg {
         }
     }
 
-    /// Waits until a line can be passed on at once, or never can.
+    /// Waits until a line can be sent without waiting, or the connection is gone.
     pub(super) async fn has_room(&self) {
         drop(self.lines.reserve().await);
     }
 
-    /// Passes a line on. Where that fails the connection is gone, which its reader finds out.
+    /// Sends a line. If the connection is gone, its reader reports it.
     pub(super) async fn send(&self, line: Bytes) {
         drop(self.lines.send(line).await);
     }
 
-    /// Passes a request on, which is open from now on.
+    /// Forwards a request, and tracks it until it is answered.
     pub(super) async fn ask(&mut self, request: &Request, line: Bytes) {
         let pending = Pending {
             id: request.id.clone(),
@@ -105,27 +105,27 @@ impl Leg {
         self.send(line).await;
     }
 
-    /// Whether a request was open; it is not any more.
+    /// Stops tracking a request. Returns whether it was unanswered.
     pub(super) fn forget(&mut self, id: &str) -> bool {
         self.pending.remove(id).is_some()
     }
 
-    /// The ids of all requests that have no answer.
+    /// Returns the ids of all unanswered requests.
     pub(super) fn unanswered(&self) -> impl Iterator<Item = &RawValue> {
         self.pending.values().map(|pending| &*pending.id)
     }
 
-    /// Whether no answer is to be waited for.
+    /// Returns whether all requests are answered, except subscriptions.
     pub(super) fn is_idle(&self) -> bool {
         self.pending.values().all(|pending| pending.is_endless)
     }
 
-    /// Whether every request has its answer.
+    /// Returns whether all requests are answered.
     pub(super) fn is_done(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// Takes note of what the sidecar says, and tells whom it is for.
+    /// Tracks a message from the sidecar, and returns its kind.
     pub(super) fn hear(&mut self, line: &[u8]) -> Said {
         let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(line) else {
             return Said::ToClient;
@@ -163,7 +163,7 @@ async fn read(number: u64, input: ReadHalf<Connection>, events: mpsc::Sender<Eve
             Ok(1..) if line.ends_with(b"\n") => {
                 line.pop();
             }
-            // Half a line says nothing.
+            // An incomplete line is dropped.
             _ => break,
         }
         if events.send(Event::Sidecar(number, line)).await.is_err() {

@@ -1,5 +1,5 @@
-//! The way from a request that runs back to the client that made it: notices of how far it
-//! has come, and questions that a server below has.
+//! The link from a running request back to its client, for progress notifications and for requests
+//! of upstream servers to the client.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -19,18 +19,18 @@ use uuid::Uuid;
 
 use super::message::{self, LOG_LEVEL, METHOD_NOT_FOUND, Members};
 
-/// How many notices may wait for a client that does not keep up; then some are left out.
+/// Maximum number of messages that wait for a slow client; further notifications are dropped.
 const MOST_WAITING: usize = 256;
 
-/// What a running request has to say before its result.
+/// A message that a running request sends before its result.
 #[derive(Debug)]
 pub(crate) enum Said {
-    /// A whole message.
+    /// A serialized message.
     Notice(Bytes),
     Question(Question),
 }
 
-/// Something that a server below wants from the client.
+/// A request of an upstream server to the client.
 #[derive(Debug)]
 pub(crate) struct Question {
     pub(crate) method: String,
@@ -38,23 +38,23 @@ pub(crate) struct Question {
     pub(crate) reply: oneshot::Sender<Result<Value, RpcError>>,
 }
 
-/// What is known of the client for the time of one request.
+/// The properties of a client during one request.
 #[derive(Debug, Clone)]
 pub(crate) struct Requester {
-    /// Whose request it is: the session's, or the request's own where there is none.
+    /// The id of the session, or a unique id for a request without a session.
     pub(crate) owner: Uuid,
     pub(crate) version: ProtocolVersion,
-    /// `ClientCapabilities`.
+    /// The client's `ClientCapabilities`.
     pub(crate) capabilities: Arc<Map<String, Value>>,
     pub(crate) log_level: LogThreshold,
-    /// The headers that repeat parameters (`mcp-param-*`), by their names, decoded, if the
-    /// request came over HTTP in a revision that has them.
+    /// The decoded headers that repeat parameters (`mcp-param-*`), by name, if the request came
+    /// over HTTP in a revision that has these headers.
     pub(crate) param_headers: Option<Arc<HashMap<String, String>>>,
-    /// Whether there is a way to say anything but the result.
+    /// Whether the client can receive messages before the result.
     pub(crate) hears: bool,
 }
 
-/// From which level on a client wants log messages; it may change while a request runs.
+/// The lowest level of log messages that a client wants. May change while a request runs.
 #[derive(Debug, Clone)]
 pub(crate) struct LogThreshold(Arc<AtomicU8>);
 
@@ -75,28 +75,28 @@ impl LogThreshold {
     }
 }
 
-/// The result of a server below, or its error, as it wrote it.
+/// The result or error of an upstream server, unchanged.
 pub(crate) type Verbatim = Result<Box<RawValue>, RpcError>;
 
-/// One request's way back.
+/// The link from one request back to its client.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) requester: Requester,
     said: mpsc::Sender<Said>,
     progress_token: Option<Box<RawValue>>,
-    /// The level that the request itself names (MCP 2026-07-28).
+    /// The log level in the request itself (MCP 2026-07-28).
     own_level: Option<Box<RawValue>>,
-    /// The parameters that a server below gets beside the tool's name and arguments.
+    /// The other parameters, which are forwarded to the upstream server.
     others: Members,
-    /// Where the client says that its request stands in a trace.
+    /// The trace context in the request's `_meta`.
     trace_of_meta: Option<TraceContext>,
-    /// Where the request stands in a trace.
+    /// The trace context in which the request is handled.
     trace: OnceLock<TraceContext>,
     verbatim: Mutex<Option<Verbatim>>,
 }
 
 impl Link {
-    /// The link of a request, and where what is said through it comes out.
+    /// Creates the link of a request, and the receiver of its messages.
     pub(crate) fn new(
         requester: Requester,
         request: &message::Request,
@@ -106,7 +106,7 @@ impl Link {
         let progress_token = meta.shift_remove("progressToken");
         let own_level = meta.shift_remove(LOG_LEVEL);
         let trace_of_meta = trace_of(&meta);
-        // The rest of what the specification defines is said to us alone.
+        // The remaining reserved keys are meant for the sidecar alone.
         meta.retain(|key, _| !key.starts_with(RESERVED_META));
         let mut others = request.params.clone();
         others.shift_remove("_meta");
@@ -126,7 +126,7 @@ impl Link {
         (Arc::new(link), comes_out)
     }
 
-    /// The request's parameters for a server below, these in place of its own.
+    /// Returns the request's parameters for an upstream server, with `instead` replaced.
     fn params(&self, instead: impl IntoIterator<Item = (&'static str, Box<RawValue>)>) -> Members {
         let mut params = self.others.clone();
         for (key, value) in instead {
@@ -135,8 +135,8 @@ impl Link {
         params
     }
 
-    /// The same, with that place in a trace. Where it is what the client itself said, that
-    /// stays as it wrote it.
+    /// Like [`params`](Self::params), with this trace context. If `trace` is the client's own trace
+    /// context, the client's members are forwarded unchanged.
     pub(crate) fn params_in(
         &self,
         trace: Option<&TraceContext>,
@@ -162,24 +162,24 @@ impl Link {
         params
     }
 
-    /// Where the client says that its request stands in a trace.
+    /// Returns the trace context in the request's `_meta`.
     pub(crate) fn trace_of_meta(&self) -> Option<&TraceContext> {
         self.trace_of_meta.as_ref()
     }
 
-    /// Where the request stands in a trace.
+    /// Returns the trace context in which the request is handled.
     pub(crate) fn trace(&self) -> Option<&TraceContext> {
         self.trace.get()
     }
 
     pub(crate) fn set_trace(&self, trace: Option<TraceContext>) {
         if let Some(trace) = trace {
-            // Set once, before anything is asked of others.
+            // Set once, before any request is forwarded.
             let _ = self.trace.set(trace);
         }
     }
 
-    /// How the request is passed on to a server below.
+    /// Returns the options for forwarding the request to an upstream server.
     pub(crate) fn options(&self) -> RequestOptions {
         let mut options = RequestOptions::default();
         let capabilities = (*self.requester.capabilities).clone();
@@ -199,15 +199,15 @@ impl Link {
         options
     }
 
-    /// Tells the client how far its request has come, if it wants to know.
+    /// Sends a progress notification, if the client requested progress.
     pub(crate) fn progress(&self, progress: &Progress) {
         if let (Some(token), true) = (&self.progress_token, self.requester.hears) {
             tell(&self.said, token, progress);
         }
     }
 
-    /// What the request says to a server below beside the tool's name and arguments, as a
-    /// digest; none where it says nothing. The trace is another each time, and changes nothing.
+    /// Returns a digest of the parameters that an upstream server gets in addition to the tool's
+    /// name and arguments, except the trace context; `None` if there are no such parameters.
     pub(crate) fn variant(&self) -> Option<String> {
         let others = self.others.iter();
         let others: Members = others
@@ -224,7 +224,7 @@ impl Link {
         said.map(|said| sha256_hex(&said))
     }
 
-    /// Passes a log message on, if the client wants it.
+    /// Forwards a log message, if the client wants its level.
     pub(crate) fn log(&self, params: &RawValue) {
         let level = level_of(params);
         let wanted = match &self.own_level {
@@ -239,7 +239,7 @@ impl Link {
         }
     }
 
-    /// Asks the client what a server below wants to know.
+    /// Sends a request of an upstream server to the client, and waits for the response.
     pub(crate) async fn ask(&self, method: &str, params: Box<RawValue>) -> Result<Value, RpcError> {
         let Some(capability) = capability_for(method).filter(|_| self.requester.hears) else {
             return Err(refusal(method));
@@ -259,7 +259,7 @@ impl Link {
         answer.await.map_err(|_| gone())?
     }
 
-    /// Whether the client asks its user to fill in forms.
+    /// Returns whether the client supports elicitation with forms.
     pub(crate) fn takes_forms(&self) -> bool {
         let elicitation = self.requester.capabilities.get("elicitation");
         let elicitation = elicitation.and_then(Value::as_object);
@@ -267,7 +267,7 @@ impl Link {
         forms && self.requester.hears
     }
 
-    /// Keeps what a server below answered, for the client to get it as it is.
+    /// Stores an upstream server's result, which the client gets unchanged.
     pub(crate) fn deposit(&self, verbatim: Verbatim) {
         *self.verbatim.lock() = Some(verbatim);
     }
@@ -277,14 +277,14 @@ impl Link {
     }
 }
 
-/// A client that does not keep up misses some; nobody is held up.
+/// Sends a progress notification without waiting: a slow client misses some.
 fn tell(said: &mpsc::Sender<Said>, token: &RawValue, progress: &Progress) {
     let params = progress_params(token, progress);
     let notice = message::outgoing(None, "notifications/progress", &params);
     let _ = said.try_send(Said::Notice(notice));
 }
 
-/// The keys of `_meta` that say where a request stands in a trace.
+/// The keys of the trace context in `_meta`.
 const TRACE_KEYS: [&str; 2] = ["traceparent", "tracestate"];
 
 fn trace_of(meta: &Members) -> Option<TraceContext> {
@@ -295,7 +295,7 @@ fn trace_of(meta: &Members) -> Option<TraceContext> {
     TraceContext::parse(&parent?, state.as_deref())
 }
 
-/// A `_meta` but for the trace, if there is anything else in it.
+/// Returns `_meta` without the trace context, or `None` if `_meta` has no other members.
 fn without_trace(meta: &RawValue) -> Option<Box<RawValue>> {
     let mut meta: Members = serde_json::from_str(meta.get()).ok()?;
     meta.retain(|key, _| !TRACE_KEYS.contains(&key.as_str()));
@@ -305,7 +305,7 @@ fn without_trace(meta: &RawValue) -> Option<Box<RawValue>> {
     message::raw(&meta).ok()
 }
 
-/// What a client must have declared to be asked this.
+/// Returns the client capability that a method requires.
 fn capability_for(method: &str) -> Option<&'static str> {
     match method {
         "sampling/createMessage" => Some("sampling"),
@@ -320,7 +320,7 @@ pub(crate) fn refusal(method: &str) -> RpcError {
     RpcError::new(METHOD_NOT_FOUND, message)
 }
 
-/// The level of a log message, as far as it is one.
+/// Returns the level of a log message, if valid.
 pub(crate) fn level_of(params: &RawValue) -> Option<LogLevel> {
     #[derive(serde::Deserialize)]
     struct Params {
@@ -331,7 +331,7 @@ pub(crate) fn level_of(params: &RawValue) -> Option<LogLevel> {
 }
 
 fn progress_params(token: &RawValue, progress: &Progress) -> Value {
-    /// As most servers write them.
+    /// Writes whole numbers as integers, as most servers do.
     fn number(value: f64) -> Value {
         const EXACT: f64 = 9_007_199_254_740_992.0;
         if value.fract() == 0.0 && value.abs() < EXACT {

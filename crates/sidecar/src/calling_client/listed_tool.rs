@@ -14,8 +14,10 @@ pub(crate) struct ListedTool {
 }
 
 impl ListedTool {
+    /// Reads a checked entry.
+    ///
     /// # Errors
-    /// When the entry is not an object.
+    /// If the entry is not an object.
     pub(crate) fn new(entry: &RawValue) -> Result<Self, serde_json::Error> {
         Ok(Self {
             members: serde_json::from_str(entry.get())?,

@@ -1,5 +1,4 @@
-//! JSON-RPC 2.0 messages as they come from a client and go to it. What nothing here acts
-//! on stays as it was written.
+//! JSON-RPC 2.0 messages from and to clients. Members that the sidecar does not use stay unchanged.
 
 use axum::body::Bytes;
 use indexmap::IndexMap;
@@ -15,7 +14,7 @@ pub(crate) const PARSE_ERROR: i64 = -32700;
 pub(crate) const INVALID_REQUEST: i64 = -32600;
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 pub(crate) const INVALID_PARAMS: i64 = -32602;
-/// Of revision 2026-07-28.
+/// Error code of revision 2026-07-28.
 pub(crate) const HEADER_MISMATCH: i64 = -32020;
 pub(crate) const INTERNAL_ERROR: i64 = -32603;
 
@@ -24,10 +23,10 @@ pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersi
 pub(crate) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// The members of an object, in order, each as it was written.
+/// The members of an object in their order, each as the client or server wrote it.
 pub(crate) type Members = IndexMap<String, Box<RawValue>>;
 
-/// A message that a client sent.
+/// A message from a client.
 #[derive(Debug)]
 pub(crate) enum Inbound {
     Request(Request),
@@ -35,14 +34,14 @@ pub(crate) enum Inbound {
         method: String,
         params: Members,
     },
-    /// The answer to a request of ours.
+    /// The response to a request of the sidecar.
     Response {
         id: Box<RawValue>,
         outcome: Result<Value, RpcError>,
     },
 }
 
-/// A request; it waits for a response with its id.
+/// A request of a client.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) id: Box<RawValue>,
@@ -51,7 +50,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// A parameter that is text.
+    /// Returns a string parameter.
     pub(crate) fn text(&self, key: &str) -> Result<String, RpcError> {
         let wrong = || invalid_params(format!("'{key}' must be a string"));
         let raw = self.params.get(key).ok_or_else(wrong)?;
@@ -61,7 +60,7 @@ impl Request {
         })
     }
 
-    /// The members of `_meta`; none where it is no object.
+    /// Returns the members of `_meta`; empty if `_meta` is missing or not an object.
     pub(crate) fn meta(&self) -> Members {
         let meta = self.params.get("_meta");
         meta.and_then(|meta| serde_json::from_str(meta.get()).ok())
@@ -69,7 +68,7 @@ impl Request {
     }
 }
 
-/// Why something is no message; `id` is that of the request, as far as it could be read.
+/// An invalid message; `id` is the request's id if it could be read.
 #[derive(Debug)]
 pub(crate) struct Unreadable {
     pub(crate) id: Option<Box<RawValue>>,
@@ -93,7 +92,6 @@ struct Envelope<'a> {
 }
 
 impl Inbound {
-    /// Reads one message.
     pub(crate) fn parse(text: &str) -> Result<Self, Unreadable> {
         let unreadable = |id: Option<&RawValue>, code, message: String| Unreadable {
             id: id.filter(|id| is_id(id)).map(ToOwned::to_owned),
@@ -158,7 +156,7 @@ impl Inbound {
     }
 }
 
-/// MCP wants a string or an integer.
+/// Returns whether an id is a string or an integer, as MCP requires.
 fn is_id(id: &RawValue) -> bool {
     let text = id.get();
     text.starts_with('"') || text.parse::<i128>().is_ok()
@@ -174,30 +172,29 @@ pub(crate) fn unreadable(key: &str, error: &serde_json::Error) -> RpcError {
     invalid_params(format!("'{key}': {}", json_error_text(error)))
 }
 
-/// There is no `what` of that name.
+/// Returns the error for an unknown `what` with this name.
 pub(crate) fn unknown(what: &str, name: &str) -> RpcError {
     invalid_params(format!("Unknown {what}: {}", shortened(name)))
 }
 
-/// A header does not say what the message says.
+/// Returns the error for a header that differs from the message.
 pub(crate) fn header_mismatch(header: &str) -> RpcError {
     let reason = format!("The header {header} does not agree with the message");
     RpcError::new(HEADER_MISMATCH, reason)
 }
 
-/// An error with `data`.
 pub(crate) fn error_with(code: i64, message: impl Into<String>, data: &Value) -> RpcError {
     let mut error = RpcError::new(code, message);
     error.data = to_raw_value(data).ok();
     error
 }
 
-/// A result that was made here.
+/// Serializes a result of the sidecar.
 pub(crate) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, RpcError> {
     to_raw_value(value).map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))
 }
 
-/// A result that is a list, its entries as they were written.
+/// Returns a result with a list, whose entries stay unchanged.
 pub(crate) fn raw_list(
     key: &'static str,
     entries: &[impl Serialize],
@@ -205,12 +202,12 @@ pub(crate) fn raw_list(
     raw(&IndexMap::from([(key, entries)]))
 }
 
-/// The response to a request; `id` is none where it could not be read.
+/// Returns the response to a request; `id` is `None` if the request's id could not be read.
 pub(crate) fn response(id: Option<&RawValue>, outcome: &Result<Box<RawValue>, RpcError>) -> Bytes {
     let id = id.unwrap_or(RawValue::NULL);
     match outcome {
         Ok(result) => {
-            // Written as it is: a result may be large, and is JSON already.
+            // Copied without serializing: the result is already JSON, and may be large.
             let mut bytes = Vec::with_capacity(result.get().len() + id.get().len() + 40);
             bytes.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
             bytes.extend_from_slice(id.get().as_bytes());
@@ -234,7 +231,7 @@ struct Failed<'a> {
     error: &'a RpcError,
 }
 
-/// A notice, or a request when it has an id.
+/// Returns a notification, or a request if `id` is set.
 pub(crate) fn outgoing(id: Option<&str>, method: &str, params: &impl Serialize) -> Bytes {
     #[derive(Serialize)]
     struct Outgoing<'a, P> {
@@ -252,18 +249,18 @@ pub(crate) fn outgoing(id: Option<&str>, method: &str, params: &impl Serialize) 
     })
 }
 
-/// What is written here always serializes: maps of strings, and JSON as it came.
+/// Serializes a message. Messages contain only string keys and valid JSON, so this never fails.
 fn encode(message: &impl Serialize) -> Bytes {
     serde_json::to_vec(message).map_or_else(|_| Bytes::new(), Bytes::from)
 }
 
-/// `result` with these members at its front, as far as it does not have them; the rest
-/// stays byte for byte.
+/// Adds members at the front of `result`, unless they exist. The rest stays unchanged byte for
+/// byte.
 pub(crate) fn with_members(result: Box<RawValue>, members: &[(&str, &str)]) -> Box<RawValue> {
     let text = result.get();
     let Ok(known) = serde_json::from_str::<IndexMap<std::borrow::Cow<'_, str>, &RawValue>>(text)
     else {
-        return result; // No object: nothing can be added.
+        return result; // Members can only be added to an object.
     };
     let mut written = String::new();
     for (name, value) in members {
@@ -329,7 +326,7 @@ mod tests {
                     assert_eq!(unreadable.error.code, code, "{text}");
                     assert_eq!(unreadable.id.as_deref().map(RawValue::get), id, "{text}");
                 }
-                // An id of null is none at all to serde: a notice.
+                // Serde reads an id of null as a missing id, so the message is a notification.
                 Ok(message) => assert!(
                     code == 0 && matches!(message, Inbound::Notification { .. }),
                     "{text}"

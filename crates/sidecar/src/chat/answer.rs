@@ -1,4 +1,4 @@
-//! How a chat goes, as the API says it.
+//! Converts the state of a chat to the REST API's format.
 
 use pillion_chat::{ChatError, ChatState, EndedCall, WaitingCall};
 use pillion_wire::{ChatAnswer, ChatApproval, ChatToolCall, ChatUsage};
@@ -6,16 +6,16 @@ use serde_json::Value;
 
 use super::kept::Kept;
 
-/// The status of a chat that somebody goes on with now.
+/// The status of a chat that a request is running.
 pub(super) const RUNNING: &str = "running";
 
-/// That of one whose calls wait; it may be waited for them.
+/// The status of a chat whose calls wait for approval, also while a request waits.
 pub(super) const AWAITING_APPROVAL: &str = "awaiting_approval";
 
-/// How much of an answer, and of a call's arguments, a list of chats has, in bytes.
+/// Maximum size of an answer and of a call's arguments in a list of chats, in bytes.
 const LONGEST_LISTED: usize = 4096;
 
-/// The chat as it stands, with the calls of one request.
+/// Returns the chat's state, with the calls of one request.
 pub(super) fn of(id: &str, kept: &Kept, tool_calls: Vec<ChatToolCall>) -> ChatAnswer {
     let state = &kept.state;
     let waiting = state.waiting();
@@ -24,7 +24,7 @@ pub(super) fn of(id: &str, kept: &Kept, tool_calls: Vec<ChatToolCall>) -> ChatAn
         () if kept.failure.is_some() => "failed",
         () if answer.is_some() => "answered",
         () if !waiting.is_empty() => AWAITING_APPROVAL,
-        // A request that was cut off: the next one goes on.
+        // The request was aborted; the next request continues the chat.
         () => "interrupted",
     };
     let failure = kept.failure.as_ref();
@@ -47,7 +47,7 @@ pub(super) fn of(id: &str, kept: &Kept, tool_calls: Vec<ChatToolCall>) -> ChatAn
     }
 }
 
-/// The same as a list has it: the beginning of what was said, and no long arguments.
+/// Shortens an answer for a list: truncates the text, and removes long arguments.
 pub(super) fn listed(mut answer: ChatAnswer) -> ChatAnswer {
     if let Some(content) = &mut answer.content {
         let mut end = content.len().min(LONGEST_LISTED);
@@ -64,7 +64,7 @@ pub(super) fn listed(mut answer: ChatAnswer) -> ChatAnswer {
     answer
 }
 
-/// What a chat has cost up to here.
+/// Returns the usage of a chat so far.
 pub(super) fn cost(state: &ChatState) -> ChatUsage {
     let usage = state.usage();
     ChatUsage {
@@ -75,7 +75,7 @@ pub(super) fn cost(state: &ChatState) -> ChatUsage {
     }
 }
 
-/// The same while somebody goes on with it, unless that is to wait for decisions.
+/// Changes the status to running, unless the chat waits for approvals.
 pub(super) fn while_running(mut answer: ChatAnswer) -> ChatAnswer {
     if answer.status != AWAITING_APPROVAL {
         RUNNING.clone_into(&mut answer.status);
@@ -85,7 +85,7 @@ pub(super) fn while_running(mut answer: ChatAnswer) -> ChatAnswer {
     answer
 }
 
-/// A call that has ended.
+/// Returns a finished call.
 pub(super) fn call(ended: &EndedCall) -> ChatToolCall {
     let EndedCall { result, .. } = ended;
     ChatToolCall {
@@ -98,7 +98,7 @@ pub(super) fn call(ended: &EndedCall) -> ChatToolCall {
     }
 }
 
-/// A call that waits.
+/// Returns a call that waits for approval.
 fn approval(waiting: &WaitingCall) -> ChatApproval {
     ChatApproval {
         id: waiting.approval_id.clone(),
@@ -108,7 +108,7 @@ fn approval(waiting: &WaitingCall) -> ChatApproval {
     }
 }
 
-/// In how many seconds to come back, where that is known.
+/// Returns after how many seconds to retry, if known.
 pub(super) fn retry_after(error: &ChatError) -> Option<f64> {
     match error {
         ChatError::Model(error) => error.retry_after.map(|after| after.as_secs_f64()),
@@ -140,7 +140,7 @@ mod tests {
     fn h7_a_list_has_the_beginning_of_an_answer() {
         let short = answer("It is 42.", json!({"a": 1}));
         assert_eq!(listed(short.clone()), short);
-        // No letter is cut in two.
+        // Characters are not split.
         let long = listed(answer(
             &"é".repeat(3000).replacen('é', "e", 1),
             json!(["x".repeat(5000)]),

@@ -7,30 +7,30 @@ use tokio::time::sleep;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use uuid::Uuid;
 
-/// How long a chat stays somebody's after a process that ended in the middle of it.
+/// Time after which a claim expires if its process ends unexpectedly.
 const HOLDS: Duration = Duration::from_secs(15);
 
-/// How often that is put off while the chat goes on.
+/// Interval at which a claim is renewed.
 const RENEWED_EVERY: Duration = Duration::from_secs(5);
 
-/// A chat that this request has to itself, among all requests to all processes with the same store:
-/// two at once would run the same calls, and each would lose what the other has heard.
+/// The exclusive right of a request to continue a chat, among all processes with the same store.
+/// Two concurrent requests would run the same calls, and each would overwrite the other's messages.
 pub(super) struct Claim {
     store: Arc<dyn Store>,
     owner: String,
     id: String,
     by: String,
-    /// Where a claim is taken back whose request has gone.
+    /// Runs the release of a claim whose request was dropped.
     later: TaskTracker,
     is_released: bool,
-    /// Held while a claim is put off or given back, and true once it was given back: what is put
-    /// off then would take the chat from everybody again.
+    /// Whether the claim was released. Locked during a renewal or release, because a renewal after
+    /// the release would claim the chat again.
     has_ended: Arc<Mutex<bool>>,
     _renewal: AbortOnDropHandle<()>,
 }
 
 impl Claim {
-    /// One that is not in the store yet: of a chat that is not there either.
+    /// Creates a claim that is not stored yet, for a new chat.
     pub(super) fn new(store: &Arc<dyn Store>, owner: &str, id: &str, later: &TaskTracker) -> Self {
         let by = Uuid::now_v7().to_string();
         let has_ended = Arc::new(Mutex::new(false));
@@ -63,7 +63,8 @@ impl Claim {
         }
     }
 
-    /// Takes a chat that is there. None where somebody else has it, or there is none.
+    /// Claims an existing chat. Returns `None` if another request has claimed it, or it does not
+    /// exist.
     pub(super) async fn take(
         store: &Arc<dyn Store>,
         owner: &str,
@@ -76,24 +77,24 @@ impl Claim {
         Ok(is_ours.then_some(ours))
     }
 
-    /// What to keep of it with a chat that is kept for the first time.
+    /// Returns the record to store with a new chat.
     pub(super) fn record(&self) -> ChatClaim {
         at_present(&self.by)
     }
 
-    /// Ends that of a chat that is not in the store.
+    /// Ends the claim of a chat that is not stored.
     pub(super) fn forget(mut self) {
         self.is_released = true;
     }
 
-    /// Lets others have the chat.
+    /// Releases the chat.
     pub(super) async fn release(mut self) {
         let Self { owner, id, by, .. } = &self;
         let mut has_ended = self.has_ended.lock().await;
         *has_ended = true;
         match self.store.release_chat(owner, id, by).await {
             Ok(()) => {}
-            // Then it ends by itself.
+            // The claim then expires.
             Err(error) => tracing::warn!(chat = id, %error, "A chat cannot be released"),
         }
         drop(has_ended);
@@ -109,7 +110,7 @@ impl Drop for Claim {
         let (store, owner) = (Arc::clone(&self.store), std::mem::take(&mut self.owner));
         let (id, by) = (std::mem::take(&mut self.id), std::mem::take(&mut self.by));
         let has_ended = Arc::clone(&self.has_ended);
-        // Outside of a runtime the process is about to end.
+        // Without a runtime, the process is about to end.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let release = async move {
                 *has_ended.lock().await = true;
@@ -132,7 +133,7 @@ fn at_present(by: &str) -> ChatClaim {
     }
 }
 
-/// Whether somebody goes on with a chat that has this claim.
+/// Returns whether a request is running a chat with this claim.
 pub(super) fn is_running(claim: Option<&ChatClaim>) -> bool {
     claim.is_some_and(|claim| claim.until > Timestamp::now())
 }

@@ -9,8 +9,8 @@ use super::kept::Failure;
 use super::{Beginning, ChatRefusal, Ended, Listener, answer, model_of, options_of, voice_of};
 use crate::app::App;
 
-/// One turn of a model that has the client's own tools and no others: its calls go back to the
-/// client, and nothing is kept. The limits are those of chats.
+/// One turn of a model that uses only the client's own tools: calls are returned to the client, and
+/// nothing is stored. The limits of chats apply.
 pub(crate) struct ClientsTurn {
     id: String,
     model: String,
@@ -19,7 +19,7 @@ pub(crate) struct ClientsTurn {
 }
 
 impl ClientsTurn {
-    /// Reads what was said; no model is asked yet.
+    /// Reads the conversation, without calling the model.
     ///
     /// # Errors
     /// [`ChatRefusal`].
@@ -41,17 +41,15 @@ impl ClientsTurn {
         })
     }
 
-    /// The answer's id.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
-    /// The model's name.
     pub(crate) fn model(&self) -> &str {
         &self.model
     }
 
-    /// Asks the model. Pieces of the answer go to `listener`, if there is one.
+    /// Calls the model. Sends parts of the answer to `listener`.
     pub(crate) async fn run(mut self, listener: Option<Listener>) -> Ended {
         let chat_loop = self.chat_loop.streamed(listener.is_some());
         let mut listener = listener.unwrap_or_else(|| Box::new(|_| {}));

@@ -5,7 +5,7 @@ use pillion_core::tool::ErrorCode;
 
 use crate::echo::shortened;
 
-/// Why a chat does not begin, or not go on.
+/// Why a chat cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChatRefusal {
     #[error("No model is configured: add [[providers]] and [[models]] (docs/CHAT.md)")]
@@ -27,7 +27,7 @@ pub(crate) enum ChatRefusal {
 }
 
 impl ChatRefusal {
-    /// The code by which the clients of language models' providers know it, where they do.
+    /// Returns the error code of OpenAI-compatible APIs, if there is one.
     pub(crate) fn called(&self) -> Option<&'static str> {
         match self {
             Self::UnknownModel { .. } => Some("model_not_found"),
@@ -36,7 +36,7 @@ impl ChatRefusal {
         }
     }
 
-    /// The status and the code (C5) that stand for it.
+    /// Returns the HTTP status and the error code.
     pub(crate) fn translate(&self) -> (StatusCode, ErrorCode) {
         match self {
             Self::UnknownModel { .. } | Self::Unknown => {
@@ -60,14 +60,14 @@ impl ChatRefusal {
     }
 }
 
-/// The status that stands for what went wrong between us and a model.
+/// Returns the HTTP status for an error of a model's provider.
 pub(crate) fn status_of(kind: ModelErrorKind) -> StatusCode {
     match kind {
         ModelErrorKind::Refused | ModelErrorKind::ContextTooLong => StatusCode::BAD_REQUEST,
         ModelErrorKind::RateLimited | ModelErrorKind::Exhausted => StatusCode::TOO_MANY_REQUESTS,
         ModelErrorKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
         ModelErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        // Ours is not the caller's: a 401 would tell that its own token is wrong.
+        // A rejected key is the sidecar's: a 401 would mean that the caller's own token is wrong.
         _ => StatusCode::BAD_GATEWAY,
     }
 }

@@ -10,10 +10,10 @@ use super::claim::Claim;
 use super::kept::{Failure, Kept, Stays};
 use super::{Ended, answer};
 
-/// Hears what happens in a chat; it must not block.
+/// Receives the events of a chat. Must not block.
 pub(crate) type Listener = Box<dyn FnMut(ChatEvent) + Send>;
 
-/// Keeps a chat at each step, and tells who listens.
+/// Stores a chat after each step, and forwards its events.
 pub(super) struct Keeper {
     store: Arc<dyn Store>,
     record: ChatRecord,
@@ -41,7 +41,7 @@ impl Keeper {
         }
     }
 
-    /// Keeps how the run has ended, and lets others go on; what to answer.
+    /// Stores the outcome of a run, and releases the chat. Returns the outcome.
     pub(super) async fn end(
         mut self,
         state: ChatState,
@@ -90,14 +90,14 @@ impl Keeper {
         Ok(())
     }
 
-    /// Whether the same request would do something twice that was done already: it is not answered,
-    /// and calls were made.
+    /// Returns whether repeating the request would repeat calls: the chat is unanswered, and calls
+    /// were made.
     fn has_something_to_lose(&self) -> bool {
         let state = &self.kept.state;
         state.answer().is_none() && state.rounds() > 0
     }
 
-    /// Keeps it no longer, if it was kept.
+    /// Deletes the chat if it was stored.
     async fn forget(&mut self) -> Result<(), StoreError> {
         if self.record.revision > 0 {
             let ChatRecord {

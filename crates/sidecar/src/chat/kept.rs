@@ -5,28 +5,28 @@ use serde::{Deserialize, Serialize};
 use super::answer;
 use super::error::status_of;
 
-/// What is kept of a chat.
+/// A stored chat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Kept {
     /// The model's name.
     pub(super) model: String,
-    /// Whether it may use tools.
+    /// Whether the model may use tools.
     pub(super) tools: bool,
     pub(super) channel: Option<String>,
     pub(super) options: TurnOptions,
     pub(super) stays: Stays,
     pub(super) state: ChatState,
-    /// Why it stopped last, if it failed.
+    /// Why the last request failed, if it did.
     pub(super) failure: Option<Failure>,
 }
 
-/// How long a chat is kept.
+/// How long a chat is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Stays {
-    /// Until it is too old: somebody may say more.
+    /// Until it expires, because the user may continue.
     Always,
-    /// Until it is answered: the client has the conversation.
+    /// Until it is answered, because the client stores the conversation.
     UntilAnswered,
 }
 
@@ -35,12 +35,12 @@ pub(super) enum Stays {
 pub(crate) struct Failure {
     pub(super) code: String,
     pub(super) message: String,
-    /// In seconds.
+    /// Time until a retry, in seconds.
     pub(super) retry_after: Option<f64>,
-    /// The HTTP status that says more than the code, where one does.
+    /// An HTTP status that is more specific than the code's, if any.
     #[serde(default)]
     pub(crate) status: Option<u16>,
-    /// Whether the same request would fail again, or have something done twice.
+    /// Whether the same request would fail again, or repeat actions that were already done.
     #[serde(default)]
     pub(crate) is_final: bool,
 }
@@ -59,7 +59,7 @@ impl Failure {
         }
     }
 
-    /// That of the store.
+    /// Returns a failure of the store.
     pub(super) fn of_store(error: &StoreError) -> Self {
         Self {
             code: error.code().to_string(),
@@ -71,7 +71,7 @@ impl Failure {
     }
 }
 
-/// Whether no repetition helps until somebody does something about it.
+/// Returns whether retries fail until an operator intervenes.
 fn is_in_vain(error: &ChatError) -> bool {
     match error {
         ChatError::Model(error) => matches!(
@@ -85,11 +85,11 @@ fn is_in_vain(error: &ChatError) -> bool {
 
 impl Kept {
     pub(super) fn to_json(&self) -> String {
-        // Nothing in it can fail to be JSON: no map has keys that are no text.
+        // Never fails: all keys of maps are strings.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What a list shows of it.
+    /// Returns the JSON that a list shows of the chat.
     pub(super) fn summary(&self, id: &str) -> String {
         let answer = answer::listed(answer::of(id, self, Vec::new()));
         serde_json::to_string(&answer).unwrap_or_default()

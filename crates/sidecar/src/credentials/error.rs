@@ -4,10 +4,10 @@ use pillion_store::{MasterKeyError, VaultError};
 
 use crate::problem::status_of_store;
 
-/// Why there is no credential, or none is taken. No text repeats one.
+/// Why a credential cannot be read or is rejected. Error messages never contain a credential.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CredentialError {
-    /// A key of it is not what it can be (F1).
+    /// A key of the credential is invalid.
     #[error("{key}: {message}")]
     Invalid { key: String, message: String },
     #[error(
@@ -33,7 +33,7 @@ impl CredentialError {
         }
     }
 
-    /// The HTTP status, and the code of C5.
+    /// Returns the HTTP status and the error code.
     pub(crate) fn translate(&self) -> (StatusCode, ErrorCode) {
         use ErrorCode::{Denied, InternalError, InvalidInput, NotFound};
         match self {

@@ -1,4 +1,4 @@
-//! The credentials of a server itself, as one place of the vault has them.
+//! The credentials of a server itself, stored as one entry of the vault.
 
 use pillion_core::mcp::Authentication;
 use secrecy::SecretString;
@@ -7,29 +7,29 @@ use serde_json::{Map, Value};
 
 use super::CredentialError;
 
-/// The keys whose values may be secrets, all of them together in one place of the vault.
+/// The keys whose values may be secret, stored together as one entry of the vault.
 const SECRET_KEYS: [&str; 3] = ["authentication", "headers", "env"];
 
-/// What may be known of the credentials of a server, and where they are.
+/// The public information about a server's credentials, and their id in the vault.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct CredentialNote {
-    /// Under which id the vault has them. Another one for each change, so that a configuration
-    /// never meets the credentials of another.
+    /// The id of the entry in the vault. Each change gets a new id, so that a configuration is
+    /// never combined with the credentials of another version.
     pub(crate) id: String,
     /// The kind of authentication.
     pub(crate) authentication: String,
-    /// Names of headers.
+    /// The names of the headers.
     pub(crate) headers: Vec<String>,
 }
 
-/// The credentials of a server, as the vault has them: the keys of [`SECRET_KEYS`] and nothing
-/// else. Not `Debug`, so that nothing shows them.
+/// The credentials of a server as stored in the vault: the keys of [`SECRET_KEYS`] and nothing
+/// else. Does not implement `Debug`, so that credentials are never logged.
 #[derive(Clone, Default)]
 pub(crate) struct Credentials(pub(crate) Map<String, Value>);
 
 impl Credentials {
     pub(crate) fn parse(text: &str) -> Result<Self, CredentialError> {
-        // The parser's error could show a piece of them.
+        // The parser's error could contain a part of the credentials.
         serde_json::from_str(text)
             .map(Self)
             .map_err(|_| CredentialError::Unreadable)
@@ -39,7 +39,7 @@ impl Credentials {
         Value::Object(self.0.clone()).to_string().into()
     }
 
-    /// Without what says that there is none.
+    /// Removes empty values and the authentication type `none`.
     pub(crate) fn simplified(mut self) -> Self {
         self.0.retain(|key, value| match value {
             Value::Null => false,
@@ -56,7 +56,7 @@ impl Credentials {
         self.0.is_empty()
     }
 
-    /// What may be known of them.
+    /// Returns the public information about the credentials.
     pub(crate) fn note(&self, id: String) -> CredentialNote {
         let authentication = self.0.get("authentication");
         let kind = authentication.and_then(|it| it.get("type")?.as_str());
@@ -77,7 +77,7 @@ impl Credentials {
         let authentication: Authentication =
             read.map_err(|error: serde_path_to_error::Error<serde_json::Error>| {
                 let message = error.into_inner().to_string();
-                // Only what names a key and no value.
+                // Other messages could repeat a value.
                 let message = if message.starts_with("missing field") {
                     message
                 } else {
@@ -100,7 +100,7 @@ impl Credentials {
         Err(CredentialError::invalid(KEY, missing))
     }
 
-    /// The texts of an object of texts.
+    /// Returns the entries of an object with string values.
     pub(crate) fn texts(&self, key: &str) -> Result<Vec<(String, SecretString)>, CredentialError> {
         let expected = || CredentialError::invalid(key, "expected an object of texts");
         match self.0.get(key) {
@@ -117,7 +117,7 @@ impl Credentials {
     }
 }
 
-/// Takes out what may be secret.
+/// Removes and returns the keys that may be secret.
 pub(crate) fn take_secrets(keys: &mut Map<String, Value>) -> Map<String, Value> {
     SECRET_KEYS
         .into_iter()

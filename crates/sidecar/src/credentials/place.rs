@@ -1,6 +1,6 @@
 use sha2::{Digest, Sha256};
 
-/// The id of a server of the configuration file, which says none: always the same for a name.
+/// Returns the id of a server of the configuration file, derived from its label.
 pub(crate) fn file_id(label: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(b"pillion server of the configuration file\0");
@@ -12,7 +12,7 @@ pub(crate) fn file_id(label: &str) -> String {
         .to_string()
 }
 
-/// Where requests to a URL go: its scheme, host and port.
+/// Returns the scheme, host and port of a URL.
 pub(crate) fn place_of_url(url: &url::Url) -> String {
     format!(
         "{}://{}:{:?}",

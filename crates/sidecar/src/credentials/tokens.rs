@@ -1,4 +1,4 @@
-//! What OAuth obtains for MCP servers: whose it is, and who may still add to it.
+//! The token stores of MCP clients, with the server, user and credential they belong to.
 
 use std::sync::{Arc, Weak};
 
@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 use pillion_core::mcp::{Authentication, OAuthConfig, OAuthGrant, ServerConfig, TokenKey};
 use pillion_store::{Vault, VaultTokenStore};
 
-/// What a server's tokens are good for. With another account they are of no use, or somebody
-/// else's.
+/// The account that OAuth tokens of a server belong to. Tokens of another account are invalid or
+/// belong to someone else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) key: TokenKey,
@@ -16,7 +16,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// That of a server which has one.
+    /// Returns the account of a server that uses OAuth.
     pub(crate) fn of(server: &ServerConfig) -> Option<Self> {
         let oauth = oauth_of(server)?;
         Some(Self {
@@ -26,7 +26,8 @@ impl Account {
         })
     }
 
-    /// Whether a person has consented to it. Other tokens are had again without asking anybody.
+    /// Returns whether a user has consented to the authorization. Other tokens can be obtained
+    /// again without interaction.
     pub(crate) fn is_consented(&self) -> bool {
         self.grant == OAuthGrant::AuthorizationCode
     }
@@ -39,19 +40,19 @@ fn oauth_of(server: &ServerConfig) -> Option<&OAuthConfig> {
     }
 }
 
-/// Whose client has a store.
+/// The owner of the tokens in a token store.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    /// As [`VaultTokenStore`] has it.
+    /// The identity in the format of [`VaultTokenStore`].
     pub(super) identity: String,
-    /// Of the user's credential; empty where nobody's is used.
+    /// The version of the user's credential; empty for the server's own tokens.
     pub(super) version: String,
-    /// The name of the server.
+    /// The label of the server.
     pub(super) server: String,
     pub(super) key: TokenKey,
 }
 
-/// The token stores that clients of this process have. Cheap to clone.
+/// The token stores that were issued to clients of this process. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct TokenStores(Arc<Mutex<Vec<Issued>>>);
 
@@ -61,7 +62,7 @@ struct Issued {
 }
 
 impl TokenStores {
-    /// A store for a client.
+    /// Returns a token store for a client.
     pub(super) fn issue(&self, vault: Arc<Vault>, place: Place) -> Arc<VaultTokenStore> {
         let store = Arc::new(VaultTokenStore::new(vault, place.identity.clone()));
         let mut issued = self.0.lock();
@@ -71,14 +72,14 @@ impl TokenStores {
         store
     }
 
-    /// Closes those of which that is meant. What is in the vault stays as it is.
+    /// Closes the matching token stores. Tokens in the vault are kept.
     pub(super) async fn close(&self, is_meant: impl Fn(&Place) -> bool) {
         for store in self.meant(is_meant) {
             store.close().await;
         }
     }
 
-    /// As [`close`](Self::close), without waiting for what is being saved.
+    /// Like [`close`](Self::close), without waiting for tokens that are being saved.
     pub(super) fn refuse(&self, is_meant: impl Fn(&Place) -> bool) {
         for store in self.meant(is_meant) {
             store.refuse();

@@ -1,4 +1,4 @@
-//! The credentials that single users have for MCP servers (L1), in the vault.
+//! The credentials of single users for MCP servers, stored in the vault.
 
 use std::sync::Arc;
 
@@ -15,31 +15,32 @@ use super::CredentialError;
 use super::of_server::Credentials;
 use super::tokens::{Account, Place, TokenStores};
 
-/// Where the credentials are. Cheap to clone; clones see another key at once.
+/// The vault with the users' credentials. Cheap to clone; all clones use a new vault at once.
 #[derive(Clone, Default)]
 pub(crate) struct UserCredentials {
     vault: Arc<RwLock<Option<Arc<Vault>>>>,
     tokens: TokenStores,
 }
 
-/// What one user has for one server. Not `Debug`, so that nothing shows it.
+/// The credential of one user for one server. Does not implement `Debug`, so that it is never
+/// logged.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct UserCredential {
-    /// Another one each time that one is given: connections that were made with the one before
-    /// are told by it.
+    /// A new value for each credential that is set: connections with an earlier credential are
+    /// detected by it.
     pub(crate) version: String,
-    /// The scheme, host and port that it was given for, and goes to nobody else than.
+    /// The scheme, host and port for which the credential was set. It is never sent anywhere else.
     pub(crate) place: String,
-    /// When it was given, in milliseconds since 1970.
+    /// When the credential was set, in milliseconds since 1970.
     pub(crate) set_at: i64,
     authentication: Map<String, Value>,
 }
 
 impl UserCredential {
-    /// One that is given now; `authentication` is what F1 says of a server.
+    /// Creates a credential now; `authentication` has the format of a server's `authentication`.
     ///
     /// # Errors
-    /// [`CredentialError::Invalid`] where it is none.
+    /// [`CredentialError::Invalid`] if `authentication` is invalid, `none` or `oauth`.
     pub(crate) fn new(place: String, authentication: Value) -> Result<Self, CredentialError> {
         let key = "authentication";
         let Value::Object(authentication) = authentication else {
@@ -61,7 +62,7 @@ impl UserCredential {
         }
     }
 
-    /// What says that OAuth has obtained tokens for the user.
+    /// Creates the record that OAuth has obtained tokens for the user.
     pub(crate) fn authorized(place: String) -> Self {
         Self {
             version: Uuid::new_v4().to_string(),
@@ -71,7 +72,7 @@ impl UserCredential {
         }
     }
 
-    /// The kind, as the API names it.
+    /// Returns the authentication type, as in the API.
     pub(crate) fn kind(&self) -> &str {
         let kind = self.authentication.get("type").and_then(Value::as_str);
         kind.unwrap_or("none")
@@ -89,7 +90,7 @@ impl UserCredential {
 }
 
 impl UserCredentials {
-    /// From now on they are in this vault.
+    /// Sets the vault for all clones.
     pub(crate) fn move_to(&self, vault: Option<Arc<Vault>>) {
         *self.vault.write() = vault;
     }
@@ -98,14 +99,14 @@ impl UserCredentials {
         self.vault.read().clone()
     }
 
-    /// Where a client of the server keeps what OAuth obtains for everybody; nowhere without a
-    /// vault, or an account.
+    /// Returns the store for OAuth tokens of the server itself; `None` without a vault, or if the
+    /// server does not use OAuth.
     pub(crate) fn tokens_of_server(&self, server: &ServerConfig) -> Option<Arc<VaultTokenStore>> {
         self.tokens_of(server, String::new(), "")
     }
 
-    /// Where a client keeps what OAuth obtains for a user of the server of that id, with the
-    /// credential of this version. One that was made with another saves nothing from now on.
+    /// Returns the store for OAuth tokens of a user of the server `id`, with this version of the
+    /// credential. Token stores of other versions save no more tokens.
     pub(crate) fn tokens_of_user(
         &self,
         server: &ServerConfig,
@@ -117,8 +118,8 @@ impl UserCredentials {
         self.tokens_of(server, identity_of(id, user), version)
     }
 
-    /// Clients that act for a user of the server of that id save no tokens any more, but for those
-    /// with the credential of the version that is `good`.
+    /// Prevents token stores for this user of the server `id` from saving tokens, except those of
+    /// the credential version `good`.
     pub(crate) fn refuse_tokens_of_user(&self, id: &str, user: &str, good: Option<&str>) {
         let identity = identity_of(id, user);
         let is_good = |place: &Place| Some(place.version.as_str()) == good;
@@ -141,15 +142,15 @@ impl UserCredentials {
         Some(self.tokens.issue(self.vault()?, place))
     }
 
-    /// Clients of which that is meant, by server and key, save no tokens for everybody any more.
-    /// What users have there is not touched.
+    /// Closes the token stores of servers themselves that match by server label and key. The tokens
+    /// of users are unaffected.
     pub(crate) async fn close_tokens_of_servers(&self, is_meant: impl Fn(&str, &TokenKey) -> bool) {
         let is_meant = |it: &Place| it.identity.is_empty() && is_meant(it.server.as_str(), &it.key);
         self.tokens.close(is_meant).await;
     }
 
-    /// As [`close_tokens_of_servers`](Self::close_tokens_of_servers), for a key; and what is in
-    /// the vault under it is removed.
+    /// Like [`close_tokens_of_servers`](Self::close_tokens_of_servers) for one key; also removes
+    /// the tokens under this key from the vault.
     pub(crate) async fn forget_tokens_of_server(
         &self,
         key: &TokenKey,
@@ -159,15 +160,14 @@ impl UserCredentials {
         Ok(VaultTokenStore::new(vault, "").forget(Some(key)).await?)
     }
 
-    /// Clients that act for users of the servers of which that is meant, by id, save no tokens
-    /// any more.
+    /// Closes the token stores of users whose server id matches.
     pub(crate) async fn close_tokens_of_users(&self, is_meant: impl Fn(&str) -> bool) {
         let is_meant =
             |it: &Place| parts_of(&it.identity).is_some_and(|[server, _]| is_meant(&server));
         self.tokens.close(is_meant).await;
     }
 
-    /// What the user has for the server of that id. Without a vault that is nothing.
+    /// Returns the user's credential for the server `server`; `None` without a vault.
     pub(crate) async fn get(
         &self,
         server: &str,
@@ -181,7 +181,7 @@ impl UserCredentials {
         found.map(|secret| read(&secret)).transpose()
     }
 
-    /// Puts a credential in the place of the one before, of which nothing is left.
+    /// Stores a credential, and replaces the previous one, including its OAuth tokens.
     pub(crate) async fn put(
         &self,
         server: &str,
@@ -199,10 +199,10 @@ impl UserCredentials {
         Ok(())
     }
 
-    /// Removes what the user has for the server, tokens of OAuth included.
+    /// Removes the user's credential for the server, including OAuth tokens.
     ///
     /// # Errors
-    /// [`CredentialError::NoUserCredential`] where there is nothing.
+    /// [`CredentialError::NoUserCredential`] if there is none.
     pub(crate) async fn remove(&self, server: &str, user: &str) -> Result<(), CredentialError> {
         let vault = self.vault().ok_or(CredentialError::NoKey)?;
         let id = id_of(server, user);
@@ -213,7 +213,7 @@ impl UserCredentials {
         self.forget_tokens(vault, identity_of(server, user)).await
     }
 
-    /// Takes away what users were authorized to at the server of that id.
+    /// Removes all OAuth authorizations of users for the server `server`.
     pub(crate) async fn remove_authorizations(&self, server: &str) -> Result<(), CredentialError> {
         for (user, credential) in self.list(server).await? {
             if credential.is_oauth() {
@@ -223,7 +223,7 @@ impl UserCredentials {
         Ok(())
     }
 
-    /// No client is to bring back what is removed.
+    /// Removes the tokens after closing their stores, so that no client saves them again.
     async fn forget_tokens(
         &self,
         vault: Arc<Vault>,
@@ -233,7 +233,7 @@ impl UserCredentials {
         Ok(VaultTokenStore::new(vault, identity).forget(None).await?)
     }
 
-    /// The users who have something for the server, by name, and what.
+    /// Returns the users with a credential for the server, sorted by name.
     pub(crate) async fn list(
         &self,
         server: &str,
@@ -255,7 +255,7 @@ impl UserCredentials {
     }
 }
 
-/// Removes what all users have for a server, which is gone or elsewhere now.
+/// Removes the credentials of all users for a server that was removed or moved to another address.
 pub(crate) async fn forget_server(store: &dyn Store, server: &str) -> Result<(), StoreError> {
     for (place, _) in store.secrets().await? {
         if is_of(&place, server) {
@@ -278,7 +278,7 @@ fn is_of(place: &SecretPlace, server: &str) -> bool {
     parts.is_some_and(|[of, _]| of == server)
 }
 
-/// Whose the tokens of OAuth are.
+/// Returns the owner of a user's OAuth tokens, in the format of [`VaultTokenStore`].
 pub(crate) fn identity_of(server: &str, user: &str) -> String {
     id_of(server, user)
 }
@@ -292,7 +292,7 @@ fn parts_of(id: &str) -> Option<[String; 2]> {
 }
 
 fn read(secret: &SecretString) -> Result<UserCredential, CredentialError> {
-    // The parser's error could show a piece of it.
+    // The parser's error could contain a part of the credential.
     serde_json::from_str(secret.expose_secret()).map_err(|_| CredentialError::Unreadable)
 }
 

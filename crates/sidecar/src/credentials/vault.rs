@@ -1,4 +1,4 @@
-//! The vault's key, as the configuration has it.
+//! Opens the vault with the configured key.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use pillion_store::Vault;
 use super::CredentialError;
 use crate::config::Config;
 
-/// Where the next key is while the vault gets another one: beside the key, with `.new` at the
-/// end of its name.
+/// Returns the path of the next key while the key of the vault is being changed: the key file's
+/// path with the suffix `.new`.
 pub(crate) fn next_key_file(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".new");
     name.into()
 }
 
-/// The vault, if the configuration has a key.
+/// Opens the vault, if a key is configured.
 pub(crate) async fn open_vault(
     store: &Arc<dyn Store>,
     config: &Config,
@@ -26,7 +26,7 @@ pub(crate) async fn open_vault(
         None => Ok(None),
         Some(key) => {
             let vault = Vault::open(Arc::clone(store) as _, key).await?;
-            // Reading them all is how one that the key does not open is found at start.
+            // Fails if the store cannot be read, so that the error appears at start-up.
             vault.ids(SecretKind::Credential).await?;
             Ok(Some(Arc::new(vault)))
         }

@@ -10,7 +10,7 @@ use crate::servers::Servers;
 use crate::state::State;
 use crate::tools;
 
-/// What answers requests, whatever they come through.
+/// The parts of the daemon that handle requests.
 pub(crate) struct Assembly {
     pub(crate) live: Live,
     pub(crate) servers: Arc<Servers>,
@@ -18,12 +18,12 @@ pub(crate) struct Assembly {
 }
 
 impl Assembly {
-    /// Puts together what the configuration and the store ask for. What the limits have counted
-    /// before holds.
+    /// Builds the parts from the configuration and the store. Calls before the start count toward
+    /// the limits.
     ///
     /// # Errors
-    /// [`DaemonError`]: the built-in tools, the servers of the store and their vault, the call
-    /// log.
+    /// [`DaemonError`], for the built-in tools, the servers of the store and their vault, and the
+    /// call log.
     pub(crate) async fn of(
         config: &Config,
         state: &State,

@@ -1,6 +1,6 @@
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM and SIGINT.
+/// Listens for SIGTERM and SIGINT.
 pub(crate) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
@@ -14,8 +14,8 @@ impl StopSignals {
         })
     }
 
-    /// Waits for the first signal. From then on a second one ends the process at once, for
-    /// whoever does not want to wait for the calls in flight.
+    /// Waits for the first signal. After that, a second signal ends the process at once, without
+    /// waiting for running calls.
     pub(crate) async fn first(mut self) {
         self.next().await;
         tokio::spawn(async move {

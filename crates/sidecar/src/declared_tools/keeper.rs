@@ -5,15 +5,15 @@ use pillion_core::compose::{KeepFuture, KeptInMemory, KeptSteps, StepKeeper, Tak
 use pillion_core::store::{Store, StoreError, Timestamp};
 use pillion_core::tool::{ErrorCode, ToolFailure};
 
-/// Keeps the finished steps of calls that wait for an approval in the store, as long as an
-/// approval counts: so that they are there after a restart.
+/// Stores the finished steps of calls that wait for approval, as long as an approval is valid, so
+/// that the steps survive a restart.
 pub(crate) struct Keeper {
     store: Arc<dyn Store>,
     time: Duration,
 }
 
 impl Keeper {
-    /// A keeper in `store`, or in memory where nothing is stored.
+    /// Creates a checkpoint store in `store`, or in memory without a store.
     pub(crate) fn over(store: Option<Arc<dyn Store>>, time: Duration) -> Arc<dyn StepKeeper> {
         match store {
             Some(store) => Arc::new(Self { store, time }),

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::*;
 use crate::events::{Listener, Types};
 
-/// A tool that says `what` it is.
+/// Creates a tool that returns `what`.
 fn tool(name: &str, what: &'static str) -> Arc<dyn Tool> {
     let definition = ToolDefinition::builder(name, what).build().unwrap();
     let say = move |_, _| async move { Ok(ToolOutput::text(what)) };
@@ -37,7 +37,7 @@ fn unoffered(name: &str) -> Arc<dyn Tool> {
     Arc::new(Unoffered(tool(name, "unoffered").definition().clone()))
 }
 
-/// A registry, and what the configuration of now has in it.
+/// A registry with the tools of the current configuration.
 #[derive(Default)]
 struct Bench {
     registry: Arc<ToolRegistry>,
@@ -53,7 +53,7 @@ impl Bench {
             .succeeded_by(tools, &self.registry, Some(&self.events));
     }
 
-    /// What the tool of that name is now.
+    /// Returns the description of the tool with this name.
     fn what(&self, name: &str) -> Option<String> {
         let tool = self.registry.get(name)?;
         Some(tool.definition().description().to_owned())
@@ -102,7 +102,7 @@ fn b1_what_others_have_stays_theirs_until_they_go() {
     assert_eq!(bench.what("a").as_deref(), Some("composed"));
     bench.reload([]);
     bench.registry.register(tool("a", "worker")).unwrap();
-    // One that stood by does not come when it is declared no longer.
+    // A tool that waits is not registered later if it is no longer declared.
     bench.reload([tool("a", "http")]);
     bench.reload([]);
     assert_eq!(bench.what("a").as_deref(), Some("worker"));
@@ -152,7 +152,7 @@ async fn p_listeners_hear_what_has_changed_and_nothing_else() {
     );
 }
 
-/// What is heard next of tools that were added, removed and changed.
+/// Returns the added, removed and changed tools of the next event.
 async fn told(listener: &mut Listener) -> [Value; 3] {
     let told = String::from_utf8(listener.next().await.unwrap().to_vec()).unwrap();
     let data = told.lines().find_map(|line| line.strip_prefix("data: "));
@@ -166,7 +166,7 @@ async fn p_a_name_that_another_tool_takes_up_at_once_has_changed() {
     bench.reload([tool("a", "built-in"), tool("b", "built-in")]);
     let mut listener = bench.events.listen(None, Types::default());
     assert!(listener.next().await.is_some(), "a greeting");
-    // The built-in tool goes, and a declared one has its name.
+    // The built-in tool is removed, and a declared tool takes its name.
     bench.reload([unoffered("a"), tool("a", "composed"), tool("b", "built-in")]);
     let (none, a) = (json!([]), json!(["a"]));
     assert_eq!(
@@ -174,7 +174,7 @@ async fn p_a_name_that_another_tool_takes_up_at_once_has_changed() {
         [&none, &none, &a].map(Value::clone)
     );
 
-    // Of tools that are no configuration's, such as a worker's, the same is told.
+    // Changes that involve other tools, such as a worker's, are published as well.
     let registry = Arc::clone(&bench.registry);
     registry.register(tool("c", "worker")).unwrap();
     bench.reload([
@@ -193,7 +193,7 @@ async fn p_a_name_that_another_tool_takes_up_at_once_has_changed() {
         [none.clone(), none.clone(), json!(["c"])]
     );
 
-    // One that stood by behind another's and is not offered any more was there for nobody.
+    // A waiting tool that is no longer offered was never visible.
     registry.replace(tool("d", "worker")).unwrap();
     bench.reload([tool("c", "http"), tool("d", "built-in")]);
     assert_eq!(

@@ -8,42 +8,42 @@ use super::ToolChanges;
 use crate::echo::shortened;
 use crate::moment::text_of;
 
-/// Something that has happened.
+/// An event.
 #[derive(Debug)]
 pub(crate) enum Event<'a> {
-    /// A call has come in.
+    /// A call has started.
     CallStarted { place: CallPlace<'a>, tool: &'a str },
-    /// A call has ended, or was given up.
+    /// A call has finished or was given up.
     CallEnded {
         place: CallPlace<'a>,
         tool: &'a str,
         success: bool,
         code: Option<ErrorCode>,
-        /// What the call log knows it by.
+        /// The id of the call's record.
         record: Option<Value>,
         elapsed: Duration,
     },
-    /// An MCP server has another status (F3).
+    /// The status of an MCP server has changed.
     ServerStatus {
         server: &'a str,
         status: &'static str,
         error: Option<&'a str>,
     },
-    /// An MCP server offers other tools than before; without one, there are others of workers, of
-    /// the configuration or of the folder of components.
+    /// The tools of an MCP server have changed; without `server`, the tools of workers, of the
+    /// configuration or of the folder of WebAssembly components.
     ToolsChanged {
         server: Option<&'a str>,
         changes: ToolChanges,
     },
-    /// A call needs somebody's approval.
+    /// A call needs approval.
     ApprovalRequested(&'a ApprovalRecord),
-    /// Somebody has decided on it.
+    /// An approval was decided.
     ApprovalDecided(&'a ApprovalRecord),
-    /// A changed configuration was taken up, or refused.
+    /// A changed configuration was applied, or rejected with an error.
     ConfigurationReloaded { error: Option<&'a str> },
 }
 
-/// Which call, and whose.
+/// The id, server and context of a call.
 #[derive(Debug)]
 pub(crate) struct CallPlace<'a> {
     id: &'a str,
@@ -79,7 +79,7 @@ impl<'a> CallPlace<'a> {
 }
 
 impl Event<'_> {
-    /// Every kind there is.
+    /// The names of all kinds of events.
     pub(crate) const KINDS: [&'static str; 7] = [
         "call.started",
         "call.ended",
@@ -102,7 +102,7 @@ impl Event<'_> {
         }
     }
 
-    /// On whose behalf it happened, if on anybody's.
+    /// Returns the user for whom the event happened, if any.
     pub(super) fn user(&self) -> Option<&str> {
         match self {
             Self::CallStarted { place, .. } | Self::CallEnded { place, .. } => {
@@ -117,7 +117,7 @@ impl Event<'_> {
         }
     }
 
-    /// What goes out: a line of JSON, with nothing in it that could be secret or long.
+    /// Returns the event's data: one line of JSON, without secrets and long values.
     pub(super) fn data(&self) -> Value {
         let mut data = match self {
             Self::CallStarted { place, tool } => {
@@ -169,7 +169,7 @@ impl Event<'_> {
     }
 }
 
-/// An approval without the arguments, which may be long.
+/// Returns an approval without its arguments, which may be long.
 fn approval(record: &ApprovalRecord) -> Value {
     let decision = record.decision.as_ref();
     json!({

@@ -5,16 +5,16 @@ use tokio::sync::watch;
 
 use super::{Bus, Event, Kept, News};
 
-/// About so many bytes of events go out at once.
+/// Approximate size at which events are sent together, in bytes.
 const AT_ONCE: usize = 16 * 1024;
 
-/// The kinds of events that somebody wants; all of them by default.
+/// The kinds of events that a listener receives; all by default.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Types(Option<Vec<&'static str>>);
 
 impl Types {
-    /// Kinds by name, separated by commas; a name's first part stands for all that begin so.
-    /// None if one of them is no kind.
+    /// Parses a list of kinds, separated by commas; the first part of a name stands for all kinds
+    /// with that part, such as `call` for `call.started`. Returns `None` for an unknown kind.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut wanted = Vec::new();
         for name in text
@@ -41,8 +41,8 @@ impl Types {
     }
 }
 
-/// Whose events somebody may hear of, where those are one user's; everybody's by default. What
-/// is of no user, such as the status of a server, is for all.
+/// Restricts a listener to the calls and approvals of one user; everything is allowed by default.
+/// Events without a user, such as a server's status, are for all listeners.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hearing {
     pub(crate) calls_of: Option<String>,
@@ -60,16 +60,16 @@ impl Hearing {
     }
 }
 
-/// One that listens. What it has not taken yet is not kept for it.
+/// A listener. Pending events are stored only in the shared ring.
 #[derive(Debug)]
 pub(crate) struct Listener {
     bus: Arc<Bus>,
     types: Types,
     hearing: Hearing,
     news: watch::Receiver<News>,
-    /// The number of the event that comes next.
+    /// The number of the next event.
     next: u64,
-    /// What is said first.
+    /// The first message of the stream.
     greeting: Option<Bytes>,
 }
 
@@ -79,7 +79,7 @@ impl Listener {
         let now = bus.ring.lock().next;
         let known = last.map(|last| number_of(last, &bus.epoch).filter(|number| *number < now));
         let (next, greeting) = match known {
-            // The id lets a client come back that has seen no event yet.
+            // With this id, a client can resume before it has received an event.
             None => (now, ready(&bus.epoch, now)),
             Some(Some(number)) => (number + 1, Bytes::from_static(b": again\n\n")),
             Some(None) => {
@@ -97,14 +97,13 @@ impl Listener {
         }
     }
 
-    /// The same for somebody who may not hear of everything.
+    /// Restricts the listener.
     pub(crate) fn with_hearing(mut self, hearing: Hearing) -> Self {
         self.hearing = hearing;
         self
     }
 
-    /// The events that are next, as they go out; none at the end. Its future may be dropped, and
-    /// nothing is lost.
+    /// Waits for the next events, serialized; returns `None` at the end. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         if let Some(greeting) = self.greeting.take() {
             return Some(greeting);
@@ -159,7 +158,8 @@ fn ready(epoch: &str, next: u64) -> Bytes {
     format!("retry: 2000\nid: {epoch}-{last}\nevent: ready\ndata: {{}}\n\n").into()
 }
 
-/// Says that events are missing, and goes on with the first that there is.
+/// Returns the event that events are missing, and that the stream continues with the first
+/// available event.
 fn reset(epoch: &str, first: u64, reason: &str) -> Bytes {
     let last = first - 1;
     format!("id: {epoch}-{last}\nevent: reset\ndata: {{\"reason\":\"{reason}\"}}\n\n").into()

@@ -23,7 +23,7 @@ async fn a_listener_goes_on_where_it_was() {
     let hello = next(&mut listener).await;
     assert!(hello.contains("event: ready"), "{hello}");
     drop(listener);
-    // Even one that has seen nothing.
+    // Also a listener that has received no event.
     told(&bus, 2);
     let mut listener = bus.listen(Some(&last_id(&hello)), Types::default());
     assert_eq!(next(&mut listener).await, ": again\n\n");
@@ -88,7 +88,7 @@ async fn calls_are_kept_for_those_who_may_come_back() {
     next(&mut listener).await;
     assert!(next(&mut listener).await.contains("event: call.started"));
     drop(listener);
-    // After a long time nothing is kept, and that is told.
+    // After a long time, no events are recorded, which causes a reset.
     bus.last_left.store(0, Ordering::Relaxed);
     call(&bus);
     let mut listener = bus.listen(Some(&last_id(&hello)), Types::default());
@@ -145,7 +145,7 @@ async fn l1_one_who_may_hear_of_one_user_hears_of_no_other() {
         let count = |kind: &str| events.matches(&format!("event: {kind}\n")).count();
         assert_eq!(count("call.started"), calls, "{events}");
         assert_eq!(count("approval.requested"), approvals, "{events}");
-        // What is of no user is for all.
+        // Events without a user are for all listeners.
         assert_eq!(count("configuration.reloaded"), 1, "{events}");
     }
 }

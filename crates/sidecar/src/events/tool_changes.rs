@@ -2,12 +2,12 @@ use pillion_core::registry::ToolRegistry;
 
 use super::{Bus, Event};
 
-/// Who is told at once that there are other tools, whatever they are.
+/// Is notified synchronously that tools have changed.
 pub(crate) trait ToolListener: std::fmt::Debug + Send + Sync {
     fn tools_changed(&self);
 }
 
-/// The names of tools that came, went, or are others than before.
+/// The names of added, removed and changed tools.
 #[derive(Debug, Default)]
 pub(crate) struct ToolChanges {
     pub(crate) added: Vec<String>,
@@ -20,9 +20,8 @@ impl ToolChanges {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
     }
 
-    /// Tells whoever listens, if there is anything to tell: of tools of that MCP server, or of others.
-    /// A name whose tool went has changed if `registry` has another by that name already, which may
-    /// have waited for it.
+    /// Publishes the changes, if any: of an MCP server's tools, or of other tools without `server`.
+    /// A removed name counts as changed if `registry` already has another tool with that name.
     pub(crate) fn tell(mut self, server: Option<&str>, registry: &ToolRegistry, bus: &Bus) {
         let is_taken_up = |name: &String| {
             let tool = registry.get(name);

@@ -1,5 +1,5 @@
-//! The one message with descriptors: a letter for each, then a line for each life, and the
-//! descriptors beside it.
+//! The message that carries descriptors: a letter for the kind of each descriptor, then a line with
+//! the id of each process, and the descriptors as ancillary data.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -16,7 +16,7 @@ use super::Item;
 
 const MOST_ITEMS: usize = 64;
 
-/// Longest message, in bytes.
+/// Maximum size of a message, in bytes.
 const LONGEST: usize = 4096;
 
 impl Item {
@@ -58,7 +58,7 @@ pub(super) async fn send(
         }
         let text = [IoSlice::new(&letters)];
         let sent = rustix::net::sendmsg(stream, &text, &mut control, SendFlags::NOSIGNAL)?;
-        // So few bytes go in one piece or not at all.
+        // A message of this size is sent in one piece or not at all.
         if sent == letters.len() {
             Ok(())
         } else {
@@ -68,7 +68,7 @@ pub(super) async fn send(
     stream.async_io(Interest::WRITABLE, send).await
 }
 
-/// What a message brings: descriptors by what they are, and lives.
+/// The content of a message: the descriptors with their kinds, and the process ids.
 type Received = (Vec<(Item, OwnedFd)>, Vec<String>);
 
 pub(super) async fn receive(stream: &UnixStream) -> io::Result<Received> {
@@ -97,11 +97,11 @@ pub(super) async fn receive(stream: &UnixStream) -> io::Result<Received> {
     let lives = lines.map(|line| String::from_utf8_lossy(line).into_owned());
     let lives = lives.collect();
     if letters.is_empty() || letters.len() != descriptors.len() {
-        // The other one has closed, or refused.
+        // The other process has closed the connection or rejected the request.
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     let items = letters.iter().copied().zip(descriptors);
-    // What a newer one hands over and we do not know is closed.
+    // Unknown descriptors of a newer version are closed.
     let items = items.filter_map(|(letter, owned)| Some((Item::of(letter)?, owned)));
     Ok((items.collect(), lives))
 }

@@ -1,8 +1,7 @@
-//! Log lines of JSON.
+//! Log lines in JSON.
 //!
-//! The fields of a span are JSON from the moment they are known. The format that comes with
-//! `tracing-subscriber` keeps them as text and reads that back for each line, which took as long
-//! as everything else about two lines a call.
+//! The fields of a span are serialized once. The JSON format of `tracing-subscriber` stores them as
+//! text and parses that for each line, which took as long as all other work for two lines per call.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -21,7 +20,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::{LookupSpan, Scope};
 
-/// A buffer that is larger than this after a line is not kept.
+/// Maximum capacity of the line buffer that is kept between lines, in bytes.
 const KEPT_BYTES: usize = 16 * 1024;
 
 thread_local! {
@@ -29,7 +28,7 @@ thread_local! {
 }
 
 /// Writes each event as one line: `timestamp`, `level`, the event's fields, `target`, and `spans`,
-/// an array of the fields and the `name` of each span that it stands in, outermost first.
+/// an array with the `name` and fields of each enclosing span, outermost first.
 pub(super) struct JsonLines<W> {
     writer: W,
 }
@@ -64,13 +63,13 @@ where
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         LINE.with(|line| match line.try_borrow_mut() {
             Ok(mut line) => {
-                // Of a line whose value panicked something is left.
+                // A value that panicked leaves a partial line.
                 line.0.clear();
                 self.write(&mut line, event, &context);
                 line.0.clear();
                 line.0.shrink_to(KEPT_BYTES);
             }
-            // A value that logs something while it is written.
+            // Formatting a value may log an event itself.
             Err(_) => self.write(&mut Fields::default(), event, &context),
         });
     }
@@ -82,11 +81,11 @@ impl<W> JsonLines<W> {
         S: Subscriber + for<'a> LookupSpan<'a>,
         W: for<'a> MakeWriter<'a>,
     {
-        // Of a line of the `log` crate: the event's own is the same for all of them.
+        // All records of the `log` crate have the same event metadata, so this uses their own.
         let normalized = event.normalized_metadata();
         let metadata = normalized.as_ref().unwrap_or_else(|| event.metadata());
         let mut now = String::with_capacity(32);
-        // A time that cannot be written leaves its place empty.
+        // If the time cannot be formatted, the value is empty.
         let _ = SystemTime.format_time(&mut Writer::new(&mut now));
         line.push("{\"timestamp\":");
         line.value(now);
@@ -108,19 +107,19 @@ impl<W> JsonLines<W> {
             line.push("}");
         }
         line.push("]}\n");
-        // There is nowhere to say that this failed.
+        // An error cannot be reported anywhere.
         let _ = self.writer.make_writer().write_all(&line.0);
     }
 }
 
-/// Fields as members of an object, each after a comma.
+/// Serialized members of a JSON object, each after a comma.
 #[derive(Default)]
 struct Fields(Vec<u8>);
 
 impl Fields {
     fn add(&mut self, name: &str, value: impl Serialize) {
         if name.starts_with("log.") {
-            return; // In the metadata, for lines of the `log` crate.
+            return; // Already in the metadata of records of the `log` crate.
         }
         self.push(",");
         self.value(name);
@@ -133,7 +132,7 @@ impl Fields {
     }
 
     fn value(&mut self, value: impl Serialize) {
-        // Numbers, truth values and texts can all be written, and a vector takes everything.
+        // Writing numbers, booleans and strings to a vector never fails.
         let _ = serde_json::to_writer(&mut self.0, &value);
     }
 }
@@ -178,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// What was written, each write by itself.
+    /// The written bytes, one entry per write.
     #[derive(Clone, Default)]
     struct Written(Arc<Mutex<Vec<Vec<u8>>>>);
 
@@ -193,7 +192,7 @@ mod tests {
         }
     }
 
-    /// The lines that `work` logs: each is one write.
+    /// Returns the lines that `work` logs, each of which is one write.
     fn lines(work: impl FnOnce()) -> Vec<Value> {
         let written = Written::default();
         let writer = written.clone();

@@ -1,5 +1,4 @@
-//! The resources, resource templates and prompts of the servers below, as one list each, with those
-//! of packs.
+//! Lists the resources, resource templates and prompts of the upstream servers and of packs.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,7 +22,7 @@ use crate::calling_client::message::{
 };
 use crate::upstream::{Seen, Server};
 
-/// The code for a missing resource before 2026-07-28.
+/// The error code for a missing resource in revisions before 2026-07-28.
 const RESOURCE_NOT_FOUND: i64 = -32002;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,24 +54,24 @@ impl Kind {
 /// One entry of a server's list.
 #[derive(Debug, Clone)]
 struct Entry {
-    /// The name, URI or URI template that clients know.
+    /// The name, URI or URI template under which clients know the entry.
     id: String,
-    /// The server's own.
+    /// The name, URI or URI template on the server.
     remote_id: String,
     server: Arc<Server>,
     members: Members,
 }
 
-/// For how long a list counts as asked for just now.
+/// Time for which a list counts as fresh when a missing entry is looked up.
 const JUST_NOW: Duration = Duration::from_secs(1);
 
-/// What the servers had when they were last asked, for requests to find their way.
+/// The latest lists of the upstream servers, for routing requests.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
     known: RwLock<HashMap<Kind, Known>>,
 }
 
-/// A list, and when the servers were asked for it.
+/// A list, and when it was requested.
 #[derive(Debug)]
 struct Known {
     since: Instant,
@@ -80,13 +79,14 @@ struct Known {
 }
 
 impl Catalog {
-    /// There are other servers now.
+    /// Removes all lists, because the servers have changed.
     pub(super) fn forget(&self) {
         self.known.write().clear();
     }
 
-    /// The list of a kind, from the packs and every server that answers and that the caller may
-    /// see. What is of packs is never a server's. Of entries with one id the first is listed.
+    /// Lists the entries of one kind: of the packs and of every reachable server that the caller
+    /// may see. A resource URI of a pack is never a server's. Of entries with the same id, only the
+    /// first is listed.
     pub(super) async fn list(
         &self,
         app: &App,
@@ -117,7 +117,7 @@ impl Catalog {
         raw_list(kind.key(), &list)
     }
 
-    /// Asks every server. One that fails keeps what it had.
+    /// Requests the list of every server. A server that fails keeps its previous entries.
     async fn refresh(&self, app: &App, kind: Kind) -> Arc<Vec<Entry>> {
         let since = Instant::now();
         let before = self.known(kind).unwrap_or_default();
@@ -157,13 +157,13 @@ impl Catalog {
         entries
     }
 
-    /// What the servers had, if they were ever asked.
+    /// Returns the latest list, if the servers were ever asked.
     fn known(&self, kind: Kind) -> Option<Arc<Vec<Entry>>> {
         let known = self.known.read();
         known.get(&kind).map(|known| Arc::clone(&known.entries))
     }
 
-    /// Whether the servers were asked within the last second.
+    /// Returns whether the list was requested within the last second.
     fn has_just_asked(&self, kind: Kind) -> bool {
         let known = self.known.read();
         known
@@ -171,8 +171,7 @@ impl Catalog {
             .is_some_and(|known| known.since.elapsed() < JUST_NOW)
     }
 
-    /// The first such entry that may be seen among what is known, or else among what the servers
-    /// have now.
+    /// Returns the first visible matching entry of the latest list, or else of a new list.
     async fn find(
         &self,
         app: &App,
@@ -187,7 +186,7 @@ impl Catalog {
         }
     }
 
-    /// `prompts/get`.
+    /// Handles `prompts/get`.
     pub(super) async fn get_prompt(
         &self,
         app: &App,
@@ -208,7 +207,7 @@ impl Catalog {
         found.ok_or_else(|| unknown("prompt", name))
     }
 
-    /// `resources/read`.
+    /// Handles `resources/read`.
     pub(super) async fn read(
         &self,
         app: &App,
@@ -222,8 +221,9 @@ impl Catalog {
         pass_on(&server, caller, request, [], link).await
     }
 
-    /// The server that has a resource, by its lists, or for want of such a server by its
-    /// templates: anybody's may fit the URI of what another server lists.
+    /// Returns the server that lists a resource, or else the server with a matching resource
+    /// template. Lists take precedence, because a template of any server may match the URI of
+    /// another server's resource.
     pub(super) async fn server_of(
         &self,
         app: &App,
@@ -243,7 +243,7 @@ impl Catalog {
         }
         let fits = |entry: &Entry| template::matches(&entry.id, uri);
         let by_template = self.find(app, &seen, Kind::Templates, fits).await;
-        // Another server may list it by now, from which a template must not take it.
+        // Another server may list the resource by now, and takes precedence over a template.
         let is_sure = by_template.is_some()
             && (app.upstreams().servers().len() == 1 || self.has_just_asked(Kind::Resources));
         let listed = match is_new || is_sure {
@@ -253,7 +253,7 @@ impl Catalog {
         listed.or(by_template).map(|found| found.server)
     }
 
-    /// `completion/complete`.
+    /// Handles `completion/complete`.
     pub(super) async fn complete(
         &self,
         app: &App,
@@ -328,7 +328,7 @@ fn read(kind: Kind, server: &Arc<Server>, raw: &RawValue) -> Option<Entry> {
     })
 }
 
-/// The servers that are there for the caller.
+/// Returns the servers that the caller may see.
 async fn seen(app: &App, caller: &Caller) -> Seen {
     let upstreams = app.upstreams();
     upstreams.seen(&caller.context, &caller.visibility).await
@@ -340,10 +340,9 @@ fn first(entries: &[Entry], seen: &Seen, is_it: impl Fn(&Entry) -> bool) -> Opti
     found.cloned()
 }
 
-/// Gives each prompt a name of its own: its server's prefix stands before it where the
-/// configuration asks for that, where the name is another's, too, and where it is what another
-/// is called with its prefix. (A URI cannot be renamed: of resources with one URI the first
-/// server's is the one.)
+/// Gives each prompt a unique name: adds the server's prefix if the configuration sets one, if
+/// several servers have a prompt of this name, or if the name equals a prefixed name. URIs cannot
+/// be renamed: of several resources with one URI, the first server's is used.
 fn name_apart(prompts: &mut [Entry]) {
     let prefixed = |entry: &Entry| format!("{}{}", entry.server.tool_prefix(), entry.remote_id);
     let reserved: HashSet<String> = prompts.iter().map(prefixed).collect();
@@ -373,7 +372,7 @@ pub(super) fn not_found(uri: &str, link: &Link) -> RpcError {
     error_with(code, "Resource not found", &json!({ "uri": uri }))
 }
 
-/// Passes a request on to a server, with these parameters in place of its own.
+/// Forwards a request to a server, with the parameters in `instead` replaced.
 async fn pass_on<const N: usize>(
     server: &Server,
     caller: &Caller,
@@ -395,7 +394,7 @@ async fn pass_on<const N: usize>(
     outcome
 }
 
-/// An error of a server as it wrote it; ours in words.
+/// Returns a server's JSON-RPC error unchanged, or converts a client error to one.
 pub(super) fn rpc_error(server: &Server, error: &McpError) -> RpcError {
     match error.rpc_error() {
         Some(error) => error.clone(),

@@ -1,4 +1,4 @@
-//! Who answers which method.
+//! Selects the handler of each method.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::calling_client::message::{
 };
 use crate::mcp_server::catalog::Kind;
 
-/// What may be kept of a list, and by whom: nothing, as other servers may change it, and the
-/// client's rights may be its own.
+/// The cache members of a result: the result must not be cached, because servers may change at any
+/// time and the client's rights may differ from those of others.
 const NOT_KEPT: [(&str, &str); 2] = [("ttlMs", "0"), ("cacheScope", "\"private\"")];
 const COMPLETE: (&str, &str) = ("resultType", "\"complete\"");
 
-/// The result of a request that needs no session. Those that do, and the streams of notices,
-/// are answered where sessions are known.
+/// Returns the result of a request that is independent of sessions. Requests that concern a
+/// session, and notification streams, are handled by the modules that know the session.
 pub(super) async fn answer(
     app: &App,
     caller: &Caller,
@@ -93,7 +93,7 @@ async fn answer_untraced(
     if !is_stateless {
         return Ok(result);
     }
-    // A result that asks for more is no list, and nothing to keep.
+    // Only final results have cache members, not results that ask for more input.
     let is_kept =
         method.ends_with("/list") || matches!(method, "server/discover" | "resources/read");
     let result = with_members(result, &[COMPLETE]);
@@ -103,7 +103,7 @@ async fn answer_untraced(
     })
 }
 
-/// `DiscoverResult` (MCP 2026-07-28).
+/// Returns the `DiscoverResult` (MCP 2026-07-28).
 fn discovered() -> serde_json::Value {
     json!({
         "supportedVersions": [pillion_core::mcp::ProtocolVersion::LATEST],
@@ -112,7 +112,7 @@ fn discovered() -> serde_json::Value {
     })
 }
 
-/// Every list is whole: there is no page but the first.
+/// Rejects a cursor: every list is returned as one page.
 fn only_page(request: &Request) -> Result<(), RpcError> {
     match request.params.get("cursor").map(|cursor| cursor.get()) {
         None | Some("null") => Ok(()),

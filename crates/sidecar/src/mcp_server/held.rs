@@ -1,7 +1,7 @@
-//! Requests that wait for the client's answers between two rounds of revision 2026-07-28: a
-//! server of an older revision asks in the middle of a call, and its client answers with
-//! another request. (A server of that revision needs nothing of this: its own
-//! `requestState` passes.)
+//! Requests that wait for the client's answer between two rounds of revision 2026-07-28: an
+//! upstream server of an older revision sends a request to the client during a call, and the client
+//! answers in its next request. For upstream servers of revision 2026-07-28, Pillion forwards their
+//! own `requestState` instead.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -22,20 +22,20 @@ use super::running::Running;
 use crate::calling_client::link::Question;
 use crate::calling_client::message::{Request, invalid_params, raw};
 
-/// How long a client may take.
+/// Maximum time for the client's answer.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// Maximum number of waiting requests; above this limit, the oldest request of the caller with the
 /// most requests is dropped.
 const MAX_WAITING: usize = 1_000;
 
-/// What a `requestState` of ours starts with.
+/// The prefix of Pillion's own `requestState` values.
 const PREFIX: &str = "pillion:";
 
-/// What the one question of a round is called.
+/// The key of the only input request of a round.
 const KEY: &str = "question";
 
-/// `InputRequiredResult`.
+/// An `InputRequiredResult`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct InputRequired {
@@ -61,7 +61,7 @@ struct Waiting {
     since: Instant,
 }
 
-/// What a request was about, and whose it was: the next round has to be of the same.
+/// The method, parameters and owner of a request. The next round must have the same.
 #[derive(Debug, PartialEq)]
 struct About {
     method: String,
@@ -105,8 +105,8 @@ fn oldest_of_the_heaviest<C: Eq + Hash + Clone>(
 }
 
 impl Held {
-    /// Keeps a request that waits for an answer, and gives the result that asks for it
-    /// (`InputRequiredResult`).
+    /// Stores a request that waits for an answer. Returns the `InputRequiredResult` that asks for
+    /// the answer.
     pub(super) fn hold(
         &self,
         running: Running,
@@ -145,11 +145,11 @@ impl Held {
         raw(&asked)
     }
 
-    /// Goes on with a request that was held, if this is its next round; none if it is no
-    /// round of ours.
+    /// Resumes a waiting request, if `request` is its next round. Returns `None` if the request has
+    /// no `requestState` of Pillion.
     ///
     /// # Errors
-    /// When its state is not known (any more), or was another request's.
+    /// If the state is unknown or expired, or belongs to another request.
     pub(super) fn resume(
         &self,
         request: &Request,
@@ -183,7 +183,7 @@ impl Held {
         } = waiting;
         Ok(Some(match responses.swap_remove(KEY) {
             Some(answer) => {
-                // Whoever asked may have given up; the request goes on all the same.
+                // The upstream server may have given up; the request continues anyway.
                 let _ = question.reply.send(Ok(answer));
                 Resumed::Running(running)
             }
@@ -192,10 +192,10 @@ impl Held {
     }
 }
 
-/// A request that was held.
+/// A resumed request.
 pub(super) enum Resumed {
     Running(Running),
-    /// The client said nothing to the question: it is asked once more.
+    /// The client did not answer the question, which is therefore sent again.
     Unanswered(Running, Question),
 }
 

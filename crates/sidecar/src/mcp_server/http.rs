@@ -1,5 +1,6 @@
-//! Streamable HTTP of both eras at one endpoint: a POST is of revision 2026-07-28 if it says
-//! so, and of a session otherwise (MCP 2026-07-28 and 2025-11-25, "Transports").
+//! Streamable HTTP of all revisions at one endpoint: a POST belongs to revision 2026-07-28 if the
+//! request names that revision, and otherwise to a session (MCP 2026-07-28 and 2025-11-25,
+//! "Transports").
 
 mod headers;
 mod legacy;
@@ -21,20 +22,20 @@ use headers::SESSION_ID;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// A request, with what all its handlers need.
+/// A request with the context that all handlers need.
 pub(crate) struct Exchange<'a> {
     pub(crate) app: &'a App,
     pub(crate) caller: Caller,
     pub(crate) headers: &'a HeaderMap,
-    /// Whether somebody has decided which web pages may ask: over TCP that is the gate, which
-    /// knows `tcp.allowed_origins`.
+    /// Whether the origin was already checked. Over TCP, the gate checks it with
+    /// `tcp.allowed_origins`.
     pub(crate) is_origin_checked: bool,
     /// Checks that the token is still valid, for streams that stay open.
     pub(crate) standing: Standing,
 }
 
 impl Exchange<'_> {
-    /// Answers a POST.
+    /// Handles a POST.
     pub(crate) async fn post(self, body: &[u8]) -> Response {
         if let Some(refusal) = self.refuse_origin() {
             return refusal;
@@ -59,12 +60,12 @@ impl Exchange<'_> {
         }
     }
 
-    /// Answers a GET: the stream of a session.
+    /// Handles a GET: opens the stream of a session.
     pub(crate) fn get(&self) -> Response {
         self.for_session(legacy::get)
     }
 
-    /// Answers a DELETE: ends a session.
+    /// Handles a DELETE: ends a session.
     pub(crate) fn delete(&self) -> Response {
         self.for_session(legacy::delete)
     }
@@ -76,7 +77,7 @@ impl Exchange<'_> {
         headers::refuse_origin(self.headers)
     }
 
-    /// What only revisions with sessions have.
+    /// Handles a request that exists only in revisions with sessions.
     fn for_session(&self, answer: fn(&Self) -> Response) -> Response {
         if let Some(refusal) = self.refuse_origin() {
             return refusal;
@@ -87,15 +88,16 @@ impl Exchange<'_> {
         answer(self)
     }
 
-    /// Whether the header names a revision without sessions.
+    /// Returns whether the version header names a revision without sessions.
     fn says_stateless(&self) -> bool {
         let version = self.headers.get(VERSION).and_then(|it| it.to_str().ok());
         let version = version.and_then(|version| version.parse::<ProtocolVersion>().ok());
         version.is_some_and(|version| version.supports(Feature::RequestMetadata))
     }
 
-    /// Whether a message is of a revision without sessions: by its header, by what only such
-    /// a message has, or because it names a revision that nobody knows, outside of a session.
+    /// Returns whether a message belongs to a revision without sessions: by its version header, by
+    /// members that only such messages have, or because it names an unknown revision outside of a
+    /// session.
     fn is_stateless(&self, inbound: &Inbound) -> bool {
         if self.says_stateless() {
             return true;
@@ -117,7 +119,7 @@ impl Exchange<'_> {
     }
 }
 
-/// A response with one message.
+/// Returns a response with one message.
 fn json(status: StatusCode, message: axum::body::Bytes) -> Response {
     (status, [(header::CONTENT_TYPE, JSON)], message).into_response()
 }
@@ -126,12 +128,12 @@ pub(crate) fn failed(status: StatusCode, id: Option<&RawValue>, error: RpcError)
     json(status, message::response(id, &Err(error)))
 }
 
-/// What was sent needs no answer.
+/// Returns the response to a message that needs no answer.
 fn accepted() -> Response {
     StatusCode::ACCEPTED.into_response()
 }
 
-/// A session is not there, or the message is not for it.
+/// Returns an error response for a missing session, or for a message that does not fit the session.
 fn invalid(status: StatusCode, code: i64, reason: &str) -> Response {
     failed(status, None, RpcError::new(code, reason))
 }
@@ -147,7 +149,7 @@ fn only_post() -> Response {
     response
 }
 
-/// An event stream.
+/// Returns a response with an event stream.
 fn event_stream(body: Body) -> Response {
     let headers = [
         (

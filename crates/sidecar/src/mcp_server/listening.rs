@@ -1,4 +1,4 @@
-//! What the servers below say of changes, for all who listen.
+//! Forwards change notifications of the upstream servers to all listening clients.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -16,19 +16,19 @@ use crate::app::App;
 use crate::upstream::Server;
 use crate::visibility::Visibility;
 
-/// How many changes may wait for a client that does not keep up. It misses some then; they
-/// all say the same few things.
+/// Maximum number of changes that wait for a slow client. Such a client misses further changes,
+/// which repeat the same few notifications.
 const MOST_WAITING: usize = 64;
 
-/// How long after it was told of a change nobody is told of the next ones of that list of that
-/// server; twice as long each time that there were some, up to the longest.
+/// Interval in which further changes of the same list of the same server are combined into one
+/// notification; doubled up to the maximum while changes continue.
 const SHORTEST_GATHERING: Duration = Duration::from_millis(250);
 const LONGEST_GATHERING: Duration = Duration::from_secs(8);
 
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Watches the servers for as long as somebody listens, once for all who do.
+/// Watches the upstream servers while clients listen, once for all clients.
 #[derive(Debug)]
 pub(super) struct Listening {
     changes: broadcast::Sender<Change>,
@@ -36,30 +36,30 @@ pub(super) struct Listening {
     known: Mutex<Known>,
 }
 
-/// Who is watched, and for whom.
+/// The watched servers, and the listeners they are watched for.
 #[derive(Debug, Default)]
 struct Known {
-    /// By the labels of their servers.
+    /// The watches by server label.
     watches: HashMap<String, Weak<Watch>>,
     ears: Vec<Weak<Watches>>,
-    /// The servers that there are since the last change of them; none before the first.
+    /// The current servers, since they last changed; `None` before the first change.
     servers: Option<Vec<Arc<Server>>>,
 }
 
-/// What one that listens holds.
+/// The watches of one listener.
 type Watches = Mutex<Vec<Arc<Watch>>>;
 
-/// A list that has changed, by the notice's method.
+/// A change of a list, as the method of its notification.
 pub(super) type Change = &'static str;
 
-/// Every list of which a change is told, as the notice's method.
+/// The changes that clients are notified of.
 const CHANGES: [Change; 3] = [
     "notifications/tools/list_changed",
     "notifications/prompts/list_changed",
     RESOURCES_CHANGED,
 ];
 
-/// There are other resources.
+/// The list of resources has changed.
 pub(super) const RESOURCES_CHANGED: Change = "notifications/resources/list_changed";
 
 #[derive(Debug)]
@@ -68,7 +68,7 @@ struct Watch {
     _task: AbortOnDropHandle<()>,
 }
 
-/// Hears of changes for as long as it is held.
+/// Receives changes until dropped.
 #[derive(Debug)]
 pub(super) struct Ear {
     changes: broadcast::Receiver<Change>,
@@ -87,21 +87,21 @@ impl Default for Listening {
 }
 
 impl Listening {
-    /// Tools of our own have come or gone.
+    /// Notifies listeners that tools were registered or unregistered.
     pub(super) fn tools_changed(&self) {
-        // That nobody listens just now is no error.
+        // An error means that there is no listener at present.
         let _ = self.changes.send(CHANGES[0]);
     }
 
-    /// There are other servers now: whoever listens hears of those as well, and that there are
-    /// other tools.
+    /// Applies a change of the upstream servers: all listeners receive the changes of the new
+    /// servers, and a notification that the tools have changed.
     pub(super) fn servers_changed(&self, app: &App) {
         let mut known = self.known.lock();
         let servers = app.upstreams().servers().to_vec();
         let ears: Vec<_> = known.ears.iter().filter_map(Weak::upgrade).collect();
         for ear in ears {
             let watches = known.watch(&servers, &self.changes);
-            // What only the old ones held ends after that.
+            // Watches that only the old value holds end now.
             let _old = std::mem::replace(&mut *ear.lock(), watches);
         }
         known.servers = Some(servers);
@@ -109,7 +109,7 @@ impl Listening {
         self.tools_changed();
     }
 
-    /// There are other packs now, if there are.
+    /// Sets the packs, and notifies listeners if other packs are offered.
     pub(super) fn offer_packs(&self, packs: &Packs) {
         self.packs.send_if_modified(|before| {
             let is_other = before.names().ne(packs.names());
@@ -118,11 +118,11 @@ impl Listening {
         });
     }
 
-    /// Listens to what of it is for who sees that much.
+    /// Starts to listen for changes that a caller with this visibility may see.
     pub(super) fn listen(&self, app: &App, visibility: &Visibility) -> Ear {
         let changes = self.changes.subscribe();
         let mut known = self.known.lock();
-        // The request may have begun before the last change.
+        // The request may have begun before the servers last changed.
         let servers = known.servers.clone();
         let servers = servers.unwrap_or_else(|| app.upstreams().servers().to_vec());
         let watches = Mutex::new(known.watch(&servers, &self.changes));
@@ -138,18 +138,19 @@ impl Listening {
 }
 
 impl Known {
-    /// A watch of each server: the one that there is, or a new one.
+    /// Returns a watch of each server: the existing one, or a new one.
     fn watch(
         &mut self,
         servers: &[Arc<Server>],
         changes: &broadcast::Sender<Change>,
     ) -> Vec<Arc<Watch>> {
         self.watches.retain(|_, watch| watch.strong_count() > 0);
-        // Where tools are listed for each user alone, there is nobody to listen as.
+        // A server that lists its tools only for single users has no shared connection to listen
+        // on.
         let servers = servers.iter().filter(|server| server.lists_for_all());
         let held = servers.map(|server| {
             let known = self.watches.get(&server.label).and_then(Weak::upgrade);
-            // One of that name may be another server by now.
+            // Another server may have this label by now.
             let known = known.filter(|watch| Arc::ptr_eq(&watch.server, server));
             known.unwrap_or_else(|| {
                 let watch = watch(Arc::clone(server), changes.clone());
@@ -167,7 +168,7 @@ impl Known {
 }
 
 impl Ear {
-    /// The next change.
+    /// Waits for the next change.
     pub(super) async fn next(&mut self) -> Change {
         loop {
             let change = tokio::select! {
@@ -177,26 +178,26 @@ impl Ear {
             match change {
                 Ok(change) => return change,
                 Err(broadcast::error::RecvError::Lagged(_)) => {}
-                // The other end is as long-lived as the sidecar.
+                // The sender lives as long as the sidecar.
                 Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
             }
         }
     }
 }
 
-/// The changes of one list of one server: the first is told at once, those that come soon after
-/// it once, when it is over.
+/// Combines the changes of one list of one server: the first change is forwarded at once, and
+/// further changes are forwarded together at the end of an interval.
 #[derive(Debug, Default)]
 struct Gathering {
-    /// When it is over.
+    /// When the current interval ends.
     ends: Option<Instant>,
     length: Duration,
-    /// Whether there is something to tell then.
+    /// Whether a change must be forwarded at the end of the interval.
     is_waiting: bool,
 }
 
 impl Gathering {
-    /// There is a change: whether to tell of it now.
+    /// Records a change. Returns whether to forward it now.
     fn is_told_now(&mut self, now: Instant) -> bool {
         if self.ends.is_some() {
             self.is_waiting = true;
@@ -207,14 +208,14 @@ impl Gathering {
         true
     }
 
-    /// There is a change that does not count before then.
+    /// Records a change that is forwarded at `then` or later. Always returns `false`.
     fn is_told_later(&mut self, then: Instant) -> bool {
         self.is_waiting = true;
         self.ends = self.ends.max(Some(then));
         false
     }
 
-    /// Some time has passed: whether there is something to tell now.
+    /// Returns whether a combined change must be forwarded now, and starts the next interval if so.
     fn has_to_tell(&mut self, now: Instant) -> bool {
         if self.ends.is_none_or(|ends| now < ends) {
             return false;
@@ -233,7 +234,7 @@ async fn at(instant: Option<Instant>) {
     }
 }
 
-/// Tells of a server's changes, connecting again and again.
+/// Forwards the changes of a server, and reconnects when the subscription ends.
 async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
     let mut pause = SHORTEST_PAUSE;
     loop {
@@ -258,12 +259,12 @@ async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
                                 server.list_has_changed();
                             }
                             let is_told_now = match server.doubt.until() {
-                                // Who asked for the list now would get the old one.
+                                // A list requested before that time would still be the old list.
                                 Some(until) if list == 0 => gathering[list].is_told_later(until),
                                 _ => gathering[list].is_told_now(Instant::now()),
                             };
                             if is_told_now {
-                                // That nobody listens just now is no error.
+                                // An error means that there is no listener at present.
                                 let _ = changes.send(CHANGES[list]);
                             }
                         }
@@ -306,7 +307,7 @@ mod tests {
         let mut last_change = 0;
         for millis in 0..60_000 {
             let now = start + Duration::from_millis(millis);
-            // One each millisecond for half a minute.
+            // One change per millisecond for half a minute.
             let is_told = millis < 30_000 && {
                 last_change = millis;
                 gathering.is_told_now(now)

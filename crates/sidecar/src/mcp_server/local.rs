@@ -1,4 +1,4 @@
-//! Resources of packs, which this process has itself.
+//! The resources of packs, which this process serves itself.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -23,7 +23,7 @@ use crate::visibility::Visibility;
 
 const UPDATED: &str = "notifications/resources/updated";
 
-/// The part of a list that packs have.
+/// Returns the entries of packs in a list.
 pub(super) async fn list(app: &App, caller: &Caller, kind: Kind) -> Vec<Members> {
     match kind {
         Kind::Prompts => Vec::new(),
@@ -39,7 +39,8 @@ fn entries(list: &[impl Serialize]) -> Vec<Members> {
     entries.collect()
 }
 
-/// The packs that the caller may see. What others have is not there for it, and no server's either.
+/// Returns the packs that the caller may see. A URI of a hidden pack is never forwarded to a
+/// server.
 fn packs(app: &App, caller: &Caller) -> Packs {
     app.packs_for(&caller.visibility)
 }
@@ -51,7 +52,7 @@ fn reader(caller: &Caller) -> Reader<'_> {
     }
 }
 
-/// `ReadResourceResult`, if the resource is a pack's.
+/// Returns the `ReadResourceResult` if the resource belongs to a pack.
 pub(super) async fn read(
     app: &App,
     caller: &Caller,
@@ -79,7 +80,7 @@ pub(super) async fn read(
     raw(&json!({"contents": [written]})).map(Some)
 }
 
-/// `CompleteResult` for a parameter of a pack's template: nothing is known of it.
+/// Returns the `CompleteResult` for a parameter of a pack's template, which is always empty.
 pub(super) fn complete(
     app: &App,
     caller: &Caller,
@@ -96,8 +97,8 @@ pub(super) fn complete(
     is_local.then(|| raw(&json!({"completion": {"values": [], "hasMore": false}})))
 }
 
-/// Subscribes to a resource, if it is a pack's: `hear` gets the notices until the subscription is
-/// dropped.
+/// Subscribes to a resource, if it belongs to a pack: `hear` receives the notifications until the
+/// subscription is dropped.
 pub(super) fn subscribe(
     app: &App,
     caller: &Caller,
@@ -126,7 +127,7 @@ pub(super) fn subscribe(
     }))))
 }
 
-/// Whether a change may have made other contents of the resource of that URI.
+/// Returns whether a change may have changed the contents of the resource.
 fn concerns(change: &ResourceChange, uri: &str) -> bool {
     match change {
         ResourceChange::Updated(changed) => changed == uri || changed == without_query(uri).0,
@@ -135,7 +136,7 @@ fn concerns(change: &ResourceChange, uri: &str) -> bool {
     }
 }
 
-/// Hears of changes of the packs' lists, as far as the listener may see packs.
+/// Receives changes of the resource lists of the visible packs.
 #[derive(Debug)]
 pub(super) struct LocalEar {
     packs: watch::Receiver<Packs>,
@@ -160,7 +161,7 @@ impl LocalEar {
         self.changes = changes.collect();
     }
 
-    /// The next change. Its future may be dropped, and nothing is lost.
+    /// Waits for the next change. Cancel-safe.
     pub(super) async fn next(&mut self) -> Change {
         loop {
             let next = self
@@ -176,7 +177,7 @@ impl LocalEar {
             };
             let heard = tokio::select! {
                 (change, place, _) = next => Some((change, place)),
-                // The other end is as long-lived as the sidecar.
+                // The sender lives as long as the sidecar.
                 Ok(()) = self.packs.changed() => None,
             };
             let Some((change, place)) = heard else {

@@ -1,4 +1,4 @@
-//! Results that were too large to be handed over at once, as resources.
+//! Offloaded tool results as resources.
 
 use pillion_core::mcp::{Feature, ProtocolVersion, RpcError};
 use serde_json::value::RawValue;
@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::calling_client::message::{INTERNAL_ERROR, Request, raw};
 use crate::results::URI;
 
-/// `ReadResourceResult`, if the URI is that of a result which is the caller's own.
+/// Returns the `ReadResourceResult` if the URI names an offloaded result of this caller.
 pub(super) async fn read(
     app: &App,
     caller: &Caller,
@@ -35,10 +35,10 @@ pub(super) async fn read(
     raw(&json!({ "contents": contents })).map(Some)
 }
 
-/// Adds the way to the whole result to a `CallToolResult` that has its beginning: a resource
-/// link, where the client's revision knows those.
+/// Adds a resource link to the whole result to a `CallToolResult` with a truncated result, if the
+/// client's revision supports resource links.
 pub(super) fn add_link(result: &mut Value, spilled: &Value, version: ProtocolVersion) {
-    // Links came with the header.
+    // Resource links were introduced in the same revision as the version header.
     if !version.supports(Feature::ProtocolVersionHeader) {
         return;
     }

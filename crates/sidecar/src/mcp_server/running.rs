@@ -12,32 +12,32 @@ use crate::calling_client::link::{Link, Question, Said};
 use crate::calling_client::message::{INTERNAL_ERROR, Request};
 use axum::body::Bytes;
 
-/// A request that is being answered, in a task of its own.
+/// A request in progress, in its own task.
 #[derive(Debug)]
 pub(super) struct Running {
     said: mpsc::Receiver<Said>,
     task: JoinHandle<Result<Box<RawValue>, RpcError>>,
-    /// Whether to drop this is to give the request up.
+    /// Whether dropping this value cancels the request.
     ends_with_this: bool,
-    /// Said before the result, which is there.
+    /// The result, kept until all earlier messages are delivered.
     result: Option<Result<Box<RawValue>, RpcError>>,
 }
 
-/// What comes next from a running request.
+/// The next event of a running request.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// A whole message for the client.
+    /// A serialized message for the client.
     Notice(Bytes),
     Question(Question),
-    /// The end.
+    /// The result of the request.
     Done(Result<Box<RawValue>, RpcError>),
-    /// The end of one that was cancelled: nobody waits for an answer.
+    /// The request was cancelled, and needs no response.
     Cancelled,
 }
 
 impl Running {
-    /// Begins to answer a request. `ends_with_this`: its revision takes a client that goes
-    /// away for one that cancels.
+    /// Starts a request. `ends_with_this`: in the client's revision, a disconnect cancels the
+    /// request.
     pub(super) fn start(
         app: &App,
         caller: &Caller,
@@ -47,7 +47,7 @@ impl Running {
     ) -> Self {
         let (link, said) = Link::new(requester, &request);
         let (app, caller) = (app.clone(), caller.clone());
-        // Boxed: a task's future is moved some ten times until it runs, and this one is large.
+        // Boxed because a large future would be moved about ten times before the task runs.
         let answer =
             async move { Box::pin(dispatch::answer(&app, &caller, &request, &link)).await };
         let task = tokio::spawn(answer);
@@ -59,12 +59,12 @@ impl Running {
         }
     }
 
-    /// What ends it from elsewhere.
+    /// Returns the handle that cancels the request from elsewhere.
     pub(super) fn abort_handle(&self) -> AbortHandle {
         self.task.abort_handle()
     }
 
-    /// What comes next. Everything that was said before the end comes before it.
+    /// Waits for the next event. All messages sent before the result come before the result.
     pub(super) async fn next(&mut self) -> Event {
         if self.result.is_none() {
             tokio::select! {

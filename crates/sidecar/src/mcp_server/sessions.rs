@@ -1,4 +1,4 @@
-//! The sessions of clients that speak a revision with a handshake.
+//! The sessions of clients with a protocol revision that has a handshake.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,25 +19,26 @@ use crate::calling_client::capabilities;
 use crate::calling_client::link::{LogThreshold, Question, Requester};
 use crate::calling_client::message;
 
-/// How many sessions there may be; then one goes of whoever has the most: of those where nobody
-/// listens and nothing runs, the one that was used least recently, and else of all.
+/// Maximum number of sessions. Above the limit, the principal with the most sessions loses one: the
+/// least recently used session without an open stream or running requests, or else the least
+/// recently used session.
 const MOST_SESSIONS: usize = 10_000;
 
 /// Maximum number of sessions of one principal; above this limit, one of the principal's own
 /// sessions is closed, by the rule for all sessions.
 const MAX_SESSIONS_PER_PRINCIPAL: usize = 1_000;
 
-/// How long a session may go unused while nobody listens.
+/// Time after which an unused session without an open stream expires.
 const LONGEST_IDLE: Duration = Duration::from_secs(3600);
 
-/// How many messages may wait on the stream of a session that is not read.
+/// Maximum number of messages that wait on the stream of a session.
 const MOST_WAITING: usize = 256;
 
-/// Resources that one session may watch.
+/// Maximum number of resource subscriptions per session.
 const MOST_RESOURCES: usize = 1_000;
 
-/// The sessions that clients come back to, request by request. One whose client has a connection
-/// to itself is not among them: it lives and ends with its connection.
+/// The sessions of HTTP clients. Sessions of clients with their own connection (stdio) are not in
+/// this map and end with the connection.
 #[derive(Debug)]
 pub(super) struct Sessions {
     kept: Mutex<HashMap<Uuid, Arc<Session>>>,
@@ -55,7 +56,7 @@ impl Default for Sessions {
     }
 }
 
-/// One client's session. It holds nothing of the servers below but what the client watches.
+/// The session of one client. Of the upstream servers, a session holds only resource subscriptions.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: Uuid,
@@ -69,17 +70,17 @@ pub(super) struct Session {
 #[derive(Debug)]
 struct State {
     last_used: Instant,
-    /// The stream for what belongs to no request.
+    /// The stream for messages that belong to no request.
     stream: Option<mpsc::Sender<Bytes>>,
-    /// Questions that the client has been asked, by their ids.
+    /// Requests that were sent to the client and await responses, by id.
     asked: HashMap<String, oneshot::Sender<Result<Value, RpcError>>>,
-    /// Before their numbers: a client may have questions of two sidecars at a time, the one
-    /// that ends and the next.
+    /// The prefix of the ids of requests to the client. The prefix is unique because a client may
+    /// have pending requests of two sidecar processes, one of which is shutting down.
     question_prefix: String,
     questions: u64,
-    /// Requests of the client that are being answered, by their ids as it wrote them.
+    /// Requests of the client in progress, by id as the client wrote it.
     running: HashMap<String, AbortHandle>,
-    /// Those that the end of the session has cut off.
+    /// The ids of requests that the end of the session has aborted.
     cut_off: HashSet<String>,
     has_ended: bool,
     resources: HashMap<String, Subscribed>,
@@ -112,7 +113,7 @@ impl Sessions {
         sessions.insert(session.id, Arc::clone(session));
     }
 
-    /// The session of that id, if it is this one's.
+    /// Returns the session with this id if it belongs to `owner`.
     pub(super) fn get(&self, id: &str, owner: &Owner) -> Option<Arc<Session>> {
         let id = Uuid::parse_str(id).ok()?;
         let session = self.kept.lock().get(&id).cloned()?;
@@ -135,13 +136,13 @@ impl Sessions {
     pub(super) fn end_all(&self) {
         let sessions = std::mem::take(&mut *self.kept.lock());
         for session in sessions.into_values() {
-            // What runs is drained with its connection.
+            // The requests in progress are drained with their connections.
             session.state.lock().stream = None;
         }
     }
 }
 
-/// The session that goes when there are too many.
+/// Returns the session to evict when there are too many in total.
 fn spare(sessions: &HashMap<Uuid, Arc<Session>>) -> Option<Uuid> {
     let mut numbers: HashMap<Option<&str>, usize> = HashMap::new();
     for session in sessions.values() {
@@ -188,7 +189,7 @@ impl Session {
         }
     }
 
-    /// Who makes a request in this session.
+    /// Returns the requester for a request in this session.
     pub(super) fn requester(&self, hears: bool) -> Requester {
         Requester {
             owner: self.id,
@@ -204,21 +205,21 @@ impl Session {
         &self.log_level
     }
 
-    /// Opens the stream for what belongs to no request; one that was open ends.
+    /// Opens the stream for messages that belong to no request, and ends a previous stream.
     pub(super) fn open_stream(&self) -> mpsc::Receiver<Bytes> {
         let (sender, receiver) = mpsc::channel(MOST_WAITING);
         self.state.lock().stream = Some(sender);
         receiver
     }
 
-    /// Says something that belongs to no request, if the client listens and keeps up.
+    /// Sends a message that belongs to no request, if there is a stream with free capacity.
     pub(super) fn push(&self, message: Bytes) {
         if let Some(stream) = &self.state.lock().stream {
             let _ = stream.try_send(message);
         }
     }
 
-    /// The request that asks the client; its answer goes to the question.
+    /// Returns the request to the client, and registers where its response goes.
     pub(super) fn ask(&self, question: Question) -> Bytes {
         let mut state = self.state.lock();
         state.asked.retain(|_, reply| !reply.is_closed());
@@ -228,18 +229,18 @@ impl Session {
         message::outgoing(Some(&id), &question.method, &question.params)
     }
 
-    /// Takes the client's answer to a question; one that nobody asked is ignored.
+    /// Delivers the client's response to a request. An unexpected response is ignored.
     pub(super) fn answered(&self, id: &str, outcome: Result<Value, RpcError>) {
         let id: Result<String, _> = serde_json::from_str(id);
         let reply = id.ok().and_then(|id| self.state.lock().asked.remove(&id));
         if let Some(reply) = reply {
-            // Whoever asked may have given up.
+            // The upstream server may have given up.
             let _ = reply.send(outcome);
         }
     }
 
-    /// Notes that a request is being answered, so that the client can cancel it. Where the session
-    /// has ended, so does the request.
+    /// Registers a request in progress, so that the client can cancel the request. If the session
+    /// has ended, aborts the request.
     pub(super) fn begin(&self, id: &str, handle: AbortHandle) {
         let mut state = self.state.lock();
         if state.has_ended {
@@ -257,13 +258,13 @@ impl Session {
         }
     }
 
-    /// Whether the end of the session has cut that request off, so that its client, which has not
-    /// cancelled it, waits for an answer.
+    /// Returns whether the end of the session has aborted the request. Its client has not cancelled
+    /// the request, and waits for a response.
     pub(super) fn has_cut_off(&self, id: &str) -> bool {
         self.state.lock().cut_off.contains(id)
     }
 
-    /// Watches a resource; false if there are too many.
+    /// Adds a resource subscription. Returns `false` if there are too many.
     pub(super) fn watch(&self, uri: String, subscribed: Subscribed) -> bool {
         let mut state = self.state.lock();
         let fits = state.resources.len() < MOST_RESOURCES || state.resources.contains_key(&uri);
@@ -277,13 +278,14 @@ impl Session {
         self.state.lock().resources.remove(uri);
     }
 
-    /// Whose share of the sessions it is of. Users are no measure: whoever names them could name
-    /// any number.
+    /// Returns the principal that the session counts for. Users do not count, because a caller
+    /// could claim any number of user names.
     fn holder(&self) -> Option<&str> {
         self.owner.principal.as_deref()
     }
 
-    /// Whether somebody listens or something runs, and when it was used last.
+    /// Returns whether the session has an open stream or running requests, and when it was last
+    /// used.
     fn use_of_it(&self) -> (bool, Instant) {
         let mut state = self.state.lock();
         (state.is_busy(), state.last_used)
@@ -294,7 +296,7 @@ impl Session {
         !is_busy && last_used.elapsed() > LONGEST_IDLE
     }
 
-    /// Gives up what it has going.
+    /// Ends the session: its stream, subscriptions and running requests.
     pub(super) fn end(&self) {
         let mut state = self.state.lock();
         let state = &mut *state;

@@ -1,4 +1,4 @@
-//! Where the messages of an answer come from, one after the other.
+//! Sources of the messages of a stream.
 
 use std::pin::Pin;
 
@@ -13,31 +13,31 @@ use super::subscriptions::Subscribed;
 use crate::app::App;
 use crate::calling_client::message;
 
-/// Where the messages of a stream come from.
+/// A source of messages.
 pub(super) trait Source: Send + 'static {
-    /// The next message; none at the end. Its future may be dropped, and nothing is lost.
+    /// Waits for the next message; returns `None` at the end. Cancel-safe.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
 
-/// What a client listens to that belongs to no request: messages of its own, and changes of
-/// what there is. It ends when the messages do, or the sidecar stops.
+/// The messages that belong to no request: notifications of a session or subscription, and changes
+/// of lists. Ends when `messages` ends or the sidecar stops.
 pub(super) struct Listener {
     pub(super) messages: mpsc::Receiver<Bytes>,
     pub(super) ear: Ear,
-    /// The message that tells of a change, if the client wants to hear of it.
+    /// Returns the notification of a change, if the client wants it.
     pub(super) tell: Box<dyn Fn(Change) -> Option<Bytes> + Send>,
     pub(super) stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// Said last, when the sidecar stops.
+    /// The last message, sent when the sidecar stops.
     pub(super) farewell: Option<Bytes>,
-    /// What ends with the stream.
+    /// Resource subscriptions that end with the stream.
     pub(super) held: Vec<Subscribed>,
-    /// Keeps the messages from ending.
+    /// Keeps `messages` open.
     pub(super) _open: Option<mpsc::Sender<Bytes>>,
     pub(super) is_over: bool,
 }
 
 impl Listener {
-    /// The stream of a session, for what belongs to no request of it.
+    /// Creates the stream of a session for messages that belong to no request.
     pub(super) fn of_session(app: &App, caller: &Caller, session: &Session) -> Self {
         Self {
             messages: session.open_stream(),

@@ -1,4 +1,4 @@
-//! Revisions up to 2025-11-25: what a session's messages come to, however they came.
+//! Handles the messages of a session in revisions up to 2025-11-25, independent of the transport.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::calling_client::message::{
     self, INVALID_REQUEST, Inbound, Members, Request, invalid_params, raw,
 };
 
-/// What a request hears that the end of its session has cut off.
+/// The error code of a request that was aborted by the end of its session.
 const SESSION_ENDED: i64 = -32000;
 
 /// Maximum length of the URI of a resource subscription, in bytes.
 const MAX_URI_BYTES: usize = 8 * 1024;
 
-/// The answer to `initialize`, and the session that it opens.
+/// Handles `initialize`. Returns the new session and the result.
 pub(super) fn initialize(
     caller: &Caller,
     request: &Request,
@@ -45,7 +45,7 @@ pub(super) fn initialize(
     Ok((Arc::new(session), result))
 }
 
-/// Takes what needs no answer.
+/// Handles a message that needs no response.
 pub(super) fn hear(session: &Session, inbound: Inbound) {
     match inbound {
         Inbound::Notification { method, params } if method == "notifications/cancelled" => {
@@ -54,12 +54,12 @@ pub(super) fn hear(session: &Session, inbound: Inbound) {
             }
         }
         Inbound::Response { id, outcome } => session.answered(id.get(), outcome),
-        // `notifications/initialized`, and what we know nothing of.
+        // `notifications/initialized` and unknown notifications.
         Inbound::Notification { .. } | Inbound::Request(_) => {}
     }
 }
 
-/// The answer to a request that is about the session itself; none to any other.
+/// Handles a request that concerns the session itself. Returns `None` for any other request.
 pub(super) async fn of_session(
     app: &App,
     caller: &Caller,
@@ -112,7 +112,7 @@ async fn watch(
     }
 }
 
-/// A notice without the id of the subscription that it came through: that one is ours.
+/// Returns the parameters of a notification without the id of Pillion's own subscription.
 fn untagged(params: &RawValue) -> Members {
     let mut members: Members = serde_json::from_str(params.get()).unwrap_or_default();
     if let Some(meta) = members.get("_meta")
@@ -127,7 +127,7 @@ fn untagged(params: &RawValue) -> Members {
     members
 }
 
-/// A request of a session on its way to its result.
+/// A request of a session in progress.
 pub(super) struct Answering {
     running: Option<Running>,
     session: Arc<Session>,
@@ -144,7 +144,7 @@ impl Answering {
     ) -> Self {
         let id = request.id.clone();
         let requester = session.requester(hears);
-        // A connection that breaks is no cancellation in these revisions.
+        // In these revisions, a disconnect does not cancel a request.
         let running = Running::start(app, caller, Arc::new(request), requester, false);
         session.begin(id.get(), running.abort_handle());
         Self {
@@ -154,7 +154,7 @@ impl Answering {
         }
     }
 
-    /// Whether the response has been given.
+    /// Returns whether the response was sent.
     pub(super) fn is_over(&self) -> bool {
         self.running.is_none()
     }

@@ -1,4 +1,4 @@
-//! Revision 2026-07-28: what a request comes to, however it came.
+//! Handles the requests of revision 2026-07-28, independent of the transport.
 
 use std::sync::Arc;
 
@@ -25,24 +25,23 @@ use crate::calling_client::message::{
 
 pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
 
-/// The headers that repeat what a request says.
+/// The headers that repeat members of a request.
 pub(super) const VERSION: &str = "mcp-protocol-version";
 const METHOD: &str = "mcp-method";
 const NAME: &str = "mcp-name";
 
-/// Resources that one subscription may watch.
+/// Maximum number of resources in one subscription.
 const MOST_RESOURCES: usize = 1_000;
 
-/// Notices that may wait for a client that does not keep up.
+/// Maximum number of notifications that wait for a slow client.
 const MOST_WAITING: usize = 256;
 
-/// Who makes the request, by what it says of itself: in `_meta`, and again in headers.
+/// Reads the requester from the request's `_meta`.
 ///
-/// `repeated` says whether what stands outside of the message, by the name of its header,
-/// says the same.
+/// `repeated` checks a value of the message against the HTTP header with the given name.
 ///
 /// # Errors
-/// What has to be there is not, does not agree, or is of a revision that is not spoken here.
+/// If required members are missing, differ from their headers, or name an unsupported revision.
 pub(super) fn requester(
     app: &App,
     request: &Request,
@@ -89,10 +88,10 @@ fn field<T: serde::de::DeserializeOwned>(meta: &Members, key: &str) -> Result<T,
     value.ok_or_else(|| invalid_params(format!("'_meta' must have '{key}'")))
 }
 
-/// A request on its way to its result.
+/// A request in progress.
 pub(super) struct Answering {
     running: Option<Running>,
-    /// The client has left this without an answer.
+    /// The question that the client has left unanswered.
     unanswered: Option<Question>,
     app: App,
     owner: Owner,
@@ -105,7 +104,7 @@ pub(super) enum Step {
 }
 
 impl Answering {
-    /// Begins to answer a request, or goes on with one that waited for the client.
+    /// Starts a request, or resumes one that waited for the client.
     pub(super) fn start(
         app: &App,
         caller: &Caller,
@@ -133,14 +132,14 @@ impl Answering {
         Ok(answering)
     }
 
-    /// Keeps the request until the client has answered.
+    /// Stores the request until the client has answered.
     fn hold(&mut self, question: Question) -> Result<Box<RawValue>, RpcError> {
         let running = self.running.take().ok_or_else(cancelled)?;
         let held = &self.app.mcp().held;
         held.hold(running, question, &self.request, &self.owner)
     }
 
-    /// Goes on to the next message.
+    /// Waits for the next message or the result.
     pub(super) async fn step(&mut self) -> Step {
         if let Some(question) = self.unanswered.take() {
             return Step::Done(self.hold(question));
@@ -180,7 +179,8 @@ fn cancelled() -> RpcError {
     RpcError::new(message::INTERNAL_ERROR, "The request was cancelled")
 }
 
-/// `subscriptions/listen`: the first message, and where the others come from.
+/// Handles `subscriptions/listen`. Returns the first message, and the source of all further
+/// messages.
 pub(super) async fn listen(
     app: &App,
     caller: &Caller,
@@ -202,7 +202,7 @@ pub(super) async fn listen(
     for uri in &wanted.resources {
         let (sender, id) = (sender.clone(), request.id.clone());
         let hear = move |method: &str, params: &RawValue| {
-            // A client that does not keep up misses some.
+            // A slow client misses notifications.
             let _ = sender.try_send(tagged(method, Some(params), &id));
         };
         held.push(subscriptions::subscribe(app, caller, uri, hear).await?);
@@ -239,7 +239,7 @@ pub(super) async fn listen(
     Ok((acknowledged, listener))
 }
 
-/// A notice with the id of the subscription that it belongs to.
+/// Returns a notification with the id of its subscription.
 fn tagged(method: &str, params: Option<&RawValue>, id: &RawValue) -> Bytes {
     let members = params.and_then(|params| serde_json::from_str(params.get()).ok());
     let mut members: Members = members.unwrap_or_default();

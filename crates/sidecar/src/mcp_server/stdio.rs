@@ -1,4 +1,4 @@
-//! The MCP server over standard streams, for one client: a message a line.
+//! The MCP server over stdio or an upgraded connection, for one client: one message per line.
 
 mod outbox;
 
@@ -26,41 +26,41 @@ use crate::live::Live;
 use crate::visibility::Visibility;
 use outbox::{Outbox, Outgoing};
 
-/// What a connection to the sidecar changes to that carries these messages.
+/// The protocol name of an HTTP connection that is upgraded to these messages.
 pub(crate) const PROTOCOL: &str = "pillion-mcp";
 
-/// The notice that the sidecar takes no more connections: what the client asks from now on
-/// belongs on another one. What it has asked is answered. No MCP client ever hears it.
+/// The notification that the sidecar is shutting down and accepts no more connections. New requests
+/// must be sent over a new connection; responses to earlier requests still arrive. Only Pillion's
+/// stdio bridge receives this notification, never an MCP client.
 pub(crate) const DRAINING: &str = "notifications/pillion/draining";
 
-/// Longest line that is read, in bytes.
+/// Maximum length of an input line, in bytes.
 pub(crate) const LONGEST_LINE: u64 = 16 * 1024 * 1024;
 
-/// Messages that may wait to be written.
+/// Maximum number of messages that wait to be written.
 pub(crate) const MOST_WAITING: usize = 256;
 
-/// Requests of one client that are answered at the same time. The next one waits, and what the
-/// client says after it.
+/// Maximum number of concurrent requests of one client. Further input is read only when a request
+/// has finished.
 const MOST_RUNNING: usize = 1_000;
 
-/// Subscriptions of one client, which go on until it ends them.
+/// Maximum number of concurrent subscriptions of one client.
 const MOST_STREAMS: usize = 1_000;
 
-/// How long the calls of a client may go on that may not be here any more.
+/// Maximum time for running requests of a client that may no longer connect.
 const LAST_CALLS: Duration = Duration::from_secs(30);
 
-/// When and how a client's streams end.
+/// Controls when and how the streams of a client end.
 pub(crate) struct Endings<A, U> {
-    /// How long answers are waited for once the client says nothing any more.
+    /// Maximum time to finish running requests after the client has closed its input.
     pub(crate) grace: Duration,
-    /// What the client hears when that is there.
+    /// Resolves to a message that is sent to the client at once.
     pub(crate) announcement: A,
-    /// When that resolves, the client may ask for nothing any more; what it has asked for has a
-    /// while yet.
+    /// Resolves when the client may send no more requests; running requests get some more time.
     pub(crate) unwelcome: U,
 }
 
-/// One client, which has a pair of streams to itself.
+/// One client with its own pair of streams.
 pub(crate) struct Client {
     live: Live,
     context: CallContext,
@@ -69,11 +69,11 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client on whose behalf calls run in `context`, and who may see of `visibility` what
-    /// `model` may.
+    /// Creates a client whose calls run in `context`, restricted to what `model` may see of
+    /// `visibility`.
     ///
     /// # Errors
-    /// There is no such model.
+    /// If the model does not exist.
     pub(crate) fn new(
         live: Live,
         context: CallContext,
@@ -90,7 +90,7 @@ impl Client {
         Ok(client)
     }
 
-    /// The state of this moment, and what the client may do in it.
+    /// Returns the current [`App`], and the client's rights in it.
     fn now(&self) -> Result<(App, Caller), RpcError> {
         let app = self.live.app();
         let (context, visibility) = (self.context.clone(), self.visibility.clone());
@@ -98,11 +98,10 @@ impl Client {
         Ok((app, caller))
     }
 
-    /// Serves it until it closes `input`, and what it has asked for is answered or its time is
-    /// over.
+    /// Serves the client until it closes `input` and its requests have finished or timed out.
     ///
     /// # Errors
-    /// When a stream breaks.
+    /// If reading or writing fails.
     pub(crate) async fn serve(
         self,
         input: impl AsyncBufRead + Unpin,
@@ -136,15 +135,15 @@ impl Client {
                 outcome = conversation.read(input, &mut tasks, &mut streams) => outcome,
                 () = unwelcome => {
                     (is_unwelcome, grace) = (true, LAST_CALLS);
-                    // It may have more waiting than it reads.
+                    // The client may not be reading, so this must not wait.
                     conversation.out.try_send(draining());
                     Ok(())
                 }
             };
             let answered = async { while tasks.join_next().await.is_some() {} };
-            // What takes longer is given up.
+            // Requests that take longer are aborted.
             drop(timeout(grace, answered).await);
-            // The writer ends when nobody can say anything any more.
+            // The writer ends when the last sender is dropped.
             drop((conversation, tasks, streams));
             if is_unwelcome && timeout(LAST_CALLS, written.notified()).await.is_err() {
                 return Err(std::io::ErrorKind::TimedOut.into());
@@ -162,7 +161,7 @@ impl Client {
             outcome = async { tokio::try_join!(reading, writing) } => outcome,
             () = announcing => Ok(((), ())),
         };
-        // What the client has left running ends with it.
+        // Ends requests and subscriptions of the session that are still running.
         let session = state.lock().session.take();
         if let Some(session) = session {
             session.end();
@@ -171,12 +170,12 @@ impl Client {
     }
 }
 
-/// Tells the client that this sidecar takes no more connections.
+/// Returns the notification that the sidecar accepts no more connections.
 pub(crate) fn draining() -> Bytes {
     message::outgoing(None, DRAINING, &json!({}))
 }
 
-/// What has been said so far.
+/// The state of a client's connection.
 struct Conversation {
     client: Client,
     out: Outbox,
@@ -185,14 +184,14 @@ struct Conversation {
 
 #[derive(Default)]
 struct State {
-    /// Of revisions with a handshake.
+    /// The session, in revisions with a handshake.
     session: Option<Arc<Session>>,
-    /// Requests of 2026-07-28 that are being answered, by their ids as they were written.
+    /// Requests of revision 2026-07-28 in progress, by id as the client wrote it.
     running: HashMap<String, AbortHandle>,
 }
 
 impl Conversation {
-    /// Reads to the end. `tasks` are answers, `streams` what goes on for ever.
+    /// Reads to the end of the input. `tasks` are requests, `streams` are subscriptions.
     async fn read(
         &self,
         mut input: impl AsyncBufRead + Unpin,
@@ -202,7 +201,7 @@ impl Conversation {
         let mut line = Vec::new();
         loop {
             line.clear();
-            // What has ended leaves.
+            // Removes finished tasks.
             while tasks.try_join_next().is_some() {}
             while streams.try_join_next().is_some() {}
             let mut limited = (&mut input).take(LONGEST_LINE + 1);
@@ -220,7 +219,7 @@ impl Conversation {
             match Inbound::parse(&text) {
                 Ok(inbound) => {
                     if matches!(inbound, Inbound::Request(_)) {
-                        // Whoever does not read answers is not read either.
+                        // A client that does not read its responses is not read either.
                         while tasks.len() >= MOST_RUNNING && tasks.join_next().await.is_some() {}
                         self.out.has_room().await;
                     }
@@ -235,7 +234,7 @@ impl Conversation {
         }
     }
 
-    /// Takes one message. Requests are answered side by side.
+    /// Handles one message. Requests run concurrently.
     async fn take(&self, inbound: Inbound, tasks: &mut JoinSet<()>, streams: &mut JoinSet<()>) {
         let session = self.state.lock().session.clone();
         let request = match inbound {
@@ -330,7 +329,7 @@ impl Conversation {
     }
 }
 
-/// Whether a request is of a revision without handshake.
+/// Returns whether a request belongs to a revision without handshake.
 fn is_stateless(request: &Request) -> bool {
     if request.method == "server/discover" {
         return true;
@@ -395,7 +394,7 @@ pub(crate) async fn write(
 ) -> std::io::Result<()> {
     while let Some(outgoing) = messages.recv().await {
         let Outgoing { message, _room } = outgoing.into();
-        // Lines of its own a message can only have between its tokens.
+        // A raw line break in JSON can only occur between tokens.
         let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
         // Avoids a copy if the message has no other owner.
         let mut line = Vec::from(message);
@@ -420,7 +419,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    /// Serves a client, at the other end of the stream.
+    /// Serves a client at the other end of the returned stream.
     fn serve(app: &App, grace: Duration) -> (DuplexStream, JoinHandle<std::io::Result<()>>) {
         let (context, visibility) = (CallContext::default(), Visibility::default());
         let live = Live::new(app.clone(), |_| axum::Router::new());
@@ -474,7 +473,7 @@ mod tests {
             }
             writer.shutdown().await
         });
-        // The clock stands still for as long as anybody has something to do.
+        // The paused clock advances only when all tasks are idle.
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(!writing.is_finished(), "all that was said is in memory");
         let mut answers = BufReader::new(reader).lines();

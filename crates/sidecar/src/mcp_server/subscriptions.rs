@@ -1,4 +1,4 @@
-//! Subscriptions to single resources: of packs, or passed on to the server that has them.
+//! Subscriptions to single resources, of packs or of upstream servers.
 
 use pillion_core::mcp::{RpcError, SubscriptionFilter};
 use serde_json::json;
@@ -11,11 +11,11 @@ use super::local;
 use crate::app::App;
 use crate::calling_client::message::{INVALID_PARAMS, error_with};
 
-/// A subscription; dropping it ends it.
+/// A subscription, which ends when dropped.
 pub(super) type Subscribed = AbortOnDropHandle<()>;
 
-/// Subscribes to a resource. `hear` gets its notices, method and parameters, until the subscription
-/// is dropped.
+/// Subscribes to a resource. `hear` receives the method and parameters of each notification until
+/// the subscription is dropped.
 pub(super) async fn subscribe(
     app: &App,
     caller: &Caller,
@@ -45,7 +45,7 @@ pub(super) async fn subscribe(
     })))
 }
 
-/// There is nothing to subscribe to.
+/// Returns the error for an unknown resource.
 pub(super) fn not_found(uri: &str) -> RpcError {
     error_with(INVALID_PARAMS, "Resource not found", &json!({ "uri": uri }))
 }

@@ -1,7 +1,8 @@
-//! URI templates (RFC 6570), as far as it takes to see which server a URI is for.
+//! Matches URI templates (RFC 6570), as far as needed to route a URI to its server.
 
-/// Whether the URI may be one of the template's: its literal parts occur in it, in order, the
-/// first at the start and the last at the end. What stands in an expression may be anything.
+/// Returns whether the URI may match the template: the literal parts of the template must occur in
+/// the URI in order, the first at the start and the last at the end. An expression matches
+/// anything.
 pub(super) fn matches(template: &str, uri: &str) -> bool {
     let mut parts = literals(template);
     let Some(first) = parts.next() else {
@@ -26,7 +27,8 @@ pub(super) fn matches(template: &str, uri: &str) -> bool {
     true
 }
 
-/// What stands between the expressions, empty at an end that is one.
+/// Returns the literal parts between expressions; empty if the template begins or ends with an
+/// expression.
 fn literals(template: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(template);
     std::iter::from_fn(move || {

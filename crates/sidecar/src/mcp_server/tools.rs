@@ -1,4 +1,4 @@
-//! `tools/list` and `tools/call`: every tool of the registry, through the executor.
+//! `tools/list` and `tools/call`: all tools of the registry, run by the executor.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use crate::calling_client::link::Link;
 use crate::calling_client::message::{self, INTERNAL_ERROR, Request, invalid_params};
 use crate::upstream::{Own, UpstreamTool};
 
-/// A tool as clients see it.
+/// A tool under the name that clients see.
 struct Exposed {
     name: String,
     tool: Arc<RegisteredTool>,
-    /// The same as its server listed it, if it is a server's.
+    /// The tool as its server listed it, if the tool belongs to an MCP server.
     listed: Option<Arc<UpstreamTool>>,
 }
 
-/// Every tool with the name that clients know it by, in the registry's order: its own, but
-/// for a server's tool that stands under the server's own name where no other has it and the
-/// configuration says nothing of a prefix.
+/// Returns all tools with the names that clients see, in the registry's order. A tool of a server
+/// without a configured prefix has the server's name for the tool if that name is unique; all other
+/// tools have their registered names.
 fn exposed(app: &App, own: &Own) -> Vec<Exposed> {
     let mut of_servers = app.upstreams().tools();
     let listed = own.listed.iter();
@@ -60,7 +60,8 @@ fn exposed(app: &App, own: &Own) -> Vec<Exposed> {
     named.collect()
 }
 
-/// `ListToolsResult`. Whatever could not be asked is left out, and asked again later.
+/// Returns the `ListToolsResult`. Tools of unreachable servers are missing, and are requested again
+/// later.
 pub(super) async fn list(
     app: &App,
     caller: &Caller,
@@ -137,7 +138,7 @@ async fn find(app: &App, caller: &Caller, name: &str) -> Found {
     };
     let names = missing(&tool);
     if !names.is_empty() {
-        // It may be one of a server that has not been asked yet, or call one of such a server.
+        // The tool may belong to, or call a tool of, a server that was not asked yet.
         unavailable = app.upstreams().discover_named(&names).await;
         tool = known();
     }
@@ -152,7 +153,7 @@ async fn find(app: &App, caller: &Caller, name: &str) -> Found {
         let named = own.tools.get(name).cloned();
         tool = named.or_else(|| own.only_named(name));
     }
-    // One that is not offered says itself why not.
+    // A tool that is not offered returns its own error.
     let tool = tool.or_else(|| app.registry().get(name));
     let tool = tool.filter(|tool| caller.visibility.admits(tool, name));
     Found {
@@ -191,7 +192,7 @@ fn absent(app: &App, caller: &Caller, found: &Found, name: &str) -> Option<Box<R
     message::raw(&result).ok()
 }
 
-/// `CallToolResult`: a server's as it wrote it, any other as requirement I3 says.
+/// Returns the `CallToolResult`: a server's result unchanged, any other result translated.
 pub(super) async fn call(
     app: &App,
     caller: &Caller,
@@ -241,7 +242,7 @@ pub(super) async fn call(
     }
     let is_kept = metadata.contains_key("cached");
     match deposit.filter(|_| !metadata.contains_key("truncated")) {
-        // What came after the tool, such as a limit on its output, has the last word.
+        // Changes by the executor, such as a limit on the output size, take precedence.
         Some(Ok(verbatim)) if !result.result.is_null() => {
             // A worker's result is already a valid `CallToolResult`, and a task is the result that
             // the client requested.
@@ -251,7 +252,7 @@ pub(super) async fn call(
             }
         }
         Some(Err(error)) if !result.success => Err(error),
-        // A kept result of a server is as good as the one that it wrote.
+        // A cached result of a server is returned like a new one.
         None if result.success && is_mcp && (is_kept || result.result.is_object()) => {
             let written = message::raw(&result.result)?;
             readable(written, result.result, link.requester.version)
@@ -270,9 +271,9 @@ fn readable(
         .map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))
 }
 
-/// A result of ours as `CallToolResult` (I3): text for the model, S3's envelope for programs.
-/// A server's tool has promised a form of its own for the latter, so that it gets none, and its
-/// error's code stands in `_meta`.
+/// Translates a result to `CallToolResult`: text for the model, and the envelope `{"ok": ...,
+/// "data": ...}` in `structuredContent` for programs. The result of an MCP server's tool gets no
+/// envelope, because the tool may declare its own output schema; an error code is in `_meta`.
 fn translated(result: &ToolResult, is_mcp: bool) -> Value {
     let text = match &result.error {
         Some(error) if !result.success => error.clone(),

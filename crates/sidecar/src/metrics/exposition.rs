@@ -14,33 +14,33 @@ use prometheus_client::registry::{Registry, Unit};
 use super::{Latency, Metrics, System};
 use crate::connections::ServerReport;
 
-/// The type of the text: OpenMetrics, which Prometheus asks for first.
+/// The content type: OpenMetrics, which Prometheus prefers.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What one look at `/metrics` shows.
+/// A snapshot of all metrics for `/metrics`.
 #[derive(Debug, Clone)]
 pub struct Scrape {
-    /// What was counted.
+    /// The counters.
     pub metrics: Arc<Metrics>,
-    /// What is known of each MCP server.
+    /// The known state of each MCP server.
     pub(crate) servers: Vec<ServerReport>,
-    /// What the system says.
+    /// The system's values for the process.
     pub system: System,
-    /// How many tools there are.
+    /// The number of registered tools.
     pub tools: usize,
-    /// How many calls run and wait.
+    /// The numbers of running and waiting calls.
     pub load: Load,
-    /// How the cache of results is doing.
+    /// The counters of the result cache.
     pub cache: CacheCounts,
-    /// What packs count, by their names.
+    /// The counters of packs, by name.
     pub packs: Vec<(String, Arc<Counters>)>,
 }
 
 impl Scrape {
-    /// The text.
+    /// Returns the metrics as text.
     ///
     /// # Errors
-    /// None that a buffer in memory can have.
+    /// None for a buffer in memory.
     pub fn to_text(&self) -> Result<String, fmt::Error> {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self.clone()));
@@ -52,7 +52,7 @@ impl Scrape {
 
 type NoLabels = [(&'static str, &'static str); 0];
 
-/// Exemplars are not used, but have a type.
+/// Exemplars are not used, but the encoder needs their type.
 const NO_EXEMPLAR: Option<&Exemplar<NoLabels, u64>> = None;
 
 impl Collector for Scrape {
@@ -210,8 +210,8 @@ impl Scrape {
         Ok(())
     }
 
-    /// A counter `llm.parse.failed` of the pack `tabletop` is
-    /// `pillion_tabletop_llm_parse_failed_total`.
+    /// Encodes the counters of packs. For example, the counter `llm.parse.failed` of the pack
+    /// `tabletop` becomes `pillion_tabletop_llm_parse_failed_total`.
     fn encode_packs(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         for (pack, all) in &self.packs {
             for (name, count) in all.beginning_with("") {

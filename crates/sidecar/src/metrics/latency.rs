@@ -1,23 +1,23 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The upper bounds of the buckets, in seconds: from a call without I/O to the longest
-/// deadline that makes sense.
+/// The upper bounds of the buckets, in seconds: from a call without I/O to the longest useful
+/// timeout.
 pub const BOUNDS_SECONDS: [f64; 15] = [
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
     30.0,
 ];
 
-/// How long things took: a histogram.
+/// A histogram of durations.
 #[derive(Debug, Default)]
 pub struct Latency {
-    /// One more than the bounds: what took longer than all of them.
+    /// One bucket per bound, and one for longer durations.
     buckets: [AtomicU64; BOUNDS_SECONDS.len() + 1],
     micros: AtomicU64,
 }
 
 impl Latency {
-    /// Counts one.
+    /// Adds a duration.
     pub fn add(&self, elapsed: Duration) {
         let seconds = elapsed.as_secs_f64();
         let place = BOUNDS_SECONDS.iter().position(|bound| seconds <= *bound);
@@ -27,7 +27,8 @@ impl Latency {
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// The buckets by their upper bound, each without those below it; the last has none.
+    /// Returns the counts with the upper bounds of their buckets, not cumulative; the last bound is
+    /// infinite.
     #[must_use]
     pub fn buckets(&self) -> Vec<(f64, u64)> {
         let bounds = BOUNDS_SECONDS.iter().copied().chain([f64::INFINITY]);
@@ -38,7 +39,7 @@ impl Latency {
         bounds.zip(counts).collect()
     }
 
-    /// How many were counted.
+    /// Returns the number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets
@@ -47,15 +48,14 @@ impl Latency {
             .sum()
     }
 
-    /// What they took together, in seconds.
+    /// Returns the sum of all durations, in seconds.
     #[must_use]
     pub fn sum_seconds(&self) -> f64 {
         Duration::from_micros(self.micros.load(Ordering::Relaxed)).as_secs_f64()
     }
 
-    /// The time in seconds that this share (0 to 1) of them stayed under, as the buckets tell
-    /// it; none as long as there is nothing. What took longer than every bound counts as the
-    /// last bound.
+    /// Estimates a percentile (0 to 1) from the buckets, in seconds; `None` without durations. A
+    /// duration above every bound counts as the last bound.
     #[must_use]
     pub fn percentile(&self, share: f64) -> Option<f64> {
         let buckets = self.buckets();

@@ -11,23 +11,23 @@ use super::Latency;
 #[derive(Debug, Default)]
 pub struct Requests {
     counts: RwLock<BTreeMap<Seen, Arc<AtomicU64>>>,
-    /// How long they took until the head of the answer, all together.
+    /// The time to the response head, for all requests together.
     pub latency: Latency,
 }
 
-/// What a request is counted by. The route is a pattern of ours, so that there are only so many.
+/// The labels of a request. The route is a pattern, so the number of label sets is bounded.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seen {
-    /// The pattern of the route.
+    /// The route's pattern.
     pub route: String,
     /// The method, or `other`.
     pub method: &'static str,
-    /// The status of the answer.
+    /// The response status.
     pub status: u16,
 }
 
 impl Requests {
-    /// Counts one.
+    /// Counts a request.
     pub fn add(&self, method: &str, route: &str, status: u16, elapsed: Duration) {
         let seen = Seen {
             route: route.to_owned(),
@@ -46,7 +46,7 @@ impl Requests {
             .fetch_add(1, Ordering::Relaxed);
     }
 
-    /// All of them.
+    /// Returns all counts.
     #[must_use]
     pub fn all(&self) -> Vec<(Seen, u64)> {
         let counts = self.counts.read();
@@ -57,7 +57,7 @@ impl Requests {
     }
 }
 
-/// A client may make up a method.
+/// Maps unknown methods, which clients may invent, to `other`.
 fn known(method: &str) -> &'static str {
     const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
     METHODS

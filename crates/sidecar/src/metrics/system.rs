@@ -1,24 +1,24 @@
 use std::time::Duration;
 
-/// What the system says of this process (Linux: `/proc/self`). What it does not say is absent.
+/// The system's values for this process (Linux: `/proc/self`). Unavailable values are `None`.
 #[derive(Debug, Clone, Default)]
 pub struct System {
-    /// Memory that is in use, in bytes.
+    /// Resident memory, in bytes.
     pub resident_bytes: Option<u64>,
-    /// Address space, in bytes.
+    /// Virtual memory, in bytes.
     pub virtual_bytes: Option<u64>,
-    /// Threads.
+    /// Number of threads.
     pub threads: Option<u64>,
-    /// File descriptors that are open.
+    /// Number of open file descriptors.
     pub open_descriptors: Option<u64>,
-    /// As many may be.
+    /// Maximum number of open file descriptors.
     pub most_descriptors: Option<u64>,
-    /// Time on a processor, both in the process and for it in the system.
+    /// CPU time in user and kernel mode.
     pub processor_time: Option<Duration>,
 }
 
 impl System {
-    /// Looks now. It reads a few small files that are none.
+    /// Reads the current values.
     #[must_use]
     pub fn look() -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -27,7 +27,7 @@ impl System {
             line.split_whitespace().next()?.parse::<u64>().ok()
         };
         let descriptors = std::fs::read_dir("/proc/self/fd");
-        // The directory itself is one of them.
+        // One of the descriptors is that of the directory itself.
         let descriptors = descriptors.map(|entries| (entries.count() as u64).saturating_sub(1));
         Self {
             resident_bytes: number("VmRSS:").map(|kilobytes| kilobytes * 1024),

@@ -9,21 +9,21 @@ use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolOrigin, ToolResul
 
 use super::Latency;
 
-/// Tools that are counted by name; those that come later count as [`OTHER`].
+/// Maximum number of tools that are counted by name; further tools count as [`OTHER`].
 pub const MOST_TOOLS: usize = 2000;
 
-/// The name under which calls of tools count that there are not.
+/// The name under which calls of unknown tools count.
 const UNKNOWN: &str = "(unknown)";
 
 /// The name under which calls count when there are too many names.
 const OTHER: &str = "(other)";
 
-/// How a call ended: well, or with one of the codes of C5.
+/// The outcome of a call: success or an error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome(usize);
 
 impl Outcome {
-    /// Every outcome there is, in order.
+    /// The names of all outcomes.
     pub const NAMES: [&'static str; 10] = [
         "success",
         "invalid_input",
@@ -40,7 +40,7 @@ impl Outcome {
     fn of(code: Option<ErrorCode>) -> Self {
         let name = code.map_or("success", ErrorCode::as_str);
         let place = Self::NAMES.iter().position(|known| *known == name);
-        // A code that this list does not have yet is a fault of ours.
+        // A code that is missing in this list counts as an internal error.
         Self(place.unwrap_or(Self::NAMES.len() - 1))
     }
 }
@@ -49,7 +49,7 @@ impl Outcome {
 #[derive(Debug, Default)]
 pub struct ToolStats {
     outcomes: [AtomicU64; Outcome::NAMES.len()],
-    /// How long the calls took that ended.
+    /// The durations of finished calls.
     pub latency: Latency,
 }
 
@@ -59,7 +59,7 @@ impl ToolStats {
         self.latency.add(elapsed);
     }
 
-    /// How often calls ended in each way.
+    /// Returns the number of calls by outcome.
     pub fn outcomes(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let counts = self
             .outcomes
@@ -68,7 +68,7 @@ impl ToolStats {
         Outcome::NAMES.iter().copied().zip(counts)
     }
 
-    /// How many calls ended, and how many of them not well.
+    /// Returns the numbers of finished and of failed calls.
     #[must_use]
     pub fn calls_and_failures(&self) -> (u64, u64) {
         let mut outcomes = self.outcomes();
@@ -78,23 +78,23 @@ impl ToolStats {
     }
 }
 
-/// The calls of all tools, through every door: an observer of the executor.
+/// The calls of all tools over all APIs, as an observer of the executor.
 #[derive(Debug, Default)]
 pub struct Tools {
     by_name: RwLock<BTreeMap<String, Arc<ToolStats>>>,
-    /// The labels of the MCP servers whose tools are each user's own.
+    /// The labels of MCP servers that list their tools for each user.
     of_users: RwLock<HashSet<String>>,
     in_flight: AtomicI64,
 }
 
 impl Tools {
-    /// How many calls are running, or wait for a place or an approval.
+    /// Returns the number of calls that run, or wait for a permit or an approval.
     #[must_use]
     pub fn in_flight(&self) -> i64 {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Each tool that was called, by name.
+    /// Returns the statistics of each called tool, by name.
     #[must_use]
     pub fn all(&self) -> Vec<(String, Arc<ToolStats>)> {
         let tools = self.by_name.read();
@@ -104,9 +104,9 @@ impl Tools {
         pairs.collect()
     }
 
-    /// Says of MCP servers, by label, whether their tools are listed for everybody. Of the others the
-    /// names of tools are nobody's business but their users': those count as one tool a server.
-    /// What was said of other servers before still holds.
+    /// Records which MCP servers, by label, list the same tools for all users. Tool names of other
+    /// servers are private to their users, so all tools of such a server count as one. Earlier
+    /// records of other servers stay.
     pub fn know_servers(&self, servers: impl IntoIterator<Item = (String, bool)>) {
         let mut of_users = self.of_users.write();
         for (label, lists_for_all) in servers {
@@ -117,10 +117,10 @@ impl Tools {
         }
     }
 
-    /// The name under which calls of a tool count.
+    /// Returns the name under which calls of a tool count.
     fn name_of(&self, tool: &str, origin: Option<&ToolOrigin>) -> String {
         match origin {
-            // Whoever calls can make up any name; only those of tools are kept.
+            // Callers can invent names, so only names of known tools are stored.
             None => UNKNOWN.to_owned(),
             Some(ToolOrigin::Mcp { server_label, .. })
                 if self.of_users.read().contains(server_label) =>
@@ -216,7 +216,7 @@ mod tests {
             names().collect::<Vec<_>>(),
             ["(users' of mail)", "dice_roll"]
         );
-        // A call may end when its server is gone.
+        // A call may finish after its server was removed.
         tools.know_servers([("dice".to_owned(), true)]);
         call("mail", "mail_carols_diary");
         assert_eq!(tools.all().len(), 2);

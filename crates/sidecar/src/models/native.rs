@@ -1,6 +1,7 @@
-//! MCP servers that a model's provider calls by itself (H1). It is told of those of their tools that
-//! the model and the caller may see, and of no others; a call that needs approval it has to ask
-//! about, and that goes through the executor as any other, but for its last step.
+//! MCP servers that a model's provider calls directly. The provider is told only those tools that
+//! the model and the caller may see. For a tool that needs approval, the provider asks before each
+//! call, which then passes through the executor like any other call, except that the provider runs
+//! the tool.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use pillion_core::tool::{
 use super::Model;
 use crate::config::{McpServerSection, native_url_of};
 
-/// A server of which the configuration says that the model's provider calls it.
+/// A server that the model's provider calls directly, according to the configuration.
 #[derive(Debug, Clone)]
 pub(super) struct NativeEndpoint {
     server: NativeMcpServer,
@@ -41,17 +42,18 @@ impl NativeEndpoint {
     }
 }
 
-/// The tools of a chat that its provider calls by itself.
+/// The tools of a chat that the provider calls directly.
 #[derive(Debug, Default)]
 pub(crate) struct NativeTools {
     servers: Vec<NativeServer>,
-    /// What runs in their place when the provider wants to be allowed a call.
+    /// The tools that run in the executor instead when the provider asks for permission.
     stand_ins: OwnTools,
 }
 
 impl NativeTools {
-    /// Those among these tools, which the model may see. At a provider that asks nobody before it
-    /// calls a tool those that need approval are none of them: they are run here.
+    /// Selects the tools that the provider calls directly from `tools`, which the model may see. If
+    /// the provider cannot ask for permission, tools that need approval are not selected, and the
+    /// sidecar runs them.
     pub(crate) fn of(model: &Model, executor: &Executor, tools: &[Arc<RegisteredTool>]) -> Self {
         let mut native = Self::default();
         let Some(api) = model.api else {
@@ -108,19 +110,19 @@ impl NativeTools {
                 self.stand_ins
                     .insert(tool.name().clone(), Arc::new(stand_in));
             }
-            // Its calls are refused.
+            // Calls of this tool are rejected.
             Err(error) => {
                 tracing::warn!(tool.name = %tool.name(), %error, "A tool has no stand-in");
             }
         }
     }
 
-    /// Whether the provider calls the tool of that name by itself.
+    /// Returns whether the provider calls the tool with this name directly.
     pub(crate) fn has(&self, name: &ToolName) -> bool {
         self.stand_ins.contains_key(name)
     }
 
-    /// How the provider is told of them, and what runs the chat's calls.
+    /// Returns the servers for the provider, and the runner of the chat's calls.
     pub(crate) fn take_apart(self, executor: Executor) -> (Vec<NativeServer>, Arc<dyn ToolRunner>) {
         if self.servers.is_empty() {
             return (Vec::new(), Arc::new(executor));
@@ -134,7 +136,7 @@ impl NativeTools {
 }
 
 impl NativeEndpoint {
-    /// The server's name of the tool, if it is one of the server's.
+    /// Returns the tool's name on the server, if the tool belongs to the server.
     fn name_of(&self, tool: &RegisteredTool) -> Option<String> {
         let ToolOrigin::Mcp { server_label, .. } = tool.origin() else {
             return None;
@@ -145,10 +147,10 @@ impl NativeEndpoint {
     }
 }
 
-/// Runs a chat's calls, and allows its provider what may run.
+/// Runs a chat's calls, and decides on the calls that the provider asks for.
 struct Runner {
     executor: Executor,
-    /// The same, with stand-ins for what the provider calls.
+    /// The same executor with overrides for the tools that the provider calls.
     permits: Executor,
 }
 
@@ -171,7 +173,7 @@ impl ToolRunner for Runner {
     }
 }
 
-/// Stands in for a tool that the provider calls: what it would do is done there.
+/// Overrides a tool that the provider calls: the executor does everything except run the tool.
 struct StandIn {
     definition: ToolDefinition,
     origin: ToolOrigin,
@@ -192,7 +194,8 @@ impl Tool for StandIn {
         self.digest.clone()
     }
 
-    /// In the provider's name: what is approved of or kept for its calls is for none of ours.
+    /// Acts as the provider, so that approvals and cached results are not shared with the sidecar's
+    /// own calls.
     fn acts_as(&self, _context: &CallContext) -> Option<ActsAsFuture> {
         let name = format!("provider {}", self.api);
         Some(Box::pin(async move {

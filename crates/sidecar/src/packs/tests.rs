@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::credentials::UserCredentials;
 
-/// A sidecar's packs, under one configuration after the other.
+/// A sidecar's packs under a sequence of configurations.
 struct Bench {
     store: Arc<SqlStore>,
     shelf: Shelf,
@@ -35,7 +35,7 @@ impl Bench {
         (self.shelf, self.tools) = self.shelf.succeeded_by(&config, &models, store);
     }
 
-    /// The gates of another action; none where there is no pack.
+    /// Returns the gates of a new action, or `None` without the pack.
     async fn gates(&mut self) -> Option<Value> {
         let registry = Arc::new(ToolRegistry::new());
         registry
@@ -57,7 +57,7 @@ impl Bench {
     }
 }
 
-/// A model that always proposes the same.
+/// A model that always proposes the same action.
 async fn steady() -> FakeLlm {
     let proposal = json!({"action": "ability_check", "ability": "WIS", "suggested_dc": 9,
         "reason": "It is quiet"});
@@ -83,7 +83,7 @@ async fn n2_the_pack_and_its_model_are_off_until_somebody_asks_for_them() {
     let accepted = json!({"accepted": true});
     let nobody = ENABLED.replace("steady", "nobody");
     let mut bench = Bench::new().await;
-    // Each is what another reload makes of the one before.
+    // Each configuration is loaded after the previous one.
     for (toml, gates) in [
         (String::new(), None),
         (LLM.to_owned(), None),

@@ -2,7 +2,7 @@ use pillion_core::digest::sha256_hex;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// The members of an entry of `tools/list` that say what a tool is.
+/// The members of an entry of `tools/list` that define a tool.
 const MEMBERS: [&str; 6] = [
     "name",
     "title",
@@ -12,18 +12,18 @@ const MEMBERS: [&str; 6] = [
     "annotations",
 ];
 
-/// What a tool is, in one form whatever the order of its members.
+/// The definition of a tool in a canonical form.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Definition {
     pub(super) name: String,
-    /// JSON with the keys of every object in order, and no white space.
+    /// Canonical JSON: sorted keys, no white space.
     pub(super) text: String,
-    /// SHA-256 of it, in hexadecimal digits.
+    /// The SHA-256 hash of `text`, in hexadecimal.
     pub(super) hash: String,
 }
 
 impl Definition {
-    /// None for an entry without a name, which is no tool.
+    /// Reads an entry; returns `None` for an entry without a name.
     pub(super) fn read(entry: &RawValue) -> Option<Self> {
         let mut entry: Map<String, Value> = serde_json::from_str(entry.get()).ok()?;
         entry.retain(|key, value| MEMBERS.contains(&key.as_str()) && !value.is_null());

@@ -1,7 +1,7 @@
 use pillion_wire::PinChange;
 use serde_json::Value;
 
-/// What is otherwise in the second definition than in the first, place by place.
+/// Returns the differences between two definitions, by path.
 pub(crate) fn between(before: &str, after: &str) -> Vec<PinChange> {
     let parse = |text: &str| serde_json::from_str(text).unwrap_or(Value::Null);
     let mut changes = Vec::new();

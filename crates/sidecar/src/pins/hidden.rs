@@ -1,10 +1,10 @@
-//! Text that a model reads and a person does not see.
+//! Detects text that a model reads and a person does not see.
 
 use serde_json::Value;
 
 use crate::echo::is_bidi;
 
-/// What there is in a definition that somebody who looks at it would not see, place by place.
+/// Returns warnings about hidden text in a definition, by path.
 pub(crate) fn warnings(definition: &Value) -> Vec<String> {
     let mut found = Vec::new();
     search("", definition, &mut found);
@@ -39,7 +39,7 @@ fn search(path: &str, value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// What is hidden in a text.
+/// Returns the kinds of hidden text in a string.
 fn kinds(text: &str) -> Vec<&'static str> {
     let has = |is_it: fn(char) -> bool| text.chars().any(is_it);
     let kinds = [
@@ -56,12 +56,12 @@ fn kinds(text: &str) -> Vec<&'static str> {
     kinds.map(|(what, _)| what).collect()
 }
 
-/// Each spells a letter of ASCII that nobody sees; of variation selectors the same can be made.
+/// Tag characters encode invisible ASCII letters, as variation selectors can.
 fn is_tag(c: char) -> bool {
     matches!(c, '\u{e0000}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}')
 }
 
-/// Without U+200C, U+200D and the variation selectors of emoji, which have their place in text.
+/// Excludes U+200C, U+200D and the variation selectors of emoji, which occur in normal text.
 fn is_invisible(c: char) -> bool {
     matches!(
         c,
@@ -76,12 +76,12 @@ fn is_control(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\r' | '\t')
 }
 
-/// What somebody who looks at a text would not see, or would see elsewhere.
+/// Returns whether a character is invisible or displayed at another position.
 fn is_hidden(c: char) -> bool {
     is_tag(c) || is_bidi(c) || is_invisible(c) || is_control(c) || c == '\r'
 }
 
-/// The text with what is hidden in it written out, for a terminal or a log.
+/// Escapes hidden characters, for a terminal or a log.
 pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -94,17 +94,17 @@ pub(crate) fn visible(text: &str) -> String {
     shown
 }
 
-/// As [`visible`], on one line.
+/// Like [`visible`], on one line.
 pub(crate) fn visible_line(text: &str) -> String {
     visible(text).replace(char::is_control, " ")
 }
 
-/// The JSON with what is hidden in its strings written as escapes of JSON: it says the same.
+/// Replaces hidden characters in JSON strings by JSON escapes, which does not change the value.
 pub(crate) fn visible_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for c in json.chars() {
         if c == '\r' {
-            // It can only stand between the tokens.
+            // In JSON, a raw carriage return can only occur between tokens.
             shown.push(' ');
         } else if is_hidden(c) {
             for unit in c.encode_utf16(&mut [0; 2]) {

@@ -2,11 +2,10 @@ use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What tells one state of a file from another without reading it; none for a file that is
-/// not there.
+/// Identifies the state of a file without reading the file; `None` if the file does not exist.
 type Stamp = Option<(u64, u64, i64, i64)>;
 
-/// Files as they were when the configuration was read, and at the last look.
+/// The states of files when the configuration was read, and at the last check.
 #[derive(Default)]
 pub(crate) struct Stamps {
     read: HashMap<PathBuf, Stamp>,
@@ -14,13 +13,14 @@ pub(crate) struct Stamps {
 }
 
 impl Stamps {
-    /// As they are now. They are to be read after that: what changes meanwhile has changed.
+    /// Returns the current states. Call this before reading the files, so that later changes are
+    /// detected.
     pub(super) fn of(files: impl IntoIterator<Item = PathBuf>) -> Self {
         Self::default().narrowed_to(files)
     }
 
-    /// Of these files, as they were when they were looked at; of those that were not, as they are
-    /// now.
+    /// Restricts the states to these files; adds the current states of files that were not
+    /// included.
     pub(super) fn narrowed_to(self, files: impl IntoIterator<Item = PathBuf>) -> Self {
         let stamps = files.into_iter().map(|file| {
             let known = self.read.get(&file).copied();
@@ -32,8 +32,8 @@ impl Stamps {
         Self { read, seen }
     }
 
-    /// Whether a file has changed and no longer does: one that is just being written may be
-    /// half there, and half a configuration may be a good one.
+    /// Returns whether a file has changed since it was read, but not since the last check. A file
+    /// that is still being written may be incomplete, and still be a valid configuration.
     pub(super) fn have_changed_and_settled(&mut self) -> bool {
         let files = self.read.keys();
         let now: HashMap<_, _> = files.map(|file| (file.clone(), stamp_of(file))).collect();
@@ -85,7 +85,7 @@ mod tests {
         let mut stamps = before.narrowed_to([file.clone(), new.clone()]);
         assert!(!stamps.have_changed_and_settled());
         assert!(stamps.have_changed_and_settled());
-        // The new one alone is no reason, nor is one that is not watched any more.
+        // Neither a new file nor a file that is no longer watched counts as a change.
         let mut stamps = Stamps::of([file.clone()]).narrowed_to([file, new]);
         std::fs::write(&gone, "whatever").unwrap();
         assert!(!stamps.have_changed_and_settled());

@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
-/// What stands at the end of the name of a file that is being written.
+/// The suffix of a file that is being written.
 pub(super) const UNFINISHED_SUFFIX: &str = ".part";
 
-/// The longest first line.
+/// Maximum length of the header line, in bytes.
 const LONGEST_HEADER: u64 = 16 * 1024;
 
-/// The first line of a file.
+/// The header in the first line of a file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Header {
     pub(super) principal: Option<String>,
@@ -25,20 +25,20 @@ pub(crate) struct Header {
     pub(crate) media_type: String,
 }
 
-/// A result that was found.
+/// An opened result.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) header: Header,
-    /// How many bytes the result has.
+    /// The size of the result, in bytes.
     pub(crate) bytes: u64,
     pub(super) since: SystemTime,
     file: File,
-    /// Where it begins in the file.
+    /// The position of the result in the file.
     start: u64,
 }
 
-/// The result as it is fetched, and its media type: text as it is, anything else as JSON, with
-/// `data` beside it where there is any.
+/// Returns the content of a result and its media type: a string as text, any other value as JSON,
+/// together with `data` if present.
 pub(super) fn content_of(output: &ToolOutput) -> (Vec<u8>, &'static str) {
     const JSON: &str = "application/json";
     match (&output.result, &output.data) {
@@ -51,7 +51,7 @@ pub(super) fn content_of(output: &ToolOutput) -> (Vec<u8>, &'static str) {
     }
 }
 
-/// Writes a file for this user alone, whole or not at all.
+/// Writes a file atomically, readable only for the sidecar's user.
 pub(super) fn write(path: &Path, header: &Header, content: &[u8]) -> io::Result<()> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(UNFINISHED_SUFFIX);
@@ -92,7 +92,7 @@ impl Found {
         })
     }
 
-    /// These of its bytes, which have to be there.
+    /// Reads a range of the result, which must exist.
     pub(crate) async fn read(self, range: Range<u64>) -> io::Result<Vec<u8>> {
         let Self {
             mut file, start, ..

@@ -31,14 +31,14 @@ use crate::access::{Admission, Peer};
 use crate::live::Live;
 use crate::problem::Problem;
 
-/// How long the last answer may take to somebody who may not be here any more.
+/// Maximum time for the last response to a client that may no longer be connected.
 const LAST_ANSWER: Duration = Duration::from_secs(30);
 
-/// How long a process that no rule lets in may take to hear that.
+/// Maximum time in which a process that no rule admits may receive its refusal.
 const REFUSAL: Duration = Duration::from_secs(2);
 
-/// How many of those are told at once; beyond, they find their connection closed. They have no
-/// place among those that are let in.
+/// Maximum number of refusals that are sent concurrently. Further refused connections are closed
+/// without a response. Refused connections use no permits of admitted connections.
 const MOST_REFUSALS: usize = 16;
 
 static REFUSALS: Semaphore = Semaphore::const_new(MOST_REFUSALS);
@@ -104,7 +104,7 @@ impl Connection {
             connections.closed();
             return;
         }
-        // Requests use the state of their own time, not the state in which the connection began.
+        // Each request uses the `App` of its own time, not the `App` of the connection's start.
         drop(app);
         let peer = self.peer;
         let was_cut_off = self.converse(stream, &place).await;
@@ -166,7 +166,7 @@ impl Connection {
             }
             () = welcome.ended() => {
                 connection.as_mut().graceful_shutdown();
-                // A stream has no end of its own, so it is cut off after a timeout.
+                // A stream never ends by itself, so it is cut off after a timeout.
                 timeout(LAST_ANSWER, connection).await.unwrap_or(Ok(()))
             }
             () = place.refused() => {
@@ -187,7 +187,7 @@ impl Connection {
     }
 }
 
-/// Answers the first request of a process that no rule lets in, if it comes at once.
+/// Answers the first request of a process that no rule admits, if the request arrives at once.
 async fn refuse(stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
     let Ok(_told) = REFUSALS.try_acquire() else {
         return;
@@ -203,7 +203,7 @@ async fn refuse(stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
     }
 }
 
-/// The requests of one connection: each is served with the state of its moment.
+/// Serves the requests of one connection, each with the `App` of its own time.
 #[derive(Clone)]
 struct Requests {
     live: Live,
@@ -273,8 +273,8 @@ fn head_too_large() -> Response {
     response
 }
 
-/// What a process hears that no rule lets in. It may know that there is a sidecar: it could
-/// open its socket.
+/// Returns the response to a process that no rule admits. The response may reveal that there is a
+/// sidecar: the process could open the socket.
 fn refusal(peer: Peer) -> Response {
     let who = match peer {
         Peer::Process { uid, gid, .. } => format!("user {uid} of group {gid}"),
@@ -293,7 +293,7 @@ fn refusal(peer: Peer) -> Response {
     response
 }
 
-/// The client is to take its next request elsewhere.
+/// Tells the client to send its next request on another connection.
 fn close(response: &mut Response) {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);

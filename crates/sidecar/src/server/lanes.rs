@@ -7,25 +7,26 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// More would only share what the processors have with the tools' own processes.
+/// Maximum number of threads. More threads would only compete with the processes of tools for the
+/// processors.
 const MOST: usize = 8;
 
-/// A runtime is woken by a timer that ends before any other that it knows, even if it is its own
-/// thread that sets it, and every call sets two. With one that always ends earlier, none is.
+/// Interval of a timer that avoids wake-ups. A timer that ends before all other timers of a runtime
+/// wakes the runtime, even if the runtime's own thread sets it, and each call sets two timers. With
+/// a timer that always ends earlier, those wake nothing.
 const TICK: Duration = Duration::from_millis(500);
 
-/// How often the tasks that are left have their turn before their thread ends.
+/// How often the remaining tasks of a runtime are polled before its thread ends.
 const TURNS: usize = 16;
 
-/// How long the end of the threads is waited for.
+/// Maximum time to wait for the end of the threads.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Threads that serve connections, each by itself: a connection stays where it was put, and
-/// so does what is done for it.
+/// Threads that serve connections, each with its own single-threaded runtime. A connection and all
+/// its tasks stay on one thread.
 ///
-/// A request is a chain of small steps. With one runtime for all threads each step would wake
-/// another thread to see whether there is something to be taken over, which for a call costs
-/// as much as everything else.
+/// A request is a chain of small steps. In a runtime that all threads share, each step would wake
+/// another thread to look for work, which for a call costs as much as everything else together.
 #[derive(Debug)]
 pub struct Lanes {
     lanes: Vec<Lane>,
@@ -35,16 +36,16 @@ pub struct Lanes {
 #[derive(Debug)]
 struct Lane {
     runtime: Handle,
-    /// Dropped, it ends the thread, and whatever still runs on it.
+    /// Dropping the sender ends the thread and all tasks that still run on it.
     _end: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
 
 impl Lanes {
-    /// One for each processor.
+    /// Starts one thread per processor, up to 8.
     ///
     /// # Errors
-    /// When the system gives us no threads.
+    /// If the system cannot create the threads.
     pub fn start() -> io::Result<Self> {
         let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let lanes = (0..processors.min(MOST)).map(|number| {
@@ -69,15 +70,15 @@ impl Lanes {
         })
     }
 
-    /// Ends the threads, when what was left to them has been begun: that a call was given up is
-    /// written down by a task.
+    /// Ends the threads after their remaining tasks were polled: a task records in the call log
+    /// that a call was given up.
     pub async fn end(self) {
         let lanes = self.lanes.into_iter();
-        // With the other end of its channel a thread is told.
+        // Dropping the rest of a lane, with the channel's sender, tells its thread to end.
         let threads: Vec<_> = lanes.map(|lane| lane.thread).collect();
         let all = tokio::task::spawn_blocking(move || {
             for thread in threads {
-                // One that panicked has ended, too.
+                // A thread that panicked has ended, too.
                 let _ = thread.join();
             }
         });
@@ -86,7 +87,7 @@ impl Lanes {
         }
     }
 
-    /// Where the next connection goes.
+    /// Returns the runtime of the next connection, round-robin.
     pub(super) fn next(&mut self) -> Handle {
         self.next = (self.next + 1) % self.lanes.len();
         self.lanes[self.next].runtime.clone()
@@ -98,7 +99,7 @@ async fn until(mut ended: oneshot::Receiver<()>) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            // An error says the same: nobody needs the lane any more.
+            // An error means that the sender was dropped.
             _ = &mut ended => break,
             _ = ticks.tick() => {}
         }

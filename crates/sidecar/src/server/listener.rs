@@ -8,26 +8,26 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use super::unsent::Unsent;
 use crate::access::Peer;
 
-/// How long to wait after an `accept` that failed, which means that the process is out of
-/// descriptors: trying again at once would only burn the processor.
+/// Pause after a failed `accept`, which usually means that the process is out of file descriptors:
+/// retrying at once would only waste CPU time.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Maximum TCP segment size, in bytes. Larger segments occur only on the loopback.
 const MAX_SEGMENT_BYTES: u32 = 8 * 1024;
 
-/// Something that connections come from.
+/// A source of connections.
 pub(super) trait Listener {
-    /// A connection that no runtime has yet.
+    /// A connection that is not registered with a runtime yet.
     type Accepted: Send + 'static;
     type Stream: AsyncRead + AsyncWrite + Unsent + Send + Unpin + 'static;
 
-    /// The next connection, and who is at its other end.
+    /// Returns the next connection and its peer.
     async fn next(&self) -> io::Result<(Self::Accepted, Peer)>;
 
-    /// The connection, as one of the runtime that this is called in.
+    /// Registers the connection with the current runtime.
     fn adopt(accepted: Self::Accepted) -> io::Result<Self::Stream>;
 
-    /// As [`next`](Self::next), whatever goes wrong on the way.
+    /// Like [`next`](Self::next), but retries after errors.
     async fn accept_always(&self) -> (Self::Accepted, Peer) {
         loop {
             match self.next().await {

@@ -2,8 +2,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static IS_GIVING_BACK: AtomicBool = AtomicBool::new(false);
 
-/// Returns the memory of large responses from the allocator to the system, on another thread than
-/// those that serve requests, and only once at a time.
+/// Returns the freed memory of large responses from the allocator to the system. Runs at most once
+/// at a time, on a thread that serves no requests.
 pub(super) fn give_back() {
     if IS_GIVING_BACK.swap(true, Ordering::AcqRel) {
         return;

@@ -20,7 +20,7 @@ const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 /// when too many bytes wait.
 const STALLED_AFTER: Duration = Duration::from_secs(2);
 
-/// Maximum time in which a client may send unread data after its response, so that the client can
+/// Maximum time to read further data from a client after its response, so that the client can
 /// notice the response.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -42,7 +42,7 @@ pub(super) struct Patient<S> {
     was_cut_off: Arc<AtomicBool>,
     share: WaitingShare,
     intake: Intake,
-    /// Set after our side was closed, while the client may still send.
+    /// Set after the write side was closed, while the client may still send.
     lingering: Option<Pin<Box<Sleep>>>,
 }
 
@@ -62,7 +62,7 @@ struct Waiting {
 }
 
 impl<S: Unsent> Patient<S> {
-    /// `was_cut_off` is set when patience is over.
+    /// Wraps `stream`. `was_cut_off` is set when a write fails because the client does not read.
     pub(super) fn new(
         stream: S,
         limits: Limits,

@@ -7,7 +7,7 @@ use tokio::net::{TcpStream, UnixStream};
 #[cfg(target_os = "linux")]
 const OUTPUT_QUEUE: Opcode = 0x5411;
 
-/// A stream for which the system reports how many bytes the peer has not read.
+/// A stream for which the system reports how many bytes the peer has not received.
 pub(super) trait Unsent {
     /// Maximum size of one write, in bytes. A Unix socket frees the memory of one write only after
     /// the peer has read the whole write, so smaller writes show sooner that the peer reads.

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::Admission;
 
-/// Additional time for a request that is being checked when the timeout ends.
+/// Interval at which a request is checked that is in progress when the timeout ends.
 const LAST_REQUEST: Duration = Duration::from_secs(1);
 
 /// The TCP connections that have not authenticated yet. They use no permits of authenticated

@@ -1,4 +1,4 @@
-//! The servers of the store: adding, changing and removing them, with their credentials.
+//! Adds, changes and removes the servers of the store, with their credentials.
 
 use std::sync::Arc;
 
@@ -17,21 +17,21 @@ use crate::credentials::{
     take_secrets,
 };
 
-/// Who wants something changed.
+/// Who requests a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Who {
-    /// Somebody with access to the API.
+    /// A client of the REST API.
     Caller,
-    /// Somebody with access to the store itself.
+    /// An operator with direct access to the store.
     Operator,
 }
 
 /// How a server is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
-    /// What is not given is as it is for a new server.
+    /// Missing members get the defaults of a new server.
     Replace,
-    /// What is not given stays (RFC 7396).
+    /// Missing members stay unchanged (RFC 7396).
     Patch,
 }
 
@@ -40,25 +40,25 @@ pub(crate) enum How {
 pub(crate) struct Catalog {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) credentials: UserCredentials,
-    /// Where the requests of these servers may go.
+    /// The egress policy for these servers.
     pub(crate) egress: EgressPolicy,
     pub(crate) who: Who,
-    /// The names of the servers of the configuration file, and the account of each that has one.
+    /// The names of the servers in the configuration file, with their OAuth accounts.
     pub(crate) of_the_file: Vec<(String, Option<Account>)>,
 }
 
-/// A server of the store, as far as it can be read.
+/// A server of the store. Some parts may be unreadable.
 pub(crate) struct Known {
     pub(crate) record: ServerRecord,
     pub(crate) definition: Option<Definition>,
     pub(crate) authentication: String,
     pub(crate) headers: Vec<String>,
-    /// The server for the client, or why there is none.
+    /// The server's configuration, or why it cannot be used.
     pub(crate) section: Result<McpServerSection, ServerError>,
 }
 
 impl Catalog {
-    /// All of them, by name.
+    /// Returns all servers, sorted by name.
     pub(crate) async fn all(&self) -> Result<Vec<Known>, ServerError> {
         let mut all = Vec::new();
         for record in self.store.servers().await? {
@@ -67,7 +67,7 @@ impl Catalog {
         Ok(all)
     }
 
-    /// What the record says.
+    /// Reads a record.
     pub(crate) async fn load(&self, record: ServerRecord) -> Known {
         let stored = Stored::parse(&record.configuration).ok();
         let section = self.section(&record).await;
@@ -87,7 +87,8 @@ impl Catalog {
         let stored = Stored::parse(&record.configuration)?;
         let credentials = self.credentials_of(&stored).await?;
         let server = self.checked(&record.name, &stored.definition, &credentials)?;
-        // The credentials have another id when they are others, and are not needed here.
+        // The credentials themselves are not needed to detect changes: changed credentials have a
+        // new id.
         let said = format!("{}\n{}\n{:?}", record.id, record.name, self.egress);
         let said = format!("{said}\n{}", record.configuration);
         let definition = &stored.definition;
@@ -103,7 +104,7 @@ impl Catalog {
         Ok(section)
     }
 
-    /// Reads what a request says of a server that is not there, for the sake of a trial.
+    /// Parses a server of a request for a test, without storing it.
     pub(crate) fn unsaved(
         &self,
         mut keys: Map<String, Value>,
@@ -116,7 +117,7 @@ impl Catalog {
         self.checked(&name, &definition, &credentials)
     }
 
-    /// Adds a server.
+    /// Adds a server to the store.
     pub(crate) async fn add(
         &self,
         mut keys: Map<String, Value>,
@@ -153,7 +154,7 @@ impl Catalog {
         Ok(record)
     }
 
-    /// Changes a server.
+    /// Changes a server of the store.
     pub(crate) async fn change(
         &self,
         record: &ServerRecord,
@@ -213,7 +214,8 @@ impl Catalog {
         let records = self.records_of(&record.name);
         let updated = self.store.update_server(&changed, records).await;
         if is_changed {
-            // Of the two sets of credentials the one that is not in use goes.
+            // Removes the credentials that are no longer in use: the old ones after a successful
+            // update, or else the new ones.
             self.forget(if updated.is_ok() { record } else { &changed })
                 .await;
         }
@@ -230,7 +232,8 @@ impl Catalog {
         Ok(changed)
     }
 
-    /// Whose the records are that go by that name.
+    /// Returns whether the records under this name belong to the server of the store, or to a
+    /// server of the configuration file with the same name.
     fn records_of(&self, name: &str) -> NamedRecords {
         if self.of_the_file.iter().any(|(taken, _)| taken == name) {
             NamedRecords::Anothers
@@ -239,7 +242,7 @@ impl Catalog {
         }
     }
 
-    /// Removes a server with its credentials, its calls and its pins (F2).
+    /// Removes a server with its credentials, recorded calls and pins.
     pub(crate) async fn remove(&self, record: &ServerRecord) -> Result<(), ServerError> {
         let records = self.records_of(&record.name);
         let account = self.account_of(record).await;
@@ -252,7 +255,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// The credentials as the change leaves them; none where it does not touch them.
+    /// Returns the changed credentials, or `None` if the change does not affect them.
     async fn change_credentials(
         &self,
         before: &Stored,
@@ -265,7 +268,8 @@ impl Catalog {
         }
         let has_moved = before.definition.place() != definition.place();
         if let (true, Some(note)) = (has_moved, &before.credentials) {
-            // Whoever may change the address must not learn by that what is stored.
+            // Stored credentials must not be sent to a new address, which could disclose them to
+            // the client that changes the address.
             for (key, is_there) in [
                 ("authentication", note.authentication != "none"),
                 ("headers", !note.headers.is_empty()),
@@ -294,7 +298,7 @@ impl Catalog {
         Ok(Credentials::parse(secret.expose_secret())?)
     }
 
-    /// Puts credentials into the vault, and says what may be known of them.
+    /// Stores credentials in the vault, and returns their public information.
     async fn keep(&self, credentials: &Credentials) -> Result<Option<CredentialNote>, ServerError> {
         if credentials.is_empty() {
             return Ok(None);
@@ -306,7 +310,8 @@ impl Catalog {
         Ok(Some(note))
     }
 
-    /// Removes the credentials of a record. Nobody can open what is left when that fails.
+    /// Removes the credentials of a record. If the removal fails, the credentials remain encrypted
+    /// and unused.
     async fn forget(&self, record: &ServerRecord) {
         let stored = Stored::parse(&record.configuration).ok();
         let Some(note) = stored.and_then(|stored| stored.credentials) else {
@@ -321,8 +326,8 @@ impl Catalog {
         }
     }
 
-    /// Removes what single users have for a server. Nothing is sent to another place than the
-    /// one that it was given for, also when that fails.
+    /// Removes the credentials of all users for a server. If the removal fails, the credentials are
+    /// still never sent to another address.
     async fn forget_users(&self, record: &ServerRecord) {
         let of_it = |server: &str| server == record.id;
         self.credentials.close_tokens_of_users(of_it).await;
@@ -331,9 +336,9 @@ impl Catalog {
         }
     }
 
-    /// Removes what OAuth obtained for a server, of this id, that had one account and has another
-    /// or none now: for everybody, unless another server has the same account, and for users. What is
-    /// left when that fails is encrypted.
+    /// Removes the OAuth tokens of a server whose account has changed: the server's own tokens,
+    /// unless another server has the same account, and the authorizations of users. If the removal
+    /// fails, the tokens remain encrypted.
     pub(super) async fn replace_account(&self, id: &str, before: &Account, now: Option<Account>) {
         if now.as_ref() == Some(before) {
             return;
@@ -350,8 +355,8 @@ impl Catalog {
         }
     }
 
-    /// Whether a server of another id has the tokens of this account: of one place and client
-    /// they are the same.
+    /// Returns whether another server uses the tokens of this account: servers with the same
+    /// address and client share their tokens.
     async fn is_of_another(&self, id: &str, account: &Account) -> Result<bool, ServerError> {
         let of_the_file = self.of_the_file.iter();
         let mut others = of_the_file.filter(|(name, _)| file_id(name) != id);
@@ -367,19 +372,19 @@ impl Catalog {
         Ok(false)
     }
 
-    /// What OAuth's tokens are good for that the server has.
+    /// Returns the OAuth account of a server, if any.
     async fn account_of(&self, record: &ServerRecord) -> Option<Account> {
         Account::of(&self.section(record).await.ok()?.server)
     }
 
-    /// What OAuth obtains for the server is kept in the vault, if there is one.
+    /// Stores the server's OAuth tokens in the vault, if there is one.
     pub(super) fn keep_tokens_of(&self, server: &mut ServerConfig) {
         if let Some(tokens) = self.credentials.tokens_of_server(server) {
             server.authorization.token_store = Some(tokens);
         }
     }
 
-    /// The server for the client, if it may be spoken to.
+    /// Returns the server's configuration for the client, after validation.
     fn checked(
         &self,
         name: &str,
@@ -407,7 +412,7 @@ impl Catalog {
     }
 }
 
-/// The names of a configuration file's servers, and the account of each that has one.
+/// Returns the names of the servers in the configuration file, with their OAuth accounts.
 pub(crate) fn of_the_file(config: &Config) -> Vec<(String, Option<Account>)> {
     let servers = config.mcp_servers.iter();
     let servers = servers.map(|section| {

@@ -1,4 +1,5 @@
-//! What F1 says of a server, in two parts: one that anybody may see, and its credentials.
+//! The configuration of a server in the REST API and the store, split into public members and
+//! credentials.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
@@ -17,10 +18,10 @@ use super::ServerError;
 use crate::config::{CredentialPolicy, PinPolicy, RateLimitSection, problem_of_server_name};
 use crate::credentials::{CredentialNote, Credentials, place_of_url};
 
-/// Longest name, in characters.
+/// Maximum length of a server's name, in characters.
 const LONGEST_NAME: usize = 100;
 
-/// F1 without credentials; in the store it is JSON.
+/// The public members of a server, stored as JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Definition {
@@ -42,7 +43,7 @@ pub(crate) struct Definition {
     inherit_env: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cwd: Option<String>,
-    /// In milliseconds.
+    /// The timeout of a request, in milliseconds.
     #[serde(default = "default_timeout")]
     pub(crate) timeout: u64,
     #[serde(default = "default_attempts")]
@@ -65,8 +66,8 @@ pub(crate) struct Definition {
     pub(crate) credential: CredentialPolicy,
 }
 
-/// How many calls of all a server's tools together one user may make (C7): [`RateLimitSection`]
-/// with the keys of the API.
+/// The limit of calls of one user to all tools of a server: [`RateLimitSection`] with the member
+/// names of the REST API.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct RateLimit {
@@ -78,7 +79,7 @@ struct RateLimit {
     per_day: Option<NonZeroU32>,
 }
 
-/// Reads an object and nothing else: of itself a struct would be read from an array, too.
+/// Accepts only an object or null: serde would also read a struct from an array.
 fn object_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Option<RateLimit>, D::Error> {
     struct ObjectOrNull;
     impl<'de> Visitor<'de> for ObjectOrNull {
@@ -115,8 +116,8 @@ fn default_attempts() -> u8 {
     3
 }
 
-/// The members of a server in a request, except its name, `enabled` and its credentials, which are
-/// read elsewhere.
+/// All members of a server in a request. The name, `enabled` and the credentials are read
+/// separately.
 const MEMBERS: [&str; 22] = [
     "name",
     "description",
@@ -142,7 +143,7 @@ const MEMBERS: [&str; 22] = [
     "credential",
 ];
 
-/// What the store has under `configuration`.
+/// The JSON in the column `configuration` of the store.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Stored {
     pub(super) definition: Definition,
@@ -157,9 +158,9 @@ impl Stored {
 }
 
 impl Definition {
-    /// Reads the keys of F1 that are no credentials.
+    /// Parses the public members of a server.
     pub(super) fn parse(mut keys: Map<String, Value>) -> Result<Self, ServerError> {
-        // As for every key, null is as good as nothing.
+        // For all members, null means that the member is missing.
         keys.retain(|_, value| !value.is_null());
         if let Some(unknown) = keys.keys().find(|key| !MEMBERS.contains(&key.as_str())) {
             let members = MEMBERS.map(|member| format!("`{member}`")).join(", ");
@@ -192,7 +193,7 @@ impl Definition {
         Ok(definition)
     }
 
-    /// Its keys, as a request has them.
+    /// Returns the members as in a request.
     pub(super) fn keys(&self) -> Map<String, Value> {
         match serde_json::to_value(self) {
             Ok(Value::Object(keys)) => keys,
@@ -204,7 +205,7 @@ impl Definition {
         self.command.is_some()
     }
 
-    /// Where requests with its credentials go; for a program, which one.
+    /// Returns where the server's credentials are sent: the address of a URL, or the program.
     pub(super) fn place(&self) -> String {
         let url = self
             .url
@@ -229,8 +230,8 @@ impl Definition {
         })
     }
 
-    /// The server of that name as the client wants it. Whether it may be spoken to is checked
-    /// by [`ServerConfig::validate`].
+    /// Returns the configuration for the client. [`ServerConfig::validate`] checks whether the
+    /// server is allowed.
     pub(super) fn server(
         &self,
         name: &str,
@@ -275,7 +276,7 @@ impl Definition {
     }
 }
 
-/// Takes the name out of the keys of a server and checks it.
+/// Removes the name from the members of a server, and validates it.
 pub(super) fn take_name(keys: &mut Map<String, Value>) -> Result<Option<String>, ServerError> {
     let name = match keys.remove("name") {
         None => return Ok(None),
@@ -293,7 +294,7 @@ pub(super) fn take_name(keys: &mut Map<String, Value>) -> Result<Option<String>,
     Ok(Some(name))
 }
 
-/// Takes out whether the server is used.
+/// Removes `enabled` from the members of a server.
 pub(super) fn take_enabled(keys: &mut Map<String, Value>) -> Result<Option<bool>, ServerError> {
     match keys.remove("enabled") {
         None | Some(Value::Null) => Ok(None),
@@ -302,7 +303,7 @@ pub(super) fn take_enabled(keys: &mut Map<String, Value>) -> Result<Option<bool>
     }
 }
 
-/// What a program's configuration would be, as far as a URL is told from it.
+/// Returns whether the members configure a program instead of a URL.
 pub(super) fn names_program(keys: &Map<String, Value>) -> bool {
     let given = |key: &str| keys.get(key).is_some_and(|value| !value.is_null());
     given("command")
@@ -310,7 +311,7 @@ pub(super) fn names_program(keys: &Map<String, Value>) -> bool {
         || keys.get("transport").and_then(Value::as_str) == Some("stdio")
 }
 
-/// Merges a change into what there is (RFC 7396).
+/// Applies a JSON merge patch (RFC 7396), which replaces `authentication` as a whole.
 pub(super) fn merge(target: &mut Map<String, Value>, patch: Map<String, Value>) {
     for (key, value) in patch {
         match (target.get_mut(&key), value) {
@@ -327,7 +328,7 @@ pub(super) fn merge(target: &mut Map<String, Value>, patch: Map<String, Value>) 
     }
 }
 
-/// Where a server that the client knows is, for those who look.
+/// Returns the display URL or the program of a server.
 pub(crate) fn place_of(server: &ServerConfig) -> (Option<String>, Option<String>) {
     match &server.endpoint {
         Endpoint::Command(command) => (None, Some(command.program.display().to_string())),
@@ -335,7 +336,7 @@ pub(crate) fn place_of(server: &ServerConfig) -> (Option<String>, Option<String>
     }
 }
 
-/// The kind of an authentication, as the API names it.
+/// Returns the authentication type, as in the REST API.
 pub(crate) fn kind_of(authentication: &Authentication) -> &'static str {
     match authentication {
         Authentication::Bearer { .. } => "bearer",

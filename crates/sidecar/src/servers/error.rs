@@ -7,16 +7,16 @@ use pillion_store::{MasterKeyError, VaultError};
 use crate::credentials::CredentialError;
 use crate::problem::status_of_store;
 
-/// Why a server is not added, changed or shown. No text repeats a credential.
+/// Why a server cannot be added, changed or shown. Error messages never contain a credential.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServerError {
-    /// A key of the configuration is not what it can be (F1).
+    /// A member of the server's configuration is invalid.
     #[error("{key}: {message}")]
     Invalid { key: String, message: String },
-    /// The configuration as a whole is not.
+    /// The configuration as a whole is invalid.
     #[error(transparent)]
     Config(#[from] ServerConfigError),
-    /// The text of F2.
+    /// The message is part of the REST API.
     #[error("Server not found")]
     NotFound,
     #[error("There is a server named '{name}' already")]
@@ -66,7 +66,7 @@ impl ServerError {
         }
     }
 
-    /// The HTTP status, and the code of C5.
+    /// Returns the HTTP status and the error code.
     pub(crate) fn translate(&self) -> (StatusCode, ErrorCode) {
         use ErrorCode::{Denied, InternalError, InvalidInput, NotFound, Unavailable};
         match self {

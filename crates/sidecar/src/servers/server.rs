@@ -4,11 +4,11 @@ use super::catalog::Known;
 use crate::config::McpServerSection;
 use crate::credentials::{Account, file_id};
 
-/// A server, wherever it comes from.
+/// A server of the configuration file or of the store.
 #[derive(Clone)]
 pub(crate) enum Server {
     OfFile(Box<McpServerSection>),
-    /// With why it is set aside, if it is.
+    /// A server of the store, with the reason why it is not used, if any.
     OfStore(Arc<Known>, Option<String>),
 }
 
@@ -20,7 +20,7 @@ impl Server {
         }
     }
 
-    /// What its tokens of OAuth are good for, if it has some.
+    /// Returns the server's OAuth account, if any.
     pub(super) fn account(&self) -> Option<Account> {
         match self {
             Self::OfFile(section) => Account::of(&section.server),

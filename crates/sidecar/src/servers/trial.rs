@@ -5,16 +5,16 @@ use pillion_wire::ServerTrial;
 use serde::Deserialize;
 use tokio::time::timeout;
 
-/// How long the farewell to the server may take.
+/// Maximum time for ending the session with the server.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// What counts of a tool here.
+/// The only relevant member of a listed tool.
 #[derive(Deserialize)]
 struct Named {
     name: String,
 }
 
-/// Asks a server for its tools over a session of its own, within its own timeout.
+/// Lists a server's tools in a separate session, within the server's timeout.
 pub(super) async fn try_out(server: ServerConfig) -> ServerTrial {
     let started = Instant::now();
     let limit = server.timeout;

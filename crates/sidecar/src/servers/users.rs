@@ -1,4 +1,4 @@
-//! Giving and taking the credentials of single users (L1).
+//! Sets and removes the credentials of single users.
 
 use pillion_core::store::{PinOwner, Timestamp};
 use pillion_wire::UserCredentialEntry;
@@ -9,12 +9,11 @@ use crate::config::CredentialPolicy;
 use crate::credentials::{UserCredential, place_of_url};
 use crate::moment::text_of;
 
-/// Longest name of a user, in bytes: as long as a request may name one.
+/// Maximum length of a user's name, in bytes, as in requests.
 const LONGEST_USER: usize = 256;
 
 impl Servers {
-    /// Gives a user a credential for the server of that id or name, in the place of the one
-    /// before.
+    /// Sets a user's credential for the server with this id or name, and replaces the previous one.
     ///
     /// # Errors
     /// [`ServerError::NotFound`], [`ServerError::NotOfUsers`], [`ServerError::Invalid`],
@@ -25,10 +24,10 @@ impl Servers {
         user: &str,
         mut keys: Map<String, Value>,
     ) -> Result<UserCredentialEntry, ServerError> {
-        // No server is removed meanwhile.
+        // Prevents that the server is removed in the meantime.
         let _base = self.base.lock().await;
         let server = self.find(key)?.0;
-        // The two would be no user in a path, but the directory itself, or the one above.
+        // In a URL path, these names would be resolved as relative segments.
         let is_path = user == "." || user == "..";
         if user.is_empty() || user.len() > LONGEST_USER || is_path {
             let message = "a user's name has between 1 and 256 bytes, and is not '.' or '..'";
@@ -51,7 +50,7 @@ impl Servers {
         Ok(entry(user.to_owned(), &credential))
     }
 
-    /// The users who have a credential for the server of that id or name.
+    /// Returns the users with a credential for the server with this id or name.
     ///
     /// # Errors
     /// [`ServerError::NotFound`], [`ServerError::Credential`].
@@ -65,7 +64,7 @@ impl Servers {
         Ok(all.map(|(user, it)| entry(user, &it)).collect())
     }
 
-    /// Takes a user's credential away.
+    /// Removes a user's credential.
     ///
     /// # Errors
     /// [`ServerError::NotFound`], [`ServerError::Credential`].
@@ -73,7 +72,7 @@ impl Servers {
         let _base = self.base.lock().await;
         let server = self.find(key)?.0;
         self.user_credentials.remove(&server.id(), user).await?;
-        // What the server listed for the user is the user's own.
+        // Pins of tools that the server listed for this user alone are removed, too.
         let owner = PinOwner {
             server: server.name(),
             user: Some(user),
@@ -90,7 +89,7 @@ impl Servers {
         Ok(())
     }
 
-    /// The session under what the user had ends when its calls have.
+    /// Closes the user's session with the server after its running calls.
     fn forget_user(&self, server: &Server, user: &str) {
         if let Some(live) = self.live() {
             live.app().upstreams().forget_user(server.name(), user);
@@ -99,7 +98,7 @@ impl Servers {
 }
 
 impl Server {
-    /// Where the credentials of users would go.
+    /// Returns the address to which credentials of users are bound.
     fn place_for_users(&self) -> Result<String, ServerError> {
         let not_of_users = || ServerError::NotOfUsers {
             name: self.name().to_owned(),

@@ -48,7 +48,7 @@ fn add_report(entry: &mut ServerEntry, report: &ServerReport) {
     }
 }
 
-/// The calls that each server's tools have had since the start.
+/// Returns the number of calls of each server's tools since the start.
 fn calls(app: &App) -> HashMap<String, ServerCalls> {
     let mut calls: HashMap<String, ServerCalls> = HashMap::new();
     let counted: HashMap<_, _> = app.metrics().tools.all().into_iter().collect();
@@ -129,7 +129,7 @@ fn of_known(known: &Known, id: String) -> ServerEntry {
     entry
 }
 
-/// A limit with no number in it is none.
+/// Returns `None` for a section without limits.
 fn limit_of(section: RateLimitSection) -> Option<ServerRateLimit> {
     let limit = ServerRateLimit {
         per_minute: section.per_minute.map(NonZeroU32::get),
@@ -139,7 +139,7 @@ fn limit_of(section: RateLimitSection) -> Option<ServerRateLimit> {
     (limit != ServerRateLimit::default()).then_some(limit)
 }
 
-/// The name that something has as JSON.
+/// Returns the name of a value in JSON.
 fn name_of(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()

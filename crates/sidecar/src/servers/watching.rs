@@ -1,4 +1,4 @@
-//! What goes on beside the requests, for as long as there is somebody to do it for.
+//! Background tasks for the servers.
 
 use std::sync::Weak;
 
@@ -9,7 +9,7 @@ use crate::connections::Connections;
 use crate::live::WeakLive;
 use crate::upstream::SWEEP_EVERY;
 
-/// Ends connections of users that are of no use any more, for as long as the state lives.
+/// Closes outdated user connections at intervals, as long as `live` exists.
 pub(super) async fn sweep_users(live: WeakLive) {
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;
@@ -21,7 +21,7 @@ pub(super) async fn sweep_users(live: WeakLive) {
     }
 }
 
-/// Writes down when servers answered (F3).
+/// Records in the store when servers last connected.
 pub(super) async fn note_connections(servers: Weak<Servers>, connections: Connections) {
     let mut answers = connections.subscribe();
     drop(connections);

@@ -9,11 +9,11 @@ use crate::config::SocketMode;
 const OTHERS_MAY_WRITE: u32 = 0o002;
 const OTHERS_MAY_ENTER: u32 = 0o001;
 const GROUP_MAY_ENTER: u32 = 0o010;
-/// Only the owner of a file may remove it, as in `/tmp`.
+/// With this bit, only the owner of a file may remove the file, as in `/tmp`.
 const STICKY: u32 = 0o1000;
 
-/// Makes the directory of `socket` if it is missing. One that is there is checked and
-/// never changed: it may hold more than the socket.
+/// Creates the directory of `socket` if it is missing. An existing directory is checked and never
+/// changed, because it may contain other files.
 pub(super) fn prepare(
     socket: &Path,
     group: Option<u32>,

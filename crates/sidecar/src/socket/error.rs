@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SocketError {
-    /// The path does not fit a socket's address.
+    /// The path is too long for a socket's address.
     #[error(
         "the socket path is {length} bytes long, and the system takes at most 107: {}",
         path.display()
@@ -14,25 +14,25 @@ pub enum SocketError {
     PathTooLong {
         /// The path.
         path: PathBuf,
-        /// Its length in bytes.
+        /// The length of the path, in bytes.
         length: usize,
     },
     /// The configured group does not exist.
     #[error("socket.group: there is no group '{0}'")]
     UnknownGroup(String),
-    /// The system cannot say whether the configured group exists.
+    /// The lookup of the configured group failed.
     #[error("socket.group: cannot look up the group '{name}': {source}")]
     GroupLookup {
         /// The group's name.
         name: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
     /// The path has no file name, such as `/`.
     #[error("the socket path names no file: {}", .0.display())]
     NoFileName(PathBuf),
-    /// The directory cannot be made, read or given its mode.
+    /// The directory cannot be created, read or given its mode.
     #[error(
         "cannot prepare the socket's directory {}: {source}{}",
         directory.display(),
@@ -41,21 +41,21 @@ pub enum SocketError {
     Directory {
         /// The directory.
         directory: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// What should be the directory is something else.
+    /// The parent path of the socket is not a directory.
     #[error("the socket's directory {} is not a directory", .0.display())]
     NotADirectory(PathBuf),
-    /// Anybody could replace the socket with one of their own.
+    /// Every user could replace the socket.
     #[error(
         "anybody may replace files in the socket's directory {directory}: take the write \
          permission from others (chmod o-w {directory})",
         directory = .0.display()
     )]
     DirectoryWritableByAll(PathBuf),
-    /// The directory is closed to the group that should be able to connect.
+    /// The group that should be able to connect cannot enter the directory.
     #[error(
         "the group {group} cannot enter the socket's directory {directory}: chgrp {group} \
          {directory} && chmod g+x {directory}",
@@ -64,7 +64,7 @@ pub enum SocketError {
     GroupCannotEnter {
         /// The directory.
         directory: PathBuf,
-        /// The group's number.
+        /// The group's id.
         group: u32,
     },
     /// The lock file cannot be opened or locked.
@@ -72,11 +72,11 @@ pub enum SocketError {
     Lock {
         /// The lock file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// Another sidecar serves the path, is about to, or is just stopping.
+    /// Another sidecar serves the path, or is starting or stopping.
     #[error(
         "another process already serves {}; with --take-over this one takes its place",
         .0.display()
@@ -90,24 +90,24 @@ pub enum SocketError {
         path = .0.display()
     )]
     ServedWithoutFile(PathBuf),
-    /// There is a file at the path, and it is no socket.
+    /// The file at the path is not a socket.
     #[error("{} exists and is not a socket; it is left alone", .0.display())]
     NotASocket(PathBuf),
-    /// Nobody can tell whether the socket at the path is in use.
+    /// The state of the socket at the path cannot be determined.
     #[error("cannot tell whether {} is in use: {source}", path.display())]
     Probe {
         /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// A socket that is not in use any more cannot be removed.
+    /// A stale socket cannot be removed.
     #[error("cannot remove the socket {}: {source}", path.display())]
     Remove {
         /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -116,7 +116,7 @@ pub enum SocketError {
     Bind {
         /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -125,7 +125,7 @@ pub enum SocketError {
     Permissions {
         /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -134,11 +134,11 @@ pub enum SocketError {
     Tcp {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The service manager handed over something that is no socket of ours.
+    /// A descriptor of the service manager is not a usable socket.
     #[error("the service manager's sockets (LISTEN_FDS) cannot be used: {0}")]
     Activation(#[source] io::Error),
     /// The control socket belongs to a process of an untrusted user.
@@ -174,7 +174,7 @@ pub enum SocketError {
     TakeOver(#[source] io::Error),
 }
 
-/// What somebody can do who may not write there.
+/// Returns advice for a user without write permission.
 fn elsewhere(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "; name another socket with --socket or socket.path",

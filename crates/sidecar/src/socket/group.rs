@@ -1,7 +1,7 @@
 use super::SocketError;
 use crate::config::Group;
 
-/// The group's number.
+/// Returns the group's id.
 pub(super) fn resolve(group: &Group) -> Result<u32, SocketError> {
     match group {
         Group::Id(id) => Ok(*id),

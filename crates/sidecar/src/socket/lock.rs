@@ -10,14 +10,14 @@ use rustix::io::Errno;
 use super::SocketError;
 use super::file_id::FileId;
 
-/// The lock on a socket's path: whoever holds it may look for a stale socket, remove it
-/// and bind. Without it two sidecars that start at once could each remove the other's.
+/// The lock on a socket's path, which is required to remove a stale socket and to bind. Without the
+/// lock, two sidecars that start at once could each remove the other's socket.
 ///
-/// The file, the socket's path with `.lock` added, stays when the lock is let go: removing
-/// it would let a third process lock a new file while a second waits on the old one.
+/// The lock file has the suffix `.lock` and stays when the lock is released: if it were removed, a
+/// third process could lock a new file while a second one waits for the old file.
 ///
-/// It is let go when the last descriptor of the open file is closed, and never before: a
-/// process that hands its sockets over hands over one of these, too.
+/// The lock is released when the last descriptor of the open file is closed, and not before. A
+/// process that hands its sockets over therefore also hands over a descriptor of the lock.
 #[derive(Debug)]
 pub(super) struct Lock {
     file: File,
@@ -46,7 +46,7 @@ impl Lock {
         }
     }
 
-    /// Makes the lock that another process has taken and handed over.
+    /// Adopts the lock that another process has taken and handed over.
     pub(super) fn handed_over(socket: &Path, file: OwnedFd) -> Self {
         Self {
             file: file.into(),

@@ -7,10 +7,10 @@ use tokio::net::UnixStream;
 
 use super::SocketError;
 
-/// Connecting to a Unix socket takes no time unless somebody holds it up.
+/// Timeout of the connection attempt. Connecting to a Unix socket normally takes no time.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Whether a socket is at `path`; refuses anything else that is.
+/// Returns whether there is a socket at `path`; rejects any other file.
 pub(super) fn is_there(path: &Path) -> Result<bool, SocketError> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if metadata.file_type().is_socket() => Ok(true),
@@ -23,7 +23,7 @@ pub(super) fn is_there(path: &Path) -> Result<bool, SocketError> {
     }
 }
 
-/// Removes a stale socket from `path`; refuses a live one and anything else.
+/// Removes a stale socket at `path`; rejects a live socket and any other file.
 pub(super) async fn clear(path: &Path) -> Result<(), SocketError> {
     let probe = |source| SocketError::Probe {
         path: path.to_owned(),
@@ -35,7 +35,7 @@ pub(super) async fn clear(path: &Path) -> Result<(), SocketError> {
     let connected = tokio::time::timeout(PATIENCE, UnixStream::connect(path)).await;
     match connected {
         Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => remove(path),
-        // Somebody accepts, or listens with a full queue.
+        // A process accepts connections, or listens with a full queue.
         Ok(Ok(_)) | Err(_) => Err(SocketError::AlreadyServed(path.to_owned())),
         Ok(Err(error)) if error.kind() == ErrorKind::WouldBlock => {
             Err(SocketError::AlreadyServed(path.to_owned()))
@@ -44,7 +44,7 @@ pub(super) async fn clear(path: &Path) -> Result<(), SocketError> {
     }
 }
 
-/// Removes the socket; that it is gone already is fine.
+/// Removes the socket, if it exists.
 pub(super) fn remove(path: &Path) -> Result<(), SocketError> {
     match std::fs::remove_file(path) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => Err(SocketError::Remove {

@@ -1,30 +1,30 @@
-//! What tells one store from another, however each process names it.
+//! The id of a store, which is independent of the location under which a process opens the store.
 
 use pillion_core::store::{SettingsStore, StoreError};
 use uuid::Uuid;
 
-/// The setting that has it, as a JSON string.
+/// The setting with the id, as a JSON string.
 const SETTING: &str = "store.id";
 
-/// The id of a store, if it has been given one.
+/// Returns the store's id, if it has one.
 ///
 /// # Errors
-/// Only those of the store itself.
+/// Only errors of the store itself.
 pub(crate) async fn of(store: &impl SettingsStore) -> Result<Option<String>, StoreError> {
     let json = store.setting(SETTING).await?;
     Ok(json.and_then(|json| serde_json::from_str(&json).ok()))
 }
 
-/// The id of a store, which is given one if it has none.
+/// Returns the store's id; creates one if necessary.
 ///
 /// # Errors
-/// Only those of the store itself.
+/// Only errors of the store itself.
 pub(super) async fn of_or_new(store: &impl SettingsStore) -> Result<Option<String>, StoreError> {
     if let Some(id) = of(store).await? {
         return Ok(Some(id));
     }
     let json = serde_json::Value::from(Uuid::new_v4().to_string()).to_string();
     store.add_setting(SETTING, &json).await?;
-    // Another process may have given it one at the same moment.
+    // Another process may have created the id at the same time.
     of(store).await
 }

@@ -9,7 +9,7 @@ use pillion_core::tool::{
 use super::{Span, Telemetry};
 use crate::echo::shortened;
 
-/// The methods of MCP that a span is named after; any other is text of a client's.
+/// The MCP methods that spans are named after. Other methods are arbitrary text of a client.
 const METHODS: [&str; 13] = [
     "initialize",
     "ping",
@@ -27,7 +27,7 @@ const METHODS: [&str; 13] = [
 ];
 
 impl Telemetry {
-    /// The span of an HTTP request that came in.
+    /// Starts the span of an incoming HTTP request.
     pub(crate) fn http_request(
         &self,
         method: &str,
@@ -47,8 +47,8 @@ impl Telemetry {
         self.span(name, SpanKind::Server, parent, attributes)
     }
 
-    /// The span of an MCP request that came in: below the one that its `_meta` names, or else
-    /// that of the HTTP request that it came with. `tool` is one that there is.
+    /// Starts the span of an incoming MCP request, as a child of the span in its `_meta`, or else
+    /// of the HTTP request's span. `tool` must be an existing tool.
     pub(crate) fn mcp_request(
         &self,
         method: &str,
@@ -73,7 +73,7 @@ impl Telemetry {
         self.linked_span(name, SpanKind::Server, parent, link, attributes)
     }
 
-    /// The span of a request to an MCP server. `tool` is its name there.
+    /// Starts the span of a request to an MCP server. `tool` is the tool's name on the server.
     pub(crate) fn upstream(
         &self,
         server: &ServerConfig,
@@ -107,7 +107,7 @@ impl Telemetry {
 }
 
 impl Span {
-    /// The HTTP request was answered.
+    /// Records the response status of an HTTP request.
     pub(crate) fn http_status(&mut self, status: u16) {
         self.set("http.response.status_code", i64::from(status));
         if status >= 500 {
@@ -115,14 +115,14 @@ impl Span {
         }
     }
 
-    /// The call of a tool of a server has ended.
+    /// Ends the span of a call to a server's tool.
     pub(crate) fn end_of_tool<T>(mut self, outcome: &Result<T, ToolFailure>) {
         if let Err(failure) = outcome {
             self.fail(failure.code.as_str());
         }
     }
 
-    /// A request has ended.
+    /// Ends the span of a request.
     pub(crate) fn end_of_request<T>(mut self, outcome: &Result<T, RpcError>) {
         if let Err(error) = outcome {
             self.set("rpc.response.status_code", error.code.to_string());
@@ -143,7 +143,7 @@ impl Tracer for Telemetry {
             KeyValue::new("gen_ai.tool.type", "function"),
             KeyValue::new("gen_ai.tool.call.id", shortened(&call.id)),
         ];
-        // What names no tool is any text of the caller's.
+        // A name without a tool is arbitrary text of the caller.
         let mut name = "execute_tool".to_owned();
         if let Some(origin) = origin {
             name = format!("execute_tool {}", call.name);
@@ -158,7 +158,7 @@ impl Tracer for Telemetry {
     }
 }
 
-/// The span of a call, until it has ended.
+/// The span of a running call.
 struct Running(Option<Span>);
 
 impl CallSpan for Running {

@@ -7,18 +7,17 @@ use pillion_core::egress::{self, Courier};
 use tokio::runtime::Handle;
 use url::Url;
 
-/// The way to the collector, for the library's exporter, which has a thread of its own and no
-/// runtime on it.
+/// The HTTP client for the library's exporter, which runs on its own thread without a runtime.
 #[derive(Debug)]
 pub(super) struct Collector {
     courier: Courier,
     runtime: Handle,
-    /// It has been said in the log.
+    /// Whether the current failure was logged.
     is_failing: AtomicBool,
 }
 
 impl Collector {
-    /// Requests are made in `runtime`.
+    /// Creates a client that sends its requests in `runtime`.
     pub(super) fn new(
         url: Url,
         timeout: Duration,
@@ -31,7 +30,7 @@ impl Collector {
         })
     }
 
-    /// Says once that spans are lost, and once that they are not any more.
+    /// Logs once that spans are lost, and once that the collector accepts spans again.
     fn note(&self, failure: Option<&str>) {
         let was_failing = self.is_failing.swap(failure.is_some(), Ordering::Relaxed);
         match failure {

@@ -9,16 +9,16 @@ use pillion_core::tool::TraceContext;
 
 use super::Telemetry;
 
-/// A span that goes on until it is dropped.
+/// A span that ends when dropped.
 pub(crate) struct Span {
     span: opentelemetry_sdk::trace::Span,
     began: SystemTime,
-    /// How long it took is not for the system's clock to say, which may be set meanwhile.
+    /// Measures the duration, because the system clock may be set in the meantime.
     started: Instant,
 }
 
 impl Telemetry {
-    /// Starts a span below `parent`, or one that begins a trace.
+    /// Starts a span as a child of `parent`, or as the root of a new trace.
     pub(crate) fn span(
         &self,
         name: String,
@@ -29,7 +29,7 @@ impl Telemetry {
         self.linked_span(name, kind, parent, None, attributes)
     }
 
-    /// The same, with a link to another span that has to do with it.
+    /// Like [`span`](Self::span), with a link to a related span.
     pub(crate) fn linked_span(
         &self,
         name: String,
@@ -60,7 +60,7 @@ impl Telemetry {
 }
 
 impl Span {
-    /// Where it stands in its trace, for what is below it.
+    /// Returns the span's trace context, for its children.
     pub(crate) fn context(&self) -> Option<TraceContext> {
         let context = self.span.span_context();
         let (trace, id) = (context.trace_id(), context.span_id());
@@ -74,7 +74,7 @@ impl Span {
         self.span.set_attribute(KeyValue::new(key, value));
     }
 
-    /// It failed, for a reason of this kind. What the reason says stays here.
+    /// Marks the span as failed with this kind of error. The error message is not exported.
     pub(crate) fn fail(&mut self, kind: impl Into<Value>) {
         self.set("error.type", kind);
         self.span.set_status(Status::error(""));

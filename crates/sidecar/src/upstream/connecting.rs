@@ -1,4 +1,4 @@
-//! Servers that are connected and disconnected by hand (F2).
+//! Servers that are connected and disconnected manually.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::discovery::Reason;
 use super::server::Server;
 use crate::connections::ConnectionStatus;
 
-/// Why a server that was disconnected does nothing (E9).
+/// The error message for a server that was disconnected manually.
 pub(super) const NOT_CONNECTED: &str = "Not connected to server";
 
 pub(super) fn not_connected() -> ToolFailure {
@@ -17,14 +17,14 @@ pub(super) fn not_connected() -> ToolFailure {
 }
 
 impl Upstreams {
-    /// The server of that label that is in use.
+    /// Returns the server with this label in the current configuration.
     pub(crate) fn server(&self, label: &str) -> Option<Arc<Server>> {
         let mut servers = self.latest().servers.iter();
         servers.find(|server| server.label == label).cloned()
     }
 
-    /// Ends the sessions with a server, and calls that wait for it; nobody uses it until
-    /// [`connect`](Self::connect).
+    /// Ends the sessions with a server, and with them the calls that wait for it. The server is not
+    /// used until [`connect`](Self::connect).
     pub(crate) async fn disconnect_from(&self, server: &Server) {
         if server.close() {
             self.tell_status(server, ConnectionStatus::Disconnected, None);
@@ -32,8 +32,9 @@ impl Upstreams {
         server.disconnect().await;
     }
 
-    /// Asks a server for its tools now, whatever is known of it: for everybody's, or for those of
-    /// this caller where it lists them for each user. Its report says how it went.
+    /// Requests a server's tools now, even if the list is fresh or a request has recently failed:
+    /// the shared list, or this caller's list if the server lists tools for each user. The outcome
+    /// is in the server's report.
     pub(crate) async fn connect(&self, server: &Server, context: &CallContext) {
         server.open();
         server.expire();

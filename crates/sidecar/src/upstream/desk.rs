@@ -1,4 +1,4 @@
-//! Who a server's questions and log messages are for.
+//! Routes requests and log messages of a server to the client that they belong to.
 
 use std::sync::{Arc, Weak};
 
@@ -10,17 +10,17 @@ use serde_json::value::RawValue;
 use crate::calling_client::link::{self, Link};
 
 tokio::task_local! {
-    /// The request that the current task passes on; none for a call of somebody whom nobody can ask.
+    /// The client request that the current task forwards; `None` for a call without an MCP client.
     static CURRENT: Option<Arc<Link>>;
 }
 
-/// The requests that are with one server, for what it says to reach the client that made
-/// them.
+/// The client requests that are in progress on one server, to route server-initiated messages to
+/// the client that made the request.
 ///
-/// Over HTTP what belongs to a request comes with its answer, and so in its task. What comes
-/// on another stream says nothing of that: it is for the client whose requests are all that
-/// is with the server. Where there are several clients, or calls that came over REST or in a
-/// chat, it is nobody's: a question is refused rather than shown to somebody else's user.
+/// Over HTTP, a message that belongs to a request arrives in the response stream of that request,
+/// and so in its task. A message on another stream names no request: it is routed to a client only
+/// if all requests in progress belong to that client. If there are several clients, or calls over
+/// REST or in a chat, a request of the server is rejected, because another user must not see it.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
     waiting: Mutex<Waiting>,
@@ -29,17 +29,18 @@ pub(super) struct Desk {
 #[derive(Debug, Default)]
 struct Waiting {
     links: Vec<Weak<Link>>,
-    /// Calls of those whom nobody can ask.
+    /// Number of calls in progress without an MCP client.
     without_link: usize,
 }
 
 impl Desk {
-    /// What a server is told that it may ask, answered by whoever it is for.
+    /// Returns the callbacks for the server's requests and notifications, which forward them to the
+    /// client that they belong to.
     pub(super) fn callbacks(self: &Arc<Self>) -> Callbacks {
         let ask = |method: &'static str| {
             let desk = Arc::clone(self);
             move |params: Box<RawValue>| {
-                // Now: the future may be polled in another task.
+                // Evaluated now: the future may be polled in another task.
                 let link = desk.current();
                 async move { ask(link, method, params).await }
             }
@@ -58,7 +59,8 @@ impl Desk {
             })
     }
 
-    /// Runs what passes a request on: one of a client's, or one of somebody's whom nobody can ask.
+    /// Runs the forwarding of a request, of the client at `link` or of a caller without an MCP
+    /// client.
     pub(super) async fn during<T>(
         &self,
         link: Option<Arc<Link>>,
@@ -103,7 +105,7 @@ impl Desk {
     }
 }
 
-/// A request's place at the desk.
+/// The registration of a request in progress, until dropped.
 struct Seat<'a> {
     desk: &'a Desk,
     link: Option<Weak<Link>>,

@@ -1,4 +1,4 @@
-//! Asks the servers for their tools, and registers what they offer.
+//! Requests the tools of the servers, and registers them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,27 +19,27 @@ use super::{Blocked, UpstreamTool, Upstreams};
 use crate::connections::ConnectionStatus;
 use crate::events::{Event, ToolChanges};
 
-/// The longest that a server which fails again and again is left alone.
+/// Maximum pause between two attempts for a server that fails repeatedly.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// Longest that a list may take for its server to be asked again whenever it says that the list
-/// has changed. One that takes longer is believed again after this many times as long, so that
-/// it cannot have everybody wait for it all the time.
+/// Maximum time of a `tools/list` request after which change notifications of the server are
+/// honored at once. After a slower response, they are ignored for `LEFT_ALONE` times its duration,
+/// so that a slow server cannot delay all clients permanently.
 const QUICK: Duration = Duration::from_millis(250);
 const LEFT_ALONE: u32 = 10;
 
-/// What is to be known of one server to ask it again.
+/// The discovery state of one server.
 #[derive(Debug, Default, Clone)]
 pub(super) struct State {
     /// The names under which the server's tools are registered.
     pub(super) tools: Vec<ToolName>,
-    /// When to ask next; now, if none is set.
+    /// When to list the tools next; `None` for now.
     next: Option<Next>,
-    /// How many tries have failed since the last that did not.
+    /// Number of failed attempts since the last success.
     failures: u32,
-    /// It is to be asked now, whatever is known of it.
+    /// Whether the list must be requested now, even if it is fresh.
     is_stale: bool,
-    /// It has said that its list is another now.
+    /// Whether the server has notified that its list has changed.
     has_changed: bool,
     /// Whether the server is no longer used: it is not asked, and none of its tools is registered.
     is_closed: bool,
@@ -49,7 +49,7 @@ pub(super) struct State {
 #[derive(Debug, Default)]
 pub(super) struct Asks {
     begun: AtomicU64,
-    /// The number of the last that came to its end.
+    /// The number of the last finished request.
     ended: AtomicU64,
 }
 
@@ -87,8 +87,8 @@ impl State {
         }
     }
 
-    /// Whether it counts that its list has changed. A server that fails is left alone, whatever it
-    /// says.
+    /// Returns whether a change notification is honored. Notifications of failing servers and, for
+    /// a while, of slow servers are ignored.
     fn is_believed(&self, doubt: &Doubt) -> bool {
         self.failures == 0 && doubt.until().is_none()
     }
@@ -172,7 +172,7 @@ impl Upstreams {
         }
     }
 
-    /// The servers that failed when they were last asked.
+    /// Returns the servers whose last request failed.
     pub(super) fn unavailable(&self) -> Vec<UnavailableServer> {
         let servers = self.servers.iter();
         servers
@@ -208,7 +208,7 @@ impl Upstreams {
         });
     }
 
-    /// Tells what is otherwise than it was, if anything is.
+    /// Publishes the differences to the previously offered tools, if any.
     fn tell_changes(&self, server: &Arc<Server>, registered: &[(ToolName, Arc<UpstreamTool>)]) {
         let known = self.offered.tools.read();
         let before = known.iter();
@@ -267,7 +267,7 @@ impl Upstreams {
             (blocked.name(), blocked)
         });
         let now_blocked: IndexMap<String, Blocked> = now_blocked.collect();
-        // At every moment a tool is registered or blocked, so that nobody takes it for unknown.
+        // A blocked tool is marked as such before it is unregistered, so that it is never unknown.
         self.offered.blocked.write().extend(now_blocked.clone());
         let registered = offer.register(tools, blocked, &state.tools, &self.registry);
         self.offered.blocked.write().retain(|name, other| {
@@ -280,7 +280,7 @@ impl Upstreams {
             known.retain(|_, tool| !Arc::ptr_eq(tool.server(), server));
             known.extend(registered);
         }
-        // The first time it had to be connected to.
+        // The first request includes connecting, and does not count as slow.
         let is_slow = took > QUICK && state.next.is_some();
         let doubted_until = is_slow.then(|| Instant::now() + took * LEFT_ALONE);
         server.doubt.set(doubted_until);
@@ -305,7 +305,7 @@ impl Upstreams {
 
     /// Records a failure. If the server was asked only for a call, lists do not skip it for longer.
     fn give_up(&self, server: &Server, state: &mut State, error: String, was_due: bool) {
-        // Once for each reason, not once for each try.
+        // Logged once for each reason, not for each attempt.
         if server.report().error.as_ref() != Some(&error) {
             self.tell_status(server, ConnectionStatus::Error, Some(&error));
             tracing::warn!(server.label = server.label, %error, "Failed to list MCP tools");

@@ -1,18 +1,18 @@
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Until when it does not count that a server says that its list has changed. Those who ask it
-/// decide, and those who listen to it look, also while it is being asked.
+/// The time until which change notifications of a server are ignored. Shared between the requests
+/// that set this time and the listeners that check it.
 #[derive(Debug, Default)]
 pub(crate) struct Doubt(Mutex<Option<Instant>>);
 
 impl Doubt {
-    /// From now on it is this; none for a server that is believed.
+    /// Sets the time; `None` to honor notifications.
     pub(super) fn set(&self, until: Option<Instant>) {
         *self.0.lock() = until;
     }
 
-    /// The moment, if it is still to come.
+    /// Returns the time if it is in the future.
     pub(crate) fn until(&self) -> Option<Instant> {
         let until = *self.0.lock();
         until.filter(|until| *until > Instant::now())

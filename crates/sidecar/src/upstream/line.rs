@@ -6,18 +6,18 @@ use super::desk::Desk;
 use super::own::Listing;
 use crate::calling_client::link::Link;
 
-/// A connection with a server, under one credential: its own, or a user's. Nothing of it is ever
-/// another's: neither the session, nor what the server says on it, nor the tools it lists.
+/// A connection with a server under one credential: the server's own, or a user's. Connections
+/// never share a session, server-initiated messages or tool lists.
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) client: McpClient,
     desk: Arc<Desk>,
-    /// What it lists, where that is for its user alone.
+    /// The tools that are listed for the user of this connection alone.
     pub(super) listing: tokio::sync::Mutex<Listing>,
 }
 
 impl Line {
-    /// A line to the server; no I/O happens.
+    /// Creates a connection, without I/O.
     pub(super) fn to(server: ServerConfig) -> Self {
         let desk = Arc::new(Desk::default());
         Self {
@@ -27,8 +27,8 @@ impl Line {
         }
     }
 
-    /// Runs what passes a request on, so that what the server says meanwhile reaches the client
-    /// that made it, or, without a link, nobody.
+    /// Runs the forwarding of a request, so that server-initiated messages in the meantime reach
+    /// the client at `link`. Without a link, they reach no client.
     pub(crate) async fn during<T>(
         &self,
         link: Option<Arc<Link>>,

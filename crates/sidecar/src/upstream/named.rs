@@ -11,7 +11,7 @@ use super::{Absent, Own, Server, Upstreams};
 
 impl Upstreams {
     /// Asks the servers whose prefix one of the names begins with, even after a recent failure. If
-    /// a name has no such server, or a server has no prefix, every server is asked whose list is
+    /// a name has no such server, or a server has no prefix, asks every server whose list is
     /// missing or old. Returns the servers that failed.
     pub(crate) async fn discover_named(&self, names: &[String]) -> Vec<UnavailableServer> {
         let latest = self.latest();

@@ -12,15 +12,15 @@ use super::tool::UpstreamTool;
 /// A tool as its server described it.
 pub(super) type RawTool = Box<RawValue>;
 
-/// What one server offers, on its way into the registry.
+/// The tools of one server, to be registered.
 pub(super) struct Offer<'a> {
     pub(super) server: &'a Arc<Server>,
 }
 
 impl Offer<'_> {
-    /// Registers the tools but for those that are blocked, each under its prefixed name, and
-    /// takes out those of `before` that are gone. One that cannot be registered is left out, with a warning (F6).
-    /// Returns those that are registered now.
+    /// Registers all tools that are not blocked, each under its prefixed name, and unregisters the
+    /// tools in `before` that are gone. A tool that cannot be registered is skipped with a warning.
+    /// Returns the registered tools.
     pub(super) fn register(
         &self,
         tools: &[RawTool],
@@ -69,7 +69,7 @@ impl Offer<'_> {
         None
     }
 
-    /// Whose the tool is, if it is not of this server.
+    /// Returns the owner of a tool, if it is not this server.
     fn other_owner(&self, holder: &RegisteredTool) -> Option<String> {
         match holder.origin() {
             ToolOrigin::Mcp { server_label, .. } if *server_label == self.server.label => None,

@@ -1,4 +1,4 @@
-//! The resources of one server, for whoever asks by its name (F2).
+//! The resources of one server, as read through the REST API.
 
 use pillion_core::mcp::{EntryKind, McpError, RequestOptions, RpcError};
 use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
@@ -9,22 +9,23 @@ use serde_json::{Map, Value, json};
 use super::Server;
 use crate::calling_client::message::INTERNAL_ERROR;
 
-/// How servers say that there is no such resource, or no resources at all.
+/// JSON-RPC error codes with which servers report an unknown resource or missing support for
+/// resources.
 const NOT_THERE: [i64; 3] = [-32601, -32602, -32002];
 
-/// What a server gave when a resource was read.
+/// The result of `resources/read`.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Reading {
-    /// As the server wrote them: each has a `text`, or as base64 a `blob`.
+    /// The contents as the server sent them: each has a `text`, or a `blob` in Base64.
     pub(crate) contents: Vec<Map<String, Value>>,
 }
 
 impl Server {
-    /// Returns the server's resources, repaired where necessary, or `None` if the server does not
-    /// support resources. Entries that cannot be repaired are dropped with a warning.
+    /// Returns the server's resources, repaired where necessary. Entries that cannot be repaired
+    /// are dropped with a warning.
     ///
     /// # Errors
-    /// As for [`line_for`](Self::line_for), or what went wrong at the server.
+    /// As for [`line_for`](Self::line_for), or the server's error.
     pub(crate) async fn resources(
         &self,
         context: &CallContext,
@@ -37,11 +38,11 @@ impl Server {
         Ok(checked.collect())
     }
 
-    /// What a resource holds.
+    /// Returns the contents of a resource.
     ///
     /// # Errors
-    /// As for [`line_for`](Self::line_for), or what went wrong at the server: `not_found` where
-    /// it has no such resource.
+    /// As for [`line_for`](Self::line_for), or the server's error: `not_found` if the server has no
+    /// such resource.
     pub(crate) async fn read(
         &self,
         uri: &str,

@@ -1,4 +1,4 @@
-//! Whose resources and prompts somebody may see.
+//! Decides whose resources and prompts a caller may see.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use pillion_core::tool::CallContext;
 use super::{Server, Upstreams};
 use crate::visibility::Visibility;
 
-/// The servers that are there for somebody: those that have a tool which it may see (L3). What
-/// others have is not there for it, as with [packs](Visibility::packs).
+/// The servers that are visible to a caller: those with a tool that the caller may see. Resources
+/// and prompts of other servers are hidden, as with [packs](Visibility::packs).
 ///
-/// A server without tools is there for whoever may see every name that begins with its prefix.
+/// A server without tools is visible to a caller who may see every name with the server's prefix.
 #[derive(Debug)]
 pub(crate) struct Seen {
-    /// By the addresses of their [`Arc`]s; none for all.
+    /// The addresses of the servers' [`Arc`]s; `None` for all servers.
     servers: Option<HashSet<usize>>,
 }
 
@@ -30,8 +30,8 @@ fn address(server: &Arc<Server>) -> usize {
 }
 
 impl Upstreams {
-    /// The servers that are there for this caller. Where their tools decide, servers that have
-    /// not been asked for them are asked now.
+    /// Returns the servers that are visible to this caller. Lists the tools of the servers first if
+    /// the decision depends on them.
     pub(crate) async fn seen(&self, context: &CallContext, visibility: &Visibility) -> Seen {
         if visibility.is_all() {
             return Seen { servers: None };

@@ -1,4 +1,4 @@
-//! One MCP server: the connections with it, and what others may know of it.
+//! One MCP server: its connections, and what the rest of the sidecar may know of the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,42 +25,42 @@ use crate::connections::{ConnectionStatus, ServerReport};
 use crate::credentials::{UserCredentials, file_id};
 use crate::telemetry::{Span, Telemetry};
 
-/// How long to wait before a server is asked again at once; twice as long each time.
+/// Pause before the first immediate retry of a tool list; doubled for each further retry.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 
 /// Timeout of a request for resources whose result is not used.
 const RESOURCES_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// One server.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) label: String,
-    /// Its id in the store, or what stands for it.
+    /// The server's id in the store, or an id derived from the label for a server of the
+    /// configuration file.
     pub(super) id: String,
-    /// What stands before the names of its tools in the registry.
+    /// The prefix of the server's tool names in the registry.
     pub(super) tool_prefix: String,
-    /// The prefix that the configuration asks for.
+    /// The prefix that the configuration sets explicitly.
     pub(crate) configured_prefix: Option<String>,
-    /// The connection under its own credential.
+    /// The connection under the server's own credential.
     pub(crate) shared: Arc<Line>,
     pub(super) users: Users,
-    /// Whatever is known of its list is to be asked for at the next look.
+    /// Whether the next discovery must request the list, even if the list is fresh.
     is_stale: AtomicBool,
-    /// It said that its list has changed.
+    /// Whether the server has notified that its list has changed.
     has_changed: AtomicBool,
     pub(crate) doubt: Doubt,
     /// The problems with entries of the server's lists that were already logged.
     pub(super) reported: ReportedProblems,
-    /// Nobody may use it until it is connected again.
+    /// Whether the server was disconnected manually and must not be used.
     is_closed: AtomicBool,
     /// The state of discovery. Locked while the server is being asked.
     pub(super) state: tokio::sync::Mutex<State>,
     pub(super) asks: Asks,
-    /// How often its lists became old at once.
+    /// Number of calls of [`expire`](Self::expire), to detect stale lists of users.
     pub(super) epoch: AtomicU64,
     pub(super) section: McpServerSection,
     telemetry: Option<Arc<Telemetry>>,
-    /// What others may know of it without waiting for those who ask it.
+    /// The public state of the server, readable while discovery holds `state`.
     report: RwLock<ServerReport>,
 }
 
@@ -95,7 +95,7 @@ impl Server {
         }
     }
 
-    /// Whose its tools are, as their pins have it, that it lists for everybody or for this user.
+    /// Returns the owner of the pins of tools that the server lists for everyone or for this user.
     pub(super) fn pinned<'a>(&'a self, user: Option<&'a str>) -> PinOwner<'a> {
         PinOwner {
             server: &self.label,
@@ -103,7 +103,7 @@ impl Server {
         }
     }
 
-    /// Where its tools come from.
+    /// Returns the origin of the server's tools.
     pub(super) fn origin(&self) -> ToolOrigin {
         ToolOrigin::Mcp {
             server_label: self.label.clone(),
@@ -111,8 +111,8 @@ impl Server {
         }
     }
 
-    /// The span of a request to it, where somebody wants spans, and where what it is told says
-    /// that it stands: the span, or what `parent` says.
+    /// Starts the span of a request to the server, if telemetry is enabled. Also returns the trace
+    /// context to send with the request: the span's, or else `parent`.
     pub(crate) fn span(
         &self,
         method: &str,
@@ -126,45 +126,44 @@ impl Server {
         (span, trace.or_else(|| parent.cloned()))
     }
 
-    /// What stands before the names of its tools in the registry.
+    /// Returns the prefix of the server's tool names in the registry.
     pub(crate) fn tool_prefix(&self) -> &str {
         &self.tool_prefix
     }
 
-    /// The list of tools is to be asked for at the next look, however new it is, and though the
-    /// server is left alone for a while.
+    /// Marks the tool list as stale: the next discovery requests the list even if it is fresh or
+    /// the server has recently failed.
     pub(crate) fn expire(&self) {
-        // In one order with the numbers of those who ask.
+        // Ordered with the request numbers in `asks`.
         self.is_stale.store(true, Ordering::SeqCst);
         self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The server says that its list is another now.
+    /// Records that the server has notified of a changed list.
     pub(crate) fn list_has_changed(&self) {
         self.has_changed.store(true, Ordering::SeqCst);
     }
 
-    /// Whether its list is to be asked for at once; from now on it is not.
+    /// Takes the stale flag: returns `true` once after [`expire`](Self::expire).
     pub(super) fn takes_stale(&self) -> bool {
         self.is_stale.swap(false, Ordering::SeqCst)
     }
 
-    /// Whether the server has said that its list is another; from now on it has not.
+    /// Takes the change flag: returns `true` once after
+    /// [`list_has_changed`](Self::list_has_changed).
     pub(super) fn takes_change(&self) -> bool {
         self.has_changed.swap(false, Ordering::SeqCst)
     }
 
-    /// What others may know of it.
     pub(super) fn report(&self) -> ServerReport {
         self.report.read().clone()
     }
 
-    /// How it stands with it.
     pub(super) fn status(&self) -> ConnectionStatus {
         self.report.read().status()
     }
 
-    /// It has listed so many tools.
+    /// Records a successful `tools/list` with `tools` entries.
     pub(super) fn has_listed(&self, tools: usize) {
         let mut report = self.report.write();
         report.was_asked = true;
@@ -173,19 +172,20 @@ impl Server {
         report.connected_at = Some(Timestamp::now());
     }
 
-    /// It has not listed its tools.
+    /// Records a failed `tools/list`.
     pub(super) fn has_failed(&self, error: String) {
         let mut report = self.report.write();
         report.was_asked = true;
         report.error = Some(error);
     }
 
-    /// Whether it was disconnected, and not connected since.
+    /// Returns whether the server was disconnected manually and not connected since.
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// From now on nobody uses it, and as far as others know nobody has; whether that is news.
+    /// Marks the server as disconnected manually, and resets its report. Returns `true` if the
+    /// server was open.
     pub(super) fn close(&self) -> bool {
         let was_closed = self.is_closed.swap(true, Ordering::AcqRel);
         let mut report = self.report.write();
@@ -194,20 +194,20 @@ impl Server {
         !was_closed
     }
 
-    /// It may be used again.
+    /// Marks the server as usable again.
     pub(super) fn open(&self) {
         self.shared.client.reopen();
         self.is_closed.store(false, Ordering::Release);
     }
 
-    /// Ends the sessions with it.
+    /// Ends all sessions with the server.
     pub(super) async fn disconnect(&self) {
         let mut lines = self.users.take_all();
         lines.push(Arc::clone(&self.shared));
         join_all(lines.iter().map(|line| line.client.disconnect())).await;
     }
 
-    /// Asks for the tools, again where that is configured, all within `limit`.
+    /// Requests the tools within `limit`, with the configured number of immediate retries.
     pub(super) async fn list(
         &self,
         client: &McpClient,
@@ -282,7 +282,7 @@ struct HasResources {
     resources: Option<IgnoredAny>,
 }
 
-/// A server is being asked, until this is dropped.
+/// Marks the server as being asked, until dropped.
 struct Asking<'a>(&'a Server);
 
 impl<'a> Asking<'a> {

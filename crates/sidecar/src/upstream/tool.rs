@@ -13,17 +13,17 @@ use crate::calling_client::link::Link;
 use crate::calling_client::listed_tool::ListedTool;
 use crate::pins;
 
-/// A tool of an MCP server. For a call that came through our own MCP server everything
-/// passes as it is, in both directions; for any other it is an [`McpTool`].
+/// A tool of an MCP server. A call from an MCP client is relayed unchanged in both directions; any
+/// other call goes through [`McpTool`].
 #[derive(Debug)]
 pub(crate) struct UpstreamTool {
     inner: Arc<McpTool>,
     server: Arc<Server>,
     /// The entry of `tools/list`, as the server wrote it, with necessary repairs.
     listed: ListedTool,
-    /// SHA-256 of what counts of it, as its pin has it.
+    /// The SHA-256 hash of the definition that pins compare.
     hash: String,
-    /// What nobody would see who looks at it.
+    /// Warnings about hidden text in the definition.
     warnings: Vec<String>,
 }
 
@@ -57,17 +57,17 @@ impl UpstreamTool {
         })
     }
 
-    /// The name that the server knows the tool by.
+    /// Returns the tool's name on the server.
     pub(crate) fn remote_name(&self) -> &str {
         self.inner.remote_name()
     }
 
-    /// Whether the other is described in the same words.
+    /// Returns whether both tools have the same `tools/list` entry.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.listed.is_same(&other.listed)
     }
 
-    /// What is hidden in its definition.
+    /// Returns the warnings about hidden text in the definition.
     pub(crate) fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -147,14 +147,14 @@ impl Tool for UpstreamTool {
         Some(Box::pin(async move { server.acts_as(&context).await }))
     }
 
-    /// Where its server is, and the entry as the server listed it.
+    /// Identifies the server's endpoint and the entry as the server listed it.
     fn digest(&self) -> Option<String> {
         let place = self.server.section.server.endpoint_digest();
         Some(sha256_hex(&format!("{place} {}", self.hash)))
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
-        // What a composed tool asks for is not what its client has asked for.
+        // The link is for the client's own request only, not for calls that a composed tool makes.
         let link = context.link.as_ref().filter(|_| context.nesting.is_none());
         let link = link.and_then(|link| link.get::<Arc<Link>>()).cloned();
         let (tool, parent) = (Some(self.remote_name()), context.trace.as_ref());

@@ -1,4 +1,4 @@
-//! As whom a server is called: for itself, or for the user on whose behalf a call is made (L1).
+//! Connections of a server under its own credential or under the credential of the calling user.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,17 +15,18 @@ use super::line::Line;
 use crate::config::CredentialPolicy;
 use crate::credentials::{UserCredential, UserCredentials, place_of_url};
 
-/// Connections of users that are kept with one server; beyond, the one that was used longest ago
-/// goes.
+/// Maximum number of user connections per server. Above the limit, the least recently used
+/// connection is closed.
 const MOST_LINES: usize = 1_000;
 
-/// How long a user's connection is kept that nobody uses.
+/// Time after which an unused user connection is closed.
 const IDLE: Duration = Duration::from_secs(15 * 60);
 
-/// How often it is looked for those, and for those whose credential is another one now, or gone.
+/// Interval at which unused user connections, and those whose credential was changed or removed,
+/// are closed.
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
-/// How long calls may go on over a connection that was given up.
+/// Maximum time for running calls to finish on a closed connection.
 const LAST_CALLS: Duration = Duration::from_secs(600);
 
 /// The connections of single users with a server.
@@ -42,20 +43,20 @@ struct Lines {
 
 #[derive(Debug)]
 struct Kept {
-    /// That of the credential.
+    /// The version of the credential.
     version: String,
     line: Arc<Line>,
     used: Instant,
 }
 
-/// As whom a call goes out.
+/// The identity under which a call is sent.
 enum Acting<'a> {
     Server,
     User(&'a str, Box<UserCredential>),
 }
 
 impl Acting<'_> {
-    /// In whose name, in a text that outlives the credential.
+    /// Returns the kind of identity, which stays the same when a credential is renewed.
     fn identity(&self) -> &'static str {
         match self {
             Self::Server => "the server itself",
@@ -72,8 +73,8 @@ impl Users {
         }
     }
 
-    /// Gives the user's connection with the server of that id up; calls on it go on to their end.
-    /// `good` is the version of the credential that another may be made with.
+    /// Closes the user's connection with the server `server` after its running calls. Token stores
+    /// of other credential versions than `good` save no more OAuth tokens.
     pub(super) fn forget(&self, server: &str, user: &str, good: Option<&str>) {
         self.credentials.refuse_tokens_of_user(server, user, good);
         if let Some(kept) = self.lines.lock().by_user.remove(user) {
@@ -81,8 +82,8 @@ impl Users {
         }
     }
 
-    /// Gives up what nobody uses, and connections with the server of that id whose credential has
-    /// changed or gone elsewhere: by another process, or while they were being made.
+    /// Closes idle connections with the server `server`, and connections whose credential was
+    /// changed or removed by another process or while the connection was being created.
     async fn sweep(&self, server: &str) {
         let kept: Vec<_> = {
             let mut lines = self.lines.lock();
@@ -98,7 +99,7 @@ impl Users {
                     let good = now.map(|credential| credential.version);
                     self.forget_version(server, &user, &version, good.as_deref());
                 }
-                // Whoever calls next is told.
+                // The next caller gets the error.
                 Err(error) => tracing::debug!(%error, "Cannot look at the credential of a user"),
             }
         }
@@ -115,13 +116,13 @@ impl Users {
         }
     }
 
-    /// Every connection; there is none from now on.
+    /// Removes and returns all connections.
     pub(super) fn take_all(&self) -> Vec<Arc<Line>> {
         let taken = self.lines.lock().by_user.drain().collect::<Vec<_>>();
         taken.into_iter().map(|(_, kept)| kept.line).collect()
     }
 
-    /// The connection with this credential, made if there is none.
+    /// Returns the connection with this credential; creates one if necessary.
     fn line(
         &self,
         user: &str,
@@ -153,7 +154,7 @@ impl Users {
 }
 
 impl Lines {
-    /// Gives the one up that was used longest ago, if there are too many for another.
+    /// Closes the least recently used connection if the limit is reached.
     fn make_room(&mut self) {
         if self.by_user.len() < MOST_LINES {
             return;
@@ -165,7 +166,7 @@ impl Lines {
         }
     }
 
-    /// Gives up what nobody has used for a while.
+    /// Closes connections that have been idle for too long.
     fn give_up_idle(&mut self, now: Instant) {
         let idle = |_: &String, kept: &mut Kept| now.duration_since(kept.used) > IDLE;
         for (_, kept) in self.by_user.extract_if(idle) {
@@ -174,7 +175,7 @@ impl Lines {
     }
 }
 
-/// Ends a session once its calls have ended.
+/// Ends a session when its calls have finished.
 fn give_up(line: Arc<Line>) {
     tokio::spawn(async move {
         let since = Instant::now();
@@ -186,11 +187,12 @@ fn give_up(line: Arc<Line>) {
 }
 
 impl Server {
-    /// The connection that a call of this caller goes over.
+    /// Returns the connection for a call of this caller.
     ///
     /// # Errors
-    /// Why there is none: the server was disconnected; the call names no user, or one that it may not act for, or who has no
-    /// credential; or it was let in, and perhaps approved of, in another name.
+    /// If the server was disconnected; if the call names no user, a user that the caller may not
+    /// act for, or a user without a credential; or if the call was admitted, and possibly approved,
+    /// under another identity.
     pub(crate) async fn line_for(&self, context: &CallContext) -> Result<Arc<Line>, ToolFailure> {
         if self.is_closed() {
             return Err(not_connected());
@@ -206,12 +208,12 @@ impl Server {
         }
     }
 
-    /// Ends those connections of users that are of no use any more, once their calls have ended.
+    /// Closes user connections that are idle or have an outdated credential, after their calls.
     pub(super) async fn sweep(&self) {
         self.users.sweep(&self.id).await;
     }
 
-    /// As whom a call of this caller is made.
+    /// Returns the identity under which a call of this caller is sent.
     ///
     /// # Errors
     /// As for [`line_for`](Self::line_for).
@@ -227,8 +229,8 @@ impl Server {
         })
     }
 
-    /// Nothing is done in another name than the one in which the call was let in. A renewed
-    /// credential of the same user is not another name.
+    /// Rejects a call whose identity has changed since the call was admitted. A renewed credential
+    /// of the same user does not change the identity.
     fn check_identity(
         &self,
         context: &CallContext,
@@ -305,7 +307,7 @@ impl Server {
         }
     }
 
-    /// The server as this user calls it.
+    /// Returns the server's configuration with the user's credential.
     fn server_for(
         &self,
         user: &str,
@@ -330,8 +332,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Whether its tools are listed once for everybody: with its own credential, where it is
-    /// called with that or has one to list with.
+    /// Returns whether the server lists its tools once for all users: if calls may use the server's
+    /// own credential, or if there is one for listing.
     pub(crate) fn lists_for_all(&self) -> bool {
         let has_own = !matches!(
             self.section.server.authentication,
@@ -340,12 +342,12 @@ impl Server {
         self.section.credential != CredentialPolicy::PerUser || has_own
     }
 
-    /// Whether it is asked for what it lists for everybody.
+    /// Returns whether discovery requests the shared list of this server.
     pub(super) fn is_asked_for_all(&self) -> bool {
         self.lists_for_all() && !self.is_closed()
     }
 
-    /// Whether calls may go out with the credentials of users.
+    /// Returns whether calls may use the credentials of users.
     pub(crate) fn is_of_users(&self) -> bool {
         self.section.credential.is_of_users()
     }
@@ -388,7 +390,7 @@ mod tests {
         };
         users.sweep("far").await;
         assert_eq!(kept(), ["alice", "bob", "carol"]);
-        // As another process would: nobody here is told.
+        // Removed as by another process: nothing in this process is notified.
         credentials.remove("far", "alice").await.unwrap();
         let bearer = json!({"type": "bearer", "token": "another"});
         let other = UserCredential::new("place".to_owned(), bearer).unwrap();

@@ -1,4 +1,4 @@
-//! A build without the feature `wasm` has no tools that are WebAssembly components.
+//! Replaces the WebAssembly tools in a build without the feature `wasm`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use pillion_wire::FaultyTool;
 use crate::config::WasmToolsSection;
 use crate::events::{Bus, ToolListener};
 
-/// None.
+/// An empty set of tools.
 #[derive(Debug)]
 pub(crate) struct WasmTools;
 

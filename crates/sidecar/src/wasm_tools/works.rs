@@ -5,12 +5,12 @@ use pillion_wasm_tools::{DueFile, TakenUp};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 
-/// How many files are compiled at once at most, where some are late: compiling takes a processor and
-/// much memory, and cannot be stopped.
+/// Maximum number of files that are compiled concurrently, including late ones. Compiling uses a
+/// CPU and much memory, and cannot be aborted.
 const MOST_AT_ONCE: usize = 3;
 
-/// Files that are being taken up, on threads where that may take its time: one after the other, but
-/// for those that are late, which nobody waits for any more.
+/// Files that are being compiled on blocking threads, one at a time, except for late files, which
+/// nothing waits for.
 #[derive(Default)]
 pub(super) struct Works {
     running: FuturesUnordered<BoxFuture<'static, (u64, Turn)>>,
@@ -18,30 +18,30 @@ pub(super) struct Works {
     begun: u64,
 }
 
-/// The file that the next one waits for.
+/// The file that further files wait for.
 struct Awaited {
     number: u64,
     name: String,
     until: Instant,
 }
 
-/// What has become of a file.
+/// The progress of a file.
 pub(super) enum Turn {
-    /// It has been taken up, in whatever way.
+    /// The file was compiled, successfully or not.
     Ended(Box<TakenUp>),
-    /// Nobody knows how; its name.
+    /// Compiling the file with this name panicked.
     Lost(String),
-    /// It goes on, beside others; its name.
+    /// The file with this name is late, and continues beside others.
     Late(String),
 }
 
 impl Works {
-    /// Whether another file may begin.
+    /// Returns whether another file may start.
     pub(super) fn has_room(&self) -> bool {
         self.awaited.is_none() && self.running.len() < MOST_AT_ONCE
     }
 
-    /// Whether there is a file that is not late.
+    /// Returns whether a file is being compiled that is not late.
     pub(super) fn is_awaited(&self) -> bool {
         self.awaited.is_some()
     }
@@ -67,7 +67,7 @@ impl Works {
         }));
     }
 
-    /// Waits until something has become of a file, for ever if there is none.
+    /// Waits for the next progress of a file; never resolves without files.
     pub(super) async fn next(&mut self) -> Turn {
         let awaited = self.awaited.as_ref();
         let awaited = awaited.map(|awaited| (awaited.until, awaited.name.clone()));

@@ -65,8 +65,8 @@ impl<S: AsyncRead + AsyncWrite> Wire<S> {
 }
 
 impl Place {
-    /// Gives the worker its calls until its connection ends, or `died` resolves; or until
-    /// `stopping` does, or its `welcome` ends, and it has none.
+    /// Sends calls to the worker until its connection ends or `died` resolves, or, between calls,
+    /// until `stopping` resolves or `welcome` ends.
     pub(crate) async fn work<S>(
         mut self,
         stream: S,
@@ -118,7 +118,7 @@ impl Place {
         End::Closed
     }
 
-    /// What a worker says that has no call.
+    /// Handles a message of a worker outside of a call.
     async fn hear<S>(&self, wire: &mut Wire<S>, said: Result<Said, End>) -> Result<(), End>
     where
         S: AsyncRead + AsyncWrite,
@@ -134,7 +134,7 @@ impl Place {
         }
     }
 
-    /// Lets the worker do one call.
+    /// Runs one call on the worker.
     async fn run<S>(
         &self,
         wire: &mut Wire<S>,
@@ -148,14 +148,14 @@ impl Place {
         S: AsyncRead + AsyncWrite,
     {
         if job.reply.is_closed() {
-            // Nobody waits any more, and the worker has not heard of it.
+            // The caller has given up before the worker got the call.
             return Ok(());
         }
         let call = message::call(id, tool.name().as_str(), &job);
         let outcome = tokio::select! {
             biased;
             written = wire.write(&call) => written,
-            // Half a call cannot be taken back.
+            // A partially written call cannot be taken back.
             () = job.reply.closed() => return Err(End::DoesNotRead),
             () = &mut died => Err(End::Died),
         };
@@ -166,7 +166,7 @@ impl Place {
                 biased;
                 said = wire.read() => said,
                 () = &mut died => Err(End::Died),
-                // It need not answer, and is waited for by nobody.
+                // A cancelled call need not be answered, so the connection ends now.
                 () = welcome.ended(), if is_cancelled => Err(End::Unwelcome),
                 () = job.reply.closed(), if !is_cancelled => {
                     is_cancelled = true;
@@ -197,7 +197,7 @@ impl Place {
                 let message =
                     format!("The worker of '{name}' is gone, and the call with it: {text}");
                 let failure = ToolFailure::new(ErrorCode::Unavailable, message);
-                // Perhaps nobody waits any more.
+                // The caller may have given up.
                 drop(job.reply.send(Err(failure)));
                 Err(end)
             }
@@ -205,7 +205,7 @@ impl Place {
     }
 }
 
-/// Gives the caller what the worker answered.
+/// Sends the worker's response to the caller.
 fn finish(job: Box<Job>, answer: Result<Box<RawValue>, Value>) {
     let outcome = match answer {
         Err(error) => Err(message::failure(&error)),

@@ -1,4 +1,4 @@
-//! The lines between the sidecar and a worker: JSON-RPC 2.0 with the shapes of MCP.
+//! The messages between the sidecar and a worker: lines of JSON-RPC 2.0 with the types of MCP.
 
 use pillion_core::mcp::Progress;
 use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput, TraceContext};
@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 
 use super::Job;
 
-/// What a worker may say.
+/// A message from a worker.
 pub(super) enum Said {
-    /// To the request of that id.
+    /// The response to the request with this id.
     Answer(u64, Result<Box<RawValue>, Value>),
-    /// How far the request of that id is.
+    /// The progress of the request with this id.
     Progress(u64, Progress),
-    /// It takes no more calls.
+    /// The worker accepts no more calls.
     Draining,
-    /// It wants to know whether we are there.
+    /// A ping, with its id.
     Ping(Box<RawValue>),
-    /// Something else, which newer workers may say.
+    /// An unknown message, which newer workers may send.
     Other,
 }
 
@@ -44,7 +44,6 @@ struct ProgressParams {
     progress: Progress,
 }
 
-/// Reads a line.
 pub(super) fn read(line: &str) -> Result<Said, serde_json::Error> {
     let line: Line = serde_json::from_str(line)?;
     Ok(match (line.method.as_deref(), line.id) {
@@ -67,7 +66,7 @@ pub(super) fn read(line: &str) -> Result<Said, serde_json::Error> {
     })
 }
 
-/// The call, as the worker gets it.
+/// Returns the request for a call.
 pub(super) fn call(id: u64, tool: &str, job: &Job) -> String {
     let mut about = json!({"callId": job.context.call_id});
     // A tool may trust `user`. A user that the caller merely claims is in another member.
@@ -94,13 +93,13 @@ pub(super) fn call(id: u64, tool: &str, job: &Job) -> String {
     line(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
 }
 
-/// That nobody waits for the call any more.
+/// Returns the notification that a call is cancelled.
 pub(super) fn cancelled(id: u64) -> String {
     let params = json!({"requestId": id, "reason": "Nobody waits for it any more"});
     line(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
 }
 
-/// Yes, we are.
+/// Returns the response to a ping.
 pub(super) fn pong(id: &RawValue) -> String {
     line(&json!({"jsonrpc": "2.0", "id": id, "result": {}}))
 }
@@ -109,8 +108,8 @@ fn line(message: &Value) -> String {
     format!("{message}\n")
 }
 
-/// What a worker's result says of the call. Text alone is the result, and structured content
-/// its data; what has more than text stays as it is.
+/// Converts a worker's result. Text alone becomes the result, and structured content its data; a
+/// result with other content stays unchanged.
 pub(super) fn outcome(result: &Value) -> Result<ToolOutput, ToolFailure> {
     let blocks = result.get("content").and_then(Value::as_array);
     let blocks = blocks.map_or(&[][..], Vec::as_slice);
@@ -146,7 +145,7 @@ pub(super) fn outcome(result: &Value) -> Result<ToolOutput, ToolFailure> {
     })
 }
 
-/// What an error says in place of a result.
+/// Converts a JSON-RPC error of a worker.
 pub(super) fn failure(error: &Value) -> ToolFailure {
     let code = match error.get("code").and_then(Value::as_i64) {
         Some(-32602) => ErrorCode::InvalidInput,

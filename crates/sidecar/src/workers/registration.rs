@@ -12,25 +12,25 @@ use serde_json::{Map, Value};
 use super::tool::WorkerTool;
 use crate::calling_client::listed_tool::ListedTool;
 
-/// The most tools that one worker offers.
+/// Maximum number of tools of one worker.
 const MOST_TOOLS: usize = 1_000;
 
-/// The longest time between two calls of a tool.
+/// Maximum cooldown of a tool.
 const LONGEST_COOLDOWN: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a worker says of itself when it connects.
+/// The registration of a worker.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 pub(crate) struct Registration {
-    /// What it is called in listings and logs; 1 to 100 characters.
+    /// The worker's name in lists and logs, 1 to 100 characters.
     #[schema(min_length = 1, max_length = 100)]
     name: String,
-    /// The tools that it offers, each as an entry of MCP's `tools/list`, with `category`,
-    /// `requiresConfirmation`, `cooldownSeconds`, `strict` and `timeoutMs` besides.
+    /// The worker's tools, each an entry of MCP's `tools/list`, optionally with `category`,
+    /// `requiresConfirmation`, `cooldownSeconds`, `strict` and `timeoutMs`.
     #[schema(min_items = 1, max_items = 1000)]
     tools: Vec<Map<String, Value>>,
 }
 
-/// Why a worker is not taken.
+/// Why a registration is rejected.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RegistrationError {
     #[error("A worker needs a name of 1 to 100 characters")]
@@ -65,7 +65,7 @@ pub(crate) enum RegistrationError {
     Twice(ToolName),
 }
 
-/// The members that the sidecar reads; the others are passed on to MCP clients as they are.
+/// The members that the sidecar uses; MCP clients get the other members unchanged.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry {
@@ -86,7 +86,7 @@ struct Entry {
     timeout_ms: Option<u64>,
 }
 
-/// What of an entry is between the worker and us, and no client's affair.
+/// The members that are only for the sidecar, not for MCP clients.
 const OURS: [&str; 5] = [
     "category",
     "requiresConfirmation",
@@ -96,7 +96,7 @@ const OURS: [&str; 5] = [
 ];
 
 impl Registration {
-    /// Its name and its tools, all of which could be registered.
+    /// Returns the worker's name and tools, after checking that all tools can be registered.
     pub(super) fn read(self) -> Result<(String, Vec<Arc<WorkerTool>>), RegistrationError> {
         if !(1..=100).contains(&self.name.chars().count()) {
             return Err(RegistrationError::Name);
@@ -105,7 +105,7 @@ impl Registration {
             return Err(RegistrationError::Count);
         }
         let mut seen = HashSet::new();
-        // Whether a schema is one is known when a tool is registered.
+        // Schemas are validated when a tool is registered.
         let trial = ToolRegistry::new();
         let mut tools = Vec::new();
         for (index, entry) in self.tools.into_iter().enumerate() {

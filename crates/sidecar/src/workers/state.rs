@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use super::tool::WorkerTool;
 use crate::calling_client::link::Link;
 
-/// Who is there, and which calls wait.
+/// The connected workers and the waiting calls.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// By their ids, the oldest first.
+    /// The workers by id, oldest first.
     pub(super) workers: indexmap::IndexMap<u64, Worker>,
     pub(super) tools: HashMap<ToolName, Offered>,
     pub(super) last_id: u64,
@@ -25,7 +25,7 @@ pub(super) struct Worker {
     pub(super) pid: Option<i32>,
     pub(super) tools: HashMap<ToolName, Arc<WorkerTool>>,
     pub(super) inbox: mpsc::UnboundedSender<(Arc<WorkerTool>, Box<Job>)>,
-    /// Since when it has nothing to do, if it has nothing to do and takes calls.
+    /// Since when the worker is idle; `None` while it is busy or draining.
     pub(super) idle_since: Option<Instant>,
     pub(super) is_draining: bool,
     pub(super) calls: u64,
@@ -35,11 +35,11 @@ pub(super) struct Worker {
 #[derive(Debug)]
 pub(super) struct Offered {
     pub(super) tool: Arc<WorkerTool>,
-    /// With their places in the order of all calls.
+    /// The waiting calls, with their positions in the order of all calls.
     pub(super) waiting: VecDeque<(u64, Box<Job>)>,
 }
 
-/// A call on its way to a worker. Nobody waits for it any more when `reply` is closed.
+/// A call for a worker. If `reply` is closed, the caller has given up.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) arguments: JsonObject,
@@ -50,7 +50,7 @@ pub(super) struct Job {
 }
 
 impl State {
-    /// Gives a worker that is idle the call that has waited for longest.
+    /// Gives an idle worker the call that has waited for the longest time.
     pub(super) fn feed(&mut self, id: u64) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
@@ -76,7 +76,7 @@ impl State {
                 return;
             };
             if !job.reply.is_closed() {
-                // Whoever asks is the one who reads.
+                // Never fails: a worker is removed from `workers` before its receiver is dropped.
                 drop(worker.give(&offered.tool, job));
                 return;
             }
@@ -85,7 +85,7 @@ impl State {
 }
 
 impl Worker {
-    /// Whether it has just that tool.
+    /// Returns whether the worker has exactly this tool.
     pub(super) fn has(&self, tool: &WorkerTool) -> bool {
         self.tools
             .get(tool.name())

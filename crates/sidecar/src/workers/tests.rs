@@ -39,7 +39,7 @@ async fn a_call_that_is_given_up_before_the_worker_hears_of_it_costs_it_nothing(
         let tool = Arc::clone(tool.tool());
         tool.call(JsonObject::new(), CallContext::default())
     };
-    // More than one, for luck helps now and then.
+    // Repeated, because a single attempt may succeed by chance.
     for _ in 0..20 {
         workers.is_free(place.id());
         let mut given_up = call();
@@ -86,7 +86,7 @@ async fn b1_a_name_that_somebody_takes_meanwhile_is_theirs() {
         let other = FnTool::new(definition, |_, _| async { Ok(ToolOutput::text("")) });
         let other: Arc<dyn Tool> = Arc::new(other);
         let barrier = Barrier::new(2);
-        // The contested name is the last of many, so that there is time between look and deed.
+        // The contested name is the last of many, which leaves time between check and registration.
         let names = (0..100).map(|number| format!("own_{round}_{number}"));
         let registration = registration(names.chain([contested.clone()]));
         let (admitted, registered) = std::thread::scope(|scope| {

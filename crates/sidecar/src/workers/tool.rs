@@ -15,10 +15,10 @@ use super::{Job, Workers};
 use crate::calling_client::link::Link;
 use crate::calling_client::listed_tool::ListedTool;
 
-/// A tool that workers offer. A call of it waits for a worker that is free.
+/// A tool of workers. A call waits for an idle worker.
 pub(crate) struct WorkerTool {
     definition: ToolDefinition,
-    /// All that the worker said of it: what says the same is the same tool.
+    /// The tool's entry as the worker sent it. Tools with equal entries are the same.
     said: Map<String, Value>,
     /// The entry of `tools/list`.
     listed: ListedTool,
@@ -50,10 +50,10 @@ impl WorkerTool {
         self.definition.name()
     }
 
-    /// Returns the entry of `tools/list` for clients of that revision.
+    /// Returns the entry of `tools/list` for clients of this revision.
     ///
     /// # Errors
-    /// When the entry cannot be written as JSON.
+    /// If the entry cannot be serialized.
     pub(crate) fn listed_for(
         &self,
         version: ProtocolVersion,
@@ -61,7 +61,7 @@ impl WorkerTool {
         self.listed.to_entry(self.name().as_str(), version)
     }
 
-    /// Whether a call that was checked against one of them cannot be the other's.
+    /// Returns whether a call that was checked against one tool is invalid for the other.
     pub(super) fn asks_otherwise(&self, other: &Self) -> bool {
         let (own, others) = (&self.definition, &other.definition);
         own.requires_confirmation() != others.requires_confirmation()
@@ -69,7 +69,7 @@ impl WorkerTool {
             || own.strict() != others.strict()
     }
 
-    /// What becomes of a call of a tool that is another one now.
+    /// Returns the error for a call of a tool that has changed since the call was checked.
     pub(super) fn has_changed(&self) -> ToolFailure {
         let message = format!(
             "'{}' has changed meanwhile: send the call again",
@@ -96,7 +96,8 @@ impl WorkerTool {
         let link = context
             .link
             .as_ref()
-            // What a composed tool asks for is not what its client has asked for.
+            // The link is for the client's own request only, not for calls that a composed tool
+            // makes.
             .filter(|_| context.nesting.is_none())
             .and_then(|link| link.get::<Arc<Link>>());
         let (reply, answer) = oneshot::channel();

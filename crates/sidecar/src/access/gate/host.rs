@@ -1,4 +1,4 @@
-/// The name in an authority such as `localhost:7420` or `[::1]:7420`, brackets included.
+/// Returns the host of an authority such as `localhost:7420` or `[::1]:7420`, including brackets.
 pub(super) fn name_of(authority: &str) -> Option<&str> {
     let (name, port) = if authority.starts_with('[') {
         let end = authority.find(']')? + 1;
@@ -12,14 +12,14 @@ pub(super) fn name_of(authority: &str) -> Option<&str> {
     (is_port && !name.is_empty()).then_some(name)
 }
 
-/// The authority of an origin of plain HTTP or HTTPS.
+/// Returns the authority of an HTTP or HTTPS origin.
 pub(super) fn authority_of(origin: &str) -> Option<&str> {
     let (scheme, authority) = origin.split_once("://")?;
     let is_http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
     is_http.then_some(authority)
 }
 
-/// Names of hosts do not know capitals.
+/// Compares host names, which are case-insensitive.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other)
 }

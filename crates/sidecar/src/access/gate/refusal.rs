@@ -6,37 +6,37 @@ use pillion_core::tool::ErrorCode;
 use crate::access::{Scope, TokenCheckError};
 use crate::problem::Problem;
 
-/// Why a request over TCP is not let in. A token is never repeated.
+/// Why a request over TCP is rejected. Never contains a token.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// There is no listener of ours that this request can have come through.
+    /// The server has no TCP listener in the current configuration.
     #[error("This sidecar takes no requests over TCP")]
     Closed,
-    /// `Host` is missing, there twice, or none of ours.
+    /// `Host` is missing, duplicated or not allowed.
     #[error("The header Host names none of this server's names; tcp.allowed_hosts has more")]
     Host,
-    /// A page of another origin asks.
+    /// The request comes from a web page of a disallowed origin.
     #[error(
         "Pages of this origin may not speak to this server; tcp.allowed_origins names those that may"
     )]
     Origin,
-    /// There is no token.
+    /// The request has no token.
     #[error("A token is needed: Authorization: Bearer TOKEN")]
     NoToken,
-    /// The token is malformed, not known or not good any more.
+    /// The token is malformed, unknown, expired or revoked.
     #[error("The token is not known")]
     BadToken,
-    /// The token is good, but not for this.
+    /// The token is valid, but its scope is insufficient.
     #[error("The token does not allow this: the scope {needed} is needed")]
     Scope {
-        /// What would be.
+        /// The required scope.
         needed: Scope,
     },
     /// The token is valid, but no permit is free for its connection.
     #[error("All tcp.max_connections connections are taken; try again later")]
     Full,
-    /// Whether the token is good cannot be found out.
+    /// The tokens cannot be checked at present.
     #[error("Access tokens cannot be checked now")]
     CannotCheck(#[source] TokenCheckError),
 }
@@ -54,7 +54,7 @@ impl Refusal {
         }
     }
 
-    /// What `WWW-Authenticate` says (RFC 6750, section 3).
+    /// Returns the value of `WWW-Authenticate` (RFC 6750, section 3).
     fn challenge(&self) -> Option<String> {
         match self {
             Self::NoToken => Some("Bearer realm=\"pillion\"".to_owned()),

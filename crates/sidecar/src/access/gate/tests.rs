@@ -57,7 +57,7 @@ async fn l3_a_host_that_is_not_ours_is_refused() {
             403,
             "{host}"
         );
-        // A route that needs no token tells a page of somebody else's nothing, either.
+        // Even routes without a token are closed to pages of other sites.
         assert_eq!(
             status(get("/healthz").header("host", host)).await,
             403,
@@ -114,7 +114,7 @@ async fn l3_the_apis_of_others_take_the_token_as_their_clients_send_it() {
     assert_eq!(status(request("/metrics", TOKEN)).await, 401);
     let two = request("/v1/models", TOKEN).header("x-api-key", TOKEN);
     assert_eq!(status(two).await, 401);
-    // The other header counts where both are there.
+    // The header `Authorization` takes precedence.
     let both = request("/v1/models", TOKEN).header("authorization", "Bearer wrong");
     assert_eq!(status(both).await, 401);
 }

@@ -10,8 +10,8 @@ use crate::calling_client::message::INVALID_REQUEST;
 
 pub(super) const SESSION_ID: &str = "mcp-session-id";
 
-/// The refusal of a request that a web page of another machine had a browser send (DNS
-/// rebinding): one with an `Origin` that is not this machine's. Programs send none.
+/// Rejects requests that a browser sends for a web page of another machine (DNS rebinding), which
+/// have an `Origin` that is not local. Programs send no `Origin`.
 pub(super) fn refuse_origin(headers: &HeaderMap) -> Option<Response> {
     let origin = headers.get(header::ORIGIN)?;
     let uri = origin.to_str().ok().and_then(|it| it.parse::<Uri>().ok());
@@ -23,12 +23,12 @@ pub(super) fn refuse_origin(headers: &HeaderMap) -> Option<Response> {
     })
 }
 
-/// Whether the client takes an event stream for an answer.
+/// Returns whether the client accepts an event stream.
 pub(super) fn accepts_stream(headers: &HeaderMap) -> bool {
     accepts(headers, "text/event-stream")
 }
 
-/// Whether it takes a single message for one.
+/// Returns whether the client accepts a single JSON message.
 pub(super) fn accepts_json(headers: &HeaderMap) -> bool {
     accepts(headers, "application/json")
 }
@@ -47,8 +47,8 @@ fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
     })
 }
 
-/// A header's text, with what was encoded because no header can hold it (MCP 2026-07-28,
-/// "Value Encoding").
+/// Returns the text of a header, decoded if the value was encoded because it contains characters
+/// that headers cannot contain (MCP 2026-07-28, "Value Encoding").
 pub(super) fn text(headers: &HeaderMap, name: &str) -> Option<String> {
     let value = headers.get(name)?.to_str().ok()?;
     let encoded = value.strip_prefix("=?base64?");
@@ -58,8 +58,8 @@ pub(super) fn text(headers: &HeaderMap, name: &str) -> Option<String> {
     }
 }
 
-/// The headers that repeat parameters of a tool, by their names in lower case. One that cannot
-/// be read is as one that is missing.
+/// Returns the headers that repeat parameters of a tool, by their lowercase names. An unreadable
+/// header counts as missing.
 pub(super) fn params(headers: &HeaderMap) -> HashMap<String, String> {
     let names = headers.keys().map(axum::http::HeaderName::as_str);
     let params = names.filter(|name| name.starts_with("mcp-param-"));

@@ -1,4 +1,4 @@
-//! Revisions up to 2025-11-25: sessions.
+//! Revisions up to 2025-11-25, with sessions.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use crate::mcp_server::source::{Listener, Source};
 use crate::mcp_server::stateful::{Answering, hear, initialize, of_session};
 use crate::mcp_server::stateless::VERSION;
 
-/// What servers say to a request without a session.
+/// The error code for a request without a session, as other servers use it.
 const NO_SESSION: i64 = -32000;
 const SESSION_NOT_FOUND: i64 = -32001;
 
-/// Messages in one batch, which only revision 2025-03-26 has.
+/// Maximum number of messages in one batch. Only revision 2025-03-26 has batches.
 const MOST_IN_BATCH: usize = 100;
 
 pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response {
@@ -59,7 +59,7 @@ fn opened(session: &Session, request: &Request, result: Box<RawValue>) -> Respon
     response
 }
 
-/// The session that the request names.
+/// Returns the session that the request names.
 #[expect(clippy::result_large_err, reason = "the error is the answer itself")]
 fn session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
     let Some(id) = exchange.headers.get(SESSION_ID) else {
@@ -90,7 +90,7 @@ async fn answer(exchange: &Exchange<'_>, session: &Arc<Session>, request: Reques
     let hears = headers::accepts_stream(exchange.headers);
     let mut answering = Answering::start(exchange.app, &exchange.caller, session, request, hears);
     match answering.next().await {
-        // One that was cancelled has no answer.
+        // A cancelled request has no response.
         None => event_stream(body(None, answering)),
         Some(last) if answering.is_over() && headers::accepts_json(exchange.headers) => {
             json_response(StatusCode::OK, last)
@@ -99,8 +99,8 @@ async fn answer(exchange: &Exchange<'_>, session: &Arc<Session>, request: Reques
     }
 }
 
-/// Several messages at once, as revision 2025-03-26 allows. What the requests would say
-/// before their results is left out.
+/// Handles a batch of messages, as in revision 2025-03-26. Notifications before a result are
+/// dropped.
 pub(super) async fn batch(exchange: &Exchange<'_>, text: &str) -> Response {
     #[derive(Deserialize)]
     struct Batch<'a>(#[serde(borrow)] Vec<&'a RawValue>);
@@ -158,7 +158,7 @@ async fn answer_in_batch(
     last
 }
 
-/// The stream for what belongs to no request.
+/// Opens the stream for messages that belong to no request.
 pub(super) fn get(exchange: &Exchange<'_>) -> Response {
     if !headers::accepts_stream(exchange.headers) {
         let reason = "A GET is answered by text/event-stream, which the client does not accept";

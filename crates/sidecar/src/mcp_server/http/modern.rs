@@ -1,4 +1,4 @@
-//! Revision 2026-07-28: every request stands alone.
+//! Revision 2026-07-28, whose requests are independent of each other.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ const MISSING_CAPABILITY: i64 = -32021;
 pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response {
     let request = match inbound {
         Inbound::Request(request) => Arc::new(request),
-        // To cancel is to close the stream: there is nothing else that a client could say.
+        // A client cancels a request by closing its stream, so clients send no notifications or
+        // responses.
         Inbound::Notification { .. } | Inbound::Response { .. } => return accepted(),
     };
     let hears = headers::accepts_stream(exchange.headers);
@@ -73,7 +74,7 @@ fn failed(request: &Request, error: RpcError) -> Response {
     super::failed(status, Some(&request.id), error)
 }
 
-/// Whether a header says what the message says.
+/// Checks that a header equals the value in the message.
 fn check_header(exchange: &Exchange<'_>, header: &str, said: &str) -> Result<(), RpcError> {
     match headers::text(exchange.headers, header) {
         Some(text) if text == said => Ok(()),

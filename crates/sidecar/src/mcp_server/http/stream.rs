@@ -1,4 +1,4 @@
-//! Answers as event streams.
+//! Responses as event streams.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use tokio::time::{Instant, timeout_at};
 use crate::access::Standing;
 use crate::mcp_server::source::Source;
 
-/// How often something is sent on a stream where nothing happens: so it is seen when the
-/// client has gone, and nobody between takes the connection for dead.
+/// Interval of keep-alive comments on an idle stream. They detect a disconnected client, and
+/// prevent proxies from closing the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// An event stream: what is there already, then what comes.
+/// Returns an event stream with the message `first` and the messages of `source`.
 pub(super) fn body(first: Option<Bytes>, source: impl Source) -> Body {
     // The token is not checked again: a call that has begun is completed.
     lasting_body(first, source, Standing::default())
@@ -48,7 +48,7 @@ pub(super) fn lasting_body(first: Option<Bytes>, source: impl Source, standing: 
     Body::from_stream(Box::pin(stream))
 }
 
-/// A message as an event. Lines of its own it can only have between its tokens.
+/// Formats a message as an event. A raw line break in JSON can only occur between tokens.
 fn event(message: &[u8]) -> Bytes {
     let mut event = Vec::with_capacity(message.len() + 24);
     event.extend_from_slice(b"event: message\n");
