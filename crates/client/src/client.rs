@@ -59,8 +59,8 @@ impl Client {
     /// Returns the sidecar's version and its number of tools, if the sidecar is up.
     ///
     /// # Errors
-    /// [`ClientError`]: the sidecar is not running, the deadline passed, the connection broke, or the
-    /// response is invalid.
+    /// [`ClientError`]: the sidecar is not running, the deadline passed, the connection broke, or
+    /// the response is invalid.
     pub fn health(&self) -> Result<Health, ClientError> {
         decode(&self.raw().health()?)
     }

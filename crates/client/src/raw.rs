@@ -258,8 +258,8 @@ impl<'a> Raw<'a> {
     /// [`ProviderKeyInput`](pillion_wire::ProviderKeyInput) as JSON.
     ///
     /// # Errors
-    /// [`ClientError`]: `not_found` if the tool uses no service with an API key; `denied` if the sidecar
-    /// has no vault.
+    /// [`ClientError`]: `not_found` if the tool uses no service with an API key; `denied` if the
+    /// sidecar has no vault.
     pub fn set_tool_key(&self, tool: &str, body: &[u8]) -> Result<Vec<u8>, ClientError> {
         self.change_key("PUT", &tool_key(tool), Some(body))
     }
@@ -354,8 +354,8 @@ impl<'a> Raw<'a> {
     /// [`PinAnswer`](pillion_wire::PinAnswer).
     ///
     /// # Errors
-    /// [`ClientError`]: `not_found`; status 409 if no definition, or a definition with another hash, waits to be
-    /// accepted.
+    /// [`ClientError`]: `not_found`; status 409 if no definition, or a definition with another
+    /// hash, waits to be accepted.
     pub fn accept_pin(
         &self,
         server: &str,
