@@ -84,8 +84,9 @@ pub struct TurnOptions {
     /// model respects it; then several calls of one answer run one after the other.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub one_call_at_a_time: bool,
-    /// Members that are added to the request body unchanged, in the provider's format. They replace
-    /// members that the other options would set.
+    /// Members that are merged into the request body last, in the provider's format: objects are
+    /// merged, the lists `tools`, `include` and `mcp_servers` are extended, and any other value
+    /// replaces the value in the body.
     pub extra: Map<String, Value>,
 }
 
