@@ -1,5 +1,5 @@
 //! Runs the loop with each provider over HTTP, from outside the crate: the server sends the golden
-//! files and checks the requests against them.
+//! files, and the tests compare the requests with them.
 
 #![expect(
     clippy::unwrap_used,
