@@ -48,7 +48,7 @@ pub(crate) fn malformed(provider: Provider, what: &str) -> ModelError {
 
 /// Writes the requests and reads the answers of one provider's API. Does no I/O.
 pub(crate) trait Dialect: Send + Sync {
-    /// Returns the provider.
+    /// Returns the provider of this dialect.
     fn provider(&self) -> Provider;
 
     /// See [`LanguageModel::conversation`](crate::LanguageModel::conversation).

@@ -112,7 +112,7 @@ async fn a_file_that_another_process_locks_is_unavailable_until_it_lets_go() {
     assert!(refused.2.unwrap_err().is_unavailable());
     let refused = SqlStore::open(&options).await.unwrap_err();
     assert!(refused.is_unavailable(), "{refused:?}");
-    // Reading needs no lock.
+    // Reads do not need the lock.
     assert_eq!(store.setting("a").await.unwrap().as_deref(), Some("1"));
 
     // The spool file takes the calls of this process until the lock is noticed.

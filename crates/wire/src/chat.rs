@@ -3,8 +3,9 @@ use serde_json::Value;
 
 use crate::JsonObject;
 
-/// Request body of `POST /api/v1/chat` and `POST /api/v1/chat/{id}`. A new chat requires `message`
-/// or `messages`; a request that continues a chat after an approval or a failure requires neither.
+/// Request body of `POST /api/v1/chat` and `POST /api/v1/chat/{id}`. A new chat requires either
+/// `message` or `messages`; a request that continues a chat after an approval or a failure requires
+/// neither.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]

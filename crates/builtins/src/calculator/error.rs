@@ -21,7 +21,7 @@ pub enum CalculatorError {
     Invalid {
         /// The beginning of the expression.
         expression: Excerpt,
-        /// The problem.
+        /// The problem of the expression.
         reason: SyntaxError,
     },
     /// A name that is neither a function nor a constant.

@@ -60,12 +60,12 @@ struct Forecast {
 
 #[derive(Deserialize)]
 struct Current {
-    /// Seconds since 1970.
+    /// The time of observation, in seconds since 1970.
     time: Option<i64>,
     temperature_2m: f64,
     relative_humidity_2m: Option<f64>,
     weather_code: Option<u8>,
-    /// In km/h.
+    /// The wind speed, in km/h.
     wind_speed_10m: Option<f64>,
 }
 

@@ -45,7 +45,7 @@ struct CurrentWeather {
     weather: Vec<Condition>,
     main: Main,
     wind: Option<Wind>,
-    /// Seconds since 1970.
+    /// The time of observation, in seconds since 1970.
     dt: Option<i64>,
 }
 
@@ -62,7 +62,7 @@ struct Main {
 
 #[derive(Deserialize)]
 struct Wind {
-    /// In meters per second.
+    /// The wind speed, in meters per second.
     speed: Option<f64>,
 }
 

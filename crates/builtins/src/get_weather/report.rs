@@ -21,7 +21,7 @@ pub(super) struct Report {
 pub(super) struct Weather {
     pub(super) celsius: f64,
     pub(super) conditions: String,
-    /// In percent.
+    /// The relative humidity, in percent.
     pub(super) humidity: Option<f64>,
     pub(super) wind_kmh: Option<f64>,
 }

@@ -21,7 +21,7 @@ pub struct WeatherSettings {
     pub egress: EgressPolicy,
 }
 
-/// Open-Meteo without an API key.
+/// The default provider is Open-Meteo, without an API key.
 impl Default for WeatherSettings {
     fn default() -> Self {
         Self {

@@ -17,7 +17,7 @@ pub struct SearchSettings {
     pub egress: EgressPolicy,
 }
 
-/// Without a provider.
+/// The default has no provider.
 impl Default for SearchSettings {
     fn default() -> Self {
         Self {

@@ -144,7 +144,7 @@ async fn h7_what_is_nested_deep_does_not_make_a_chat_unreadable() {
     });
     assert_eq!(error.unwrap_err().kind, ModelErrorKind::Refused);
 
-    // So is a model's answer.
+    // A model's answer that is nested too deeply is an error, too.
     let mut state = bench.begin();
     let before = state.clone();
     let error = bench.run(&mut state).await.unwrap_err();
