@@ -11,9 +11,9 @@ pub use batch::BatchPart;
 /// The calls of a [`Client`] with undecoded bodies: requests and responses are JSON as bytes.
 /// Created by [`Client::raw`].
 ///
-/// A returned body belongs to a response with a 2xx status; any other status is a
-/// [`ClientError::Status`]. Each method returns the errors of the client's method of the same name,
-/// except [`ClientError::Decode`].
+/// A returned body belongs to a response with a 2xx status, and is not checked. Any other status is
+/// a [`ClientError::Status`], or a [`ClientError::Decode`] if the body is not a [`Failure`].
+/// Otherwise, each method returns the errors of the client's method of the same name.
 #[derive(Debug, Clone, Copy)]
 pub struct Raw<'a> {
     client: &'a Client,

@@ -80,7 +80,7 @@ pub const PINS: &str = "/api/v1/pins/";
 /// `GET`: the MCP servers, as a [`ServerList`](crate::ServerList). `POST`: adds the server of a
 /// [`ServerInput`](crate::ServerInput). With an id or a name appended: `GET`, `PUT`, `PATCH` and
 /// `DELETE` of one server, and below it `/enable`, `/disable`, `/connect`, `/disconnect`,
-/// `/reconnect`, `/tools`, `/resources`, `/resources/read`, `/test`.
+/// `/reconnect`, `/credentials`, `/tools`, `/resources`, `/resources/read`, `/test`.
 pub const SERVERS: &str = "/api/v1/servers/";
 
 /// `POST`: lists the tools of a [`ServerInput`](crate::ServerInput) without adding the server, and
