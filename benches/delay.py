@@ -1,10 +1,10 @@
-"""A TCP relay that adds to the round-trip time: each byte waits on its way, in both directions.
+"""A TCP relay that adds latency: it delays each byte in both directions.
 
     delay.py TARGET_PORT MILLISECONDS
 
-prints the port it listens on. Half of the time is added each way, without a limit on what
-is under way, as a long line has it. A new connection costs one round trip more, as its
-handshake would.
+Prints the port it listens on. Half of the time is added in each direction, without a limit on
+the data in flight, as on a long link. A new connection takes one additional round trip for its
+handshake.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ TARGET, ROUND_TRIP = int(sys.argv[1]), float(sys.argv[2]) / 1000
 
 
 async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Passes on what it reads, half a round trip later."""
+    """Forwards the data it reads, half a round trip later."""
     loop, line = asyncio.get_running_loop(), asyncio.Queue()
 
     async def deliver() -> None:

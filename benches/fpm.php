@@ -3,8 +3,8 @@
 declare(strict_types=1);
 
 /*
- * One request to a real php-fpm worker with one way of calling a tool in it, the ways in
- * turns. Started by benches/run, which sets PILLION_EXTENSION and PILLION.
+ * Requests to a real php-fpm worker, each with one tool call. The ways of calling the tool alternate.
+ * benches/run starts this script and sets PILLION_EXTENSION and PILLION.
  *
  *     php benches/fpm.php ROUNDS
  */
@@ -21,21 +21,21 @@ final class Pages
 {
     private const PAGE = __DIR__ . '/fpm/page.php';
 
-    /** A worker that is warm, as one with much to do is: the same way so many times, then the next. */
+    /** The number of consecutive requests of the same way, so that the worker is warm like a busy worker. */
     private const IN_A_ROW = 10;
 
-    /** So many requests until the server's just-in-time compiler leaves the second processor alone. */
+    /** The number of requests until the server's just-in-time compiler no longer uses the second processor. */
     private const UNTIL_COMPILED = 1500;
 
     private FastCgi $worker;
 
     public function __construct(private readonly Fpm $fpm)
     {
-        // As a web server does it: a connection for each request.
+        // One connection per request, like a web server.
         $this->worker = new FastCgi($fpm->socket);
     }
 
-    /** Microseconds of one request. @param array<string, string> $page */
+    /** Returns the duration of one request in microseconds. @param array<string, string> $page */
     public function time(array $page): float
     {
         $body = '';
@@ -50,7 +50,7 @@ final class Pages
         return $time;
     }
 
-    /** Lets the server compile what it runs. @param array<string, string> $page */
+    /** Sends requests until the server has compiled its code. @param array<string, string> $page */
     public function warmUp(array $page): void
     {
         for ($request = 0; $request < self::UNTIL_COMPILED; $request++) {
@@ -75,8 +75,8 @@ final class Pages
     }
 
     /**
-     * One way against another, each pair of turns compared by itself: what else the machine
-     * does comes and goes, and meets both.
+     * Returns the median ratio of two ways. Each ratio compares two adjacent turns, so that other load on the
+     * machine affects both.
      *
      * @param array<string, string> $one
      * @param array<string, string> $other
@@ -85,7 +85,7 @@ final class Pages
     {
         $ratios = [];
         for ($round = 0; $round < $rounds; $round++) {
-            // Neither is always the first.
+            // Alternates which way is first.
             $turns = $round % 2 === 0 ? [$one, $other] : [$other, $one];
             [$first, $second] = array_map($this->inARow(...), $turns);
             $ratios[] = $round % 2 === 0 ? $first / $second : $second / $first;
@@ -93,10 +93,10 @@ final class Pages
         return self::median($ratios);
     }
 
-    /** The median of some requests of the same way. @param array<string, string> $page */
+    /** Returns the median of consecutive requests of the same way. @param array<string, string> $page */
     private function inARow(array $page): float
     {
-        // What the server still does after an answer is not the next one's time.
+        // Excludes the server's work after the previous response from the measurement.
         $this->time(['way' => 'nothing']);
         $times = [];
         for ($request = 0; $request < self::IN_A_ROW; $request++) {
@@ -113,7 +113,7 @@ final class Pages
     }
 }
 
-/** @return array{resource, string} a process and the first line that it writes */
+/** @return array{resource, string} the process and the first line of its output */
 function start(array $command): array
 {
     $process = proc_open($command, [['pipe', 'r'], ['pipe', 'w'], ['file', '/dev/null', 'w']], $pipes);
@@ -126,7 +126,7 @@ mkdir($work);
 $url = Peer::url('everything') ?? exit("server-everything is not installed: scripts/setup test\n");
 $command = explode("\n", trim((string) shell_exec(escapeshellarg(__DIR__ . '/../tests/peers/start') . ' --command everything-stdio')));
 
-// Both ways of the comparison go through a relay, which takes some time itself.
+// Both ways use a relay, because the relay itself takes some time.
 $relays = $relayed = [];
 foreach ([0, 50] as $delay) {
     [$relays[], $port] = start(['python3', __DIR__ . '/delay.py', (string) parse_url($url, PHP_URL_PORT), (string) $delay]);
@@ -155,7 +155,7 @@ $sidecar = proc_open([getenv('PILLION'), 'serve', '--config', "$work/pillion.tom
 $fpm = new Fpm();
 $pages = new Pages($fpm);
 try {
-    // The socket is there a moment before anybody listens on it.
+    // The socket exists shortly before the sidecar listens on it.
     for ($tries = 0; !@stream_socket_client("unix://$socket") && $tries < 500; $tries++) {
         usleep(20_000);
     }

@@ -3,13 +3,13 @@
 declare(strict_types=1);
 
 /*
- * JSON to PHP values and back: the extension's conversion against json_decode and
- * json_encode, on the same values, taking turns. See docs/PERFORMANCE.md.
+ * Compares the extension's conversion between JSON and PHP values with json_decode and json_encode, on the same
+ * values, in alternating rounds. See docs/PERFORMANCE.md.
  *
  *     php -d extension=libpillion.so benches/json.php    (built with the feature `bench`)
  */
 
-/** The result of a tool, with about so many bytes: rows of a table, as a database tool lists them. */
+/** Returns a tool result of about this size: table rows, like the result of a database tool. */
 function rows(int $bytes): array
 {
     $rows = [];
@@ -24,7 +24,7 @@ function rows(int $bytes): array
     return ['content' => [['type' => 'text', 'text' => count($rows) . ' rows']], 'structuredContent' => ['rows' => $rows]];
 }
 
-/** One long text, as a tool that reads a file returns it. */
+/** Returns a tool result with one long text, like the result of a tool that reads a file. */
 function prose(int $bytes): array
 {
     $line = "The \"quick\" brown fox\tjumps over the lazy dog; größer als sonst.\n";

@@ -1,22 +1,22 @@
 <?php
 
 /**
- * One call of an MCP tool, warm and fresh, through the extension and with plain ext-curl.
+ * Measures one call of an MCP tool, warm and fresh, through the extension and with plain ext-curl.
  *
  *     php -d extension=libpillion.so benches/warm_call.php URL TOOL ARGUMENTS ROUNDS
  *
- * The four ways take turns within one process, so that a busy moment of the machine hits
- * them all. Both sides end with the same decoded result, which is compared.
+ * The four ways alternate within one process, so that other load on the machine affects all of them. The script
+ * compares the decoded results.
  */
 
 declare(strict_types=1);
 
 use Pillion\MCPSSEClient;
 
-/** What one would write without the extension: no more than a single known server needs. */
+/** A client without the extension: the minimum for a single known server. */
 final class CurlClient
 {
-    /** What the extension offers by default: servers do other work for other revisions. */
+    /** The revision that the extension offers by default: the server's work depends on the revision. */
     private const VERSION = '2025-11-25';
     private const HEADERS = [
         'Content-Type: application/json',
@@ -69,7 +69,7 @@ final class CurlClient
             'capabilities' => new stdClass(),
             'clientInfo' => ['name' => 'curl', 'version' => '1'],
         ]);
-        // Without the callback, which PHP 8.2 cannot take off alone; the connection stays.
+        // Removes the callback, which PHP 8.2 cannot remove alone. The connection stays open.
         curl_reset($this->curl);
         $this->configure([...$session, 'Mcp-Protocol-Version: ' . self::VERSION]);
         $this->post(['jsonrpc' => '2.0', 'method' => 'notifications/initialized']);
@@ -136,8 +136,8 @@ $fresh = 0;
 $ways = [
     'extension, warm' => fn () => $warmExtension->callTool($tool, $arguments),
     'ext-curl, warm' => fn () => $warmCurl->callTool($tool, $arguments),
-    // A header of its own gives a client a connection and a session of its own; without it
-    // the process would find the warm one.
+    // A unique header gives the client its own connection and session; without it, the process would reuse the
+    // warm ones.
     'extension, fresh' => function () use ($url, $tool, $arguments, &$fresh) {
         $options = ['headers' => ['X-Fresh' => (string) ++$fresh]];
 
@@ -148,7 +148,7 @@ $ways = [
 $freshEvery = 10;
 
 $expected = $warmCurl->callTool($tool, $arguments);
-// The server's own compiler needs a while until its times are steady.
+// Warms up the server's compiler until response times are stable.
 for ($call = 0; $call < 200; $call++) {
     foreach (['extension, warm', 'ext-curl, warm'] as $way) {
         if ($ways[$way]() != $expected) {
@@ -160,7 +160,7 @@ for ($call = 0; $call < 200; $call++) {
 $times = array_fill_keys(array_keys($ways), []);
 $order = array_keys($ways);
 for ($round = 0; $round < $rounds; $round++) {
-    // Whoever comes second finds the server's caches warm: they change places each round.
+    // The second way benefits from warm server caches, so the order alternates each round.
     $order = array_reverse($order);
     foreach ($order as $way) {
         if (str_ends_with($way, 'fresh') && $round % $freshEvery >= 2) {

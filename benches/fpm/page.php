@@ -3,15 +3,15 @@
 declare(strict_types=1);
 
 /*
- * The pages that benches/fpm.php asks for: each is one request with one way of calling a
- * tool. The answer is the text that the tool gave.
+ * The page that benches/fpm.php requests: each request calls a tool in one way. The response is the text of the
+ * tool's result.
  */
 
 use Pillion\McpClient;
 use Pillion\MCPSSEClient;
 use Pillion\Sidecar;
 
-/** A request as a program without the extension makes it: a new handle, a session id from a file. */
+/** Sends a request like a program without the extension: with a new handle and a session id from a file. */
 function post(CurlHandle $curl, string $url, string $revision, string $session, array $message, ?string &$newSession = null): ?array
 {
     $headers = ['Content-Type: application/json', 'Accept: application/json, text/event-stream', "MCP-Protocol-Version: $revision"];
@@ -49,7 +49,7 @@ function curl_call(string $url, string $revision, string $tool, array $arguments
     return post($curl, $url, $revision, $session, ['id' => 2, 'method' => 'tools/call', 'params' => ['name' => $tool, 'arguments' => $arguments]])['result'];
 }
 
-/** A server of its own for the request, over its standard streams. */
+/** Starts a stdio server for the request and calls the tool. */
 function spawn_call(array $command, string $tool, array $arguments): array
 {
     $process = proc_open($command, [['pipe', 'r'], ['pipe', 'w'], ['file', '/dev/null', 'w']], $pipes);

@@ -1,1 +1,1 @@
-//! The integration tests live in `integration/`.
+//! The integration tests are in `integration/`.

@@ -1,7 +1,7 @@
 use pillion_core::registry::{RegistryError, ToolRegistry};
 
-/// Other names for built-in tools, which prompts written for other systems use (H3): the alias and
-/// the tool.
+/// Aliases of built-in tools, as pairs of alias and tool, for prompts that were written for other
+/// systems.
 pub const ALIASES: [(&str, &str); 4] = [
     ("search_tool", "web_search"),
     ("time_tool", "get_time"),
@@ -9,11 +9,11 @@ pub const ALIASES: [(&str, &str); 4] = [
     ("weather", "get_weather"),
 ];
 
-/// Sets the [`ALIASES`] of those built-in tools that are registered. A tool that has one of these
-/// names keeps it.
+/// Sets the [`ALIASES`] of the registered built-in tools. If another tool has the name of an alias,
+/// the alias is not set.
 ///
 /// # Errors
-/// [`RegistryError`] when one cannot be set.
+/// [`RegistryError`] if an alias cannot be set.
 ///
 /// ```
 /// use pillion_core::registry::ToolRegistry;

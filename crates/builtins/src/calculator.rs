@@ -1,10 +1,9 @@
-//! Python arithmetic in one expression (requirement D1).
+//! A calculator for one expression of Python arithmetic.
 //!
-//! An expression is read by a lexer and a parser of ours, which know Python's grammar
-//! and bound what they accept, and becomes an operator tree of `evalexpr`. That crate walks
-//! the tree, resolves names and holds the values; every operator and function in the tree
-//! is one of ours, because none of evalexpr's own follows Python. The record of the
-//! decision is `docs/adr/0003-calculator-on-evalexpr.md`.
+//! A custom lexer and parser read an expression of Python's grammar, with limits on its size, and
+//! build an operator tree of `evalexpr`. That crate walks the tree, resolves names and holds the
+//! values. All operators and functions in the tree are custom, because those of evalexpr do not
+//! follow Python. See `docs/adr/0003-calculator-on-evalexpr.md`.
 
 mod answer;
 mod arguments;
@@ -31,13 +30,13 @@ use serde_json::json;
 pub use answer::Answer;
 pub use error::{ArithmeticError, CalculatorError, SyntaxError};
 
-/// The longest expression that is read, in bytes.
+/// Maximum length of an expression, in bytes.
 pub const MAX_EXPRESSION_BYTES: usize = 8_192;
 
-/// How deep brackets, calls, signs and `**` may nest.
+/// Maximum nesting depth of brackets, calls, signs and `**`.
 pub const MAX_DEPTH: usize = 64;
 
-/// How long an evaluation may take, unless an executor says otherwise (N1).
+/// Timeout of an evaluation, unless the executor sets another.
 pub const TIME_LIMIT: Duration = Duration::from_secs(5);
 
 const DESCRIPTION: &str = "Perform mathematical calculations: + - * /, // (division rounded down), \
@@ -45,8 +44,8 @@ const DESCRIPTION: &str = "Perform mathematical calculations: + - * /, // (divis
     round, min, max, sum, sqrt, pow, sin, cos, tan (in radians), log (natural, or with a base), \
     log10, and the constants pi and e. Also '15% of 47.5'.";
 
-/// The tool `calculator`: `{expression}` -> text for the model,
-/// `data = {expression, result}`, `metadata.type` = `int`, `float` or `list`.
+/// The tool `calculator`. Argument: `{expression}`. Result: text for the model,
+/// `data = {expression, result}`, and the metadata `type`: `int`, `float` or `list`.
 #[derive(Debug, Clone)]
 pub struct Calculator {
     definition: ToolDefinition,
@@ -92,15 +91,13 @@ fn calculate(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
 
 /// Evaluates one expression.
 ///
-/// Ints are exact as long as they fit 64 bits and become floats beyond. Lists and tuples
-/// are the same thing here; they go into functions and may be the answer, but have no
-/// operators. Numbers may have underscores between digits. Where Python gives infinity,
-/// not-a-number or a complex number, this is an error.
+/// Ints are exact up to 64 bits and become floats beyond that. Lists and tuples are the same: they
+/// may be arguments of functions and the result, but have no operators. Numbers may have
+/// underscores between digits. Infinity, NaN and complex numbers are errors.
 ///
 /// # Errors
-/// [`CalculatorError`], each message of which names what to change: nothing to evaluate, a
-/// forbidden word, a syntax error or a bound exceeded, an unknown name, or arithmetic that
-/// has no answer.
+/// [`CalculatorError`], whose message says what to change: an empty expression, a forbidden word, a
+/// syntax error or exceeded limit, an unknown name, or arithmetic without a result.
 ///
 /// ```
 /// use pillion_builtins::calculator::{Answer, evaluate};

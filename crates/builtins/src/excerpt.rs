@@ -1,7 +1,7 @@
 use std::fmt;
 
-/// The beginning of something that a caller sent, fit to be shown in an error message: at
-/// most 100 characters, control characters replaced, `…` where it was cut.
+/// The beginning of a caller's input for error messages: at most 100 characters, with control
+/// characters replaced, and `…` at the end if it was cut.
 ///
 /// ```
 /// use pillion_builtins::Excerpt;
@@ -14,7 +14,7 @@ pub struct Excerpt(String);
 const MAX_CHARS: usize = 100;
 
 impl Excerpt {
-    /// The beginning of `text`.
+    /// Returns the beginning of `text`.
     #[must_use]
     pub fn of(text: &str) -> Self {
         let mut chars = text.chars();

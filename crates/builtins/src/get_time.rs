@@ -1,7 +1,7 @@
-//! The current date and time in any time zone (requirement D2).
+//! The current date and time in any time zone.
 //!
-//! Time zones come from the IANA database that is compiled in, never from files: a name
-//! such as `../etc/passwd` is a name that the database lacks, and nothing is opened.
+//! Time zones come from the compiled-in IANA database, never from files: a name such as
+//! `../etc/passwd` is an unknown zone, and no file is opened.
 
 mod format;
 
@@ -19,8 +19,8 @@ use serde_json::json;
 use crate::Excerpt;
 use format::TimeFormat;
 
-/// The tool `get_time`: `{timezone = "UTC", format = "full"}` -> text for the model,
-/// `data = {formatted, iso, format_used}`, metadata `timezone` and `day_of_week`.
+/// The tool `get_time`. Arguments: `{timezone = "UTC", format = "full"}`. Result: text for the
+/// model, `data = {formatted, iso, format_used}`, and the metadata `timezone` and `day_of_week`.
 ///
 /// ```
 /// use pillion_builtins::GetTime;
@@ -38,7 +38,7 @@ pub struct GetTime {
     clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
 }
 
-/// A time zone that the IANA database does not have.
+/// The IANA database does not contain the time zone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Unknown timezone: {name}")]
 pub struct UnknownTimezone {
@@ -46,7 +46,7 @@ pub struct UnknownTimezone {
     pub name: Excerpt,
 }
 
-/// The system's clock and UTC.
+/// Uses the system clock and UTC.
 impl Default for GetTime {
     fn default() -> Self {
         Self::new("UTC", SystemTime::now).expect("the database has UTC")
@@ -62,10 +62,10 @@ impl std::fmt::Debug for GetTime {
 }
 
 impl GetTime {
-    /// The tool with a default time zone, which a call that names none gets, and a clock.
+    /// Creates the tool with a clock and the default time zone of calls that name none.
     ///
     /// # Errors
-    /// [`UnknownTimezone`] when the IANA database does not have `default_zone`.
+    /// [`UnknownTimezone`] if the IANA database does not contain `default_zone`.
     pub fn new(
         default_zone: &str,
         clock: impl Fn() -> SystemTime + Send + Sync + 'static,
@@ -117,12 +117,12 @@ fn definition(default_zone: &str) -> ToolDefinition {
     .expect("the definition is constant but for a default, and a test builds it")
 }
 
-/// Looks a zone up, in any letter case.
+/// Looks up a time zone, case-insensitively.
 fn zone_named(zones: &TimeZoneDatabase, name: &str) -> Result<TimeZone, UnknownTimezone> {
     zones
         .get(name)
         .ok()
-        // `Etc/Unknown` is in the database and stands for what is not.
+        // `Etc/Unknown` is in the database, but represents unknown zones.
         .filter(|zone| !zone.is_unknown())
         .ok_or_else(|| UnknownTimezone {
             name: Excerpt::of(name),

@@ -1,5 +1,5 @@
-//! The weather of now (requirement D6), from Open-Meteo, which asks for no key, or from
-//! OpenWeatherMap; or invented, for development.
+//! The current weather from Open-Meteo, which needs no API key, or from OpenWeatherMap; or mock
+//! weather for development.
 
 mod mock;
 mod open_meteo;
@@ -26,15 +26,16 @@ use place::Wanted;
 use report::{Report, Weather};
 pub use settings::{Units, WeatherProvider, WeatherSettings};
 
-/// The longest location, in characters.
+/// Maximum length of a location, in characters.
 const LONGEST_LOCATION: usize = 200;
 
-/// The tool `get_weather`: `{location, units = "celsius"}` -> text for the model, `data =
-/// {location, temperature, units, conditions, humidity, wind_speed, wind_speed_units}`, metadata
-/// `source` and, of a real one, `latitude`, `longitude` and `observed_at`.
+/// The tool `get_weather`. Arguments: `{location, units = "celsius"}`. Result: text for the model,
+/// `data = {location, temperature, units, conditions, humidity, wind_speed, wind_speed_units}`, and
+/// the metadata `source` and, from a real provider, `latitude`, `longitude` and `observed_at`.
 ///
-/// A location is a name, which more names after commas may make unambiguous (`Springfield,
-/// Illinois`), or `latitude,longitude`. `humidity` is in percent, `wind_speed` in km/h.
+/// A location is a name, optionally made unambiguous by further names after commas
+/// (`Springfield, Illinois`), or `latitude,longitude`. `humidity` is in percent, `wind_speed` in
+/// km/h.
 ///
 /// ```
 /// use pillion_builtins::{GetWeather, WeatherSettings};
@@ -63,7 +64,7 @@ const NOT_CONFIGURED: &str = "get_weather is not configured: set a provider (ope
      openweathermap) in [tools.get_weather]";
 
 impl GetWeather {
-    /// The tool with these settings. Does no I/O.
+    /// Creates the tool with these settings. Does no I/O.
     #[must_use]
     pub fn new(settings: &WeatherSettings) -> Self {
         Self {
@@ -115,7 +116,8 @@ impl GetWeather {
     }
 }
 
-/// It says who is asked: results that are kept of one are none of another's.
+/// Returns the definition. The description names the provider, so that a cached result of one
+/// provider is not used for another.
 fn definition(provider: &WeatherProvider, units: Units) -> ToolDefinition {
     let location = ToolParameter::new("location", ParameterType::String).describe(
         "City name, with region or country where the name alone is not clear \

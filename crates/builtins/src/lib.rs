@@ -1,10 +1,9 @@
-//! The tools that Pillion brings along. Without any service: [`calculator`] (requirement D1),
-//! [`get_time`] (D2) and [`roll_dice`] (D3). Over the network: [`get_weather`] (D6) and
-//! [`web_search`] (D7). Over a store: [`memory`] (D5).
+//! Pillion's built-in tools: [`calculator`], [`get_time`] and [`roll_dice`], which need no service;
+//! [`get_weather`] and [`web_search`], which use the network; and [`memory`], which uses a store.
 //!
-//! Each is a [`Tool`] for the registry of `pillion-core`, and each of the first three has its
-//! work as a plain function or type as well. Bad input of any kind is an error of code
-//! `invalid_input`; no input makes a tool panic, hang or take memory without bound.
+//! Each is a [`Tool`] for the registry of `pillion-core`. The first three are also available as
+//! plain functions or types. Invalid input is an error with the code `invalid_input`; no input
+//! makes a tool panic, hang or use unlimited memory.
 //!
 //! ```
 //! use pillion_core::registry::ToolRegistry;
@@ -39,10 +38,9 @@ pub use get_weather::{GetWeather, WeatherSettings};
 pub use roll_dice::RollDice;
 pub use web_search::{SearchSettings, WebSearch};
 
-/// The default tools with their default settings, in the order in which they are listed: those
-/// that need nothing but this process (L2). A tool with other settings, such as
-/// [`GetTime::new`] with another time zone, takes the place of its default in the registry with
-/// `replace`.
+/// Returns the default tools with their default settings, in listing order: the tools that need
+/// nothing outside this process. To use other settings, such as [`GetTime::new`] with another time
+/// zone, replace the default tool with `replace` of the registry.
 #[must_use]
 pub fn all() -> Vec<Arc<dyn Tool>> {
     vec![

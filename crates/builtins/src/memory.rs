@@ -1,10 +1,10 @@
-//! What is remembered of a conversation (requirement D5): `search_memory`, `remember` and
-//! `forget`, over a [`MemoryStore`].
+//! Tools that remember facts across conversations: `search_memory`, `remember` and `forget`, over a
+//! [`MemoryStore`].
 //!
-//! A memory belongs to the channel that a call comes from, and to its user or, `shared`, to
-//! everybody in the channel. A call finds and forgets the memories of its own user and the shared
-//! ones of its channel, and no others. Whose call it is nobody may merely claim: it has to be
-//! vouched for.
+//! A memory belongs to the channel of the call that created it, and to the call's user or, if
+//! `shared`, to all users of the channel. A call can find and forget only its own user's memories
+//! and the shared memories of its channel. The user must be verified: an unverified user name is
+//! rejected.
 
 mod forget;
 mod place;
@@ -21,14 +21,14 @@ use place::Place;
 pub use remember::Remember;
 pub use search::SearchMemory;
 
-/// The longest memory, in characters.
+/// Maximum length of a memory, in characters.
 const LONGEST: usize = 2000;
 
-/// How many memories there may be of one user in one channel, and as many shared ones of the
-/// channel: so many are read by a search at most.
+/// Maximum number of memories of one user in one channel, and of shared memories of one channel.
+/// This also limits how many memories a search reads.
 const MOST: u32 = 10_000;
 
-/// The three tools over a store, in the order in which they are listed.
+/// Returns the three tools over a store, in listing order.
 #[must_use]
 pub fn memory(store: &Arc<dyn MemoryStore>) -> [Arc<dyn Tool>; 3] {
     [
@@ -38,13 +38,13 @@ pub fn memory(store: &Arc<dyn MemoryStore>) -> [Arc<dyn Tool>; 3] {
     ]
 }
 
-/// What a call ends with where the store fails. What it says of itself is for the log.
+/// Returns the failure of a call if the store fails. Details are only logged.
 fn unavailable(error: &StoreError) -> ToolFailure {
     tracing::warn!(%error, "The memories cannot be reached");
     ToolFailure::new(ErrorCode::Unavailable, "The memories cannot be reached")
 }
 
-/// Text fit to be kept: without characters that no database takes or nobody sees.
+/// Removes characters that databases cannot store or that are invisible.
 fn kept(text: &str) -> String {
     let kept = text
         .chars()

@@ -1,9 +1,9 @@
-//! What somebody else's page says, made fit to be read: no markup, nothing that hides.
+//! Converts text from web pages to plain text: no markup, no hidden characters.
 
 use std::borrow::Cow;
 
-/// HTML elements that stand in titles and snippets. A `<` before anything else is kept: in
-/// `Vec<String>` it is no markup.
+/// HTML elements that occur in titles and snippets. A `<` before anything else is kept: in
+/// `Vec<String>` it is not markup.
 const ELEMENTS: [&str; 62] = [
     "a", "abbr", "article", "aside", "audio", "b", "base", "body", "br", "button", "code", "div",
     "em", "embed", "font", "footer", "form", "frame", "h1", "h2", "h3", "h4", "h5", "h6", "head",
@@ -13,20 +13,19 @@ const ELEMENTS: [&str; 62] = [
     "video",
 ];
 
-/// Elements whose content nobody sees.
+/// Elements whose content is invisible.
 const UNSEEN: [&str; 2] = ["script", "style"];
 
-/// The text without markup, entities and characters that cannot be seen, its spaces single;
-/// at most `most_chars` characters, `…` where it was cut.
+/// Returns the text without markup, entities and invisible characters, with single spaces; at most
+/// `most_chars` characters, with `…` at the end if it was cut.
 ///
-/// Looks at each character a few times, however long the text is.
+/// Reads each character only a few times, regardless of the text's length.
 ///
-/// Markup that stood there as entities goes as well: what comes out is no HTML, whatever went
-/// in.
+/// Also removes markup that was encoded as entities, so that the output is never HTML.
 pub(crate) fn plain_text(text: &str, most_chars: usize) -> String {
     let once = without_markup(text);
     let decoded = html_escape::decode_html_entities(&once);
-    // What cannot be seen may stand within markup: without it there is more of that.
+    // Invisible characters may split markup, so markup is removed again after they are removed.
     let seen = single_spaces(&decoded);
     let bare = without_markup(&seen);
     cut(&single_spaces(&bare), most_chars)
@@ -56,8 +55,8 @@ fn without_markup(text: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// Takes the `<` away from what looks like the beginning of markup at the end of a text: what comes
-/// next did not stand right behind it.
+/// Removes the `<` of what looks like the beginning of markup at the end of the text, because
+/// removing markup must not join it with the text that follows.
 fn break_beginning(text: &mut String) {
     const LONGEST: usize = 16;
     let is_of_a_tag = |byte: &u8| byte.is_ascii_alphanumeric() || b"/!-".contains(byte);
@@ -74,7 +73,7 @@ fn break_beginning(text: &mut String) {
     }
 }
 
-/// How many bytes of markup a text begins with that begins with `<`.
+/// Returns the length of the markup at the beginning of a text that begins with `<`, in bytes.
 fn markup_at(text: &str) -> Option<usize> {
     if let Some(comment) = text.strip_prefix("<!--") {
         return Some(comment.find("-->").map_or(text.len(), |end| end + 7));
@@ -89,7 +88,7 @@ fn markup_at(text: &str) -> Option<usize> {
     if name != "doctype" && !ELEMENTS.contains(&name.as_str()) {
         return None;
     }
-    // What is not closed was cut off: none of it is text.
+    // Markup without an end was cut off, and none of it is text.
     let end = text.find('>').map_or(text.len(), |end| end + 1);
     if closes || !UNSEEN.contains(&name.as_str()) {
         return Some(end);
@@ -97,7 +96,8 @@ fn markup_at(text: &str) -> Option<usize> {
     Some(closing_at(text, end, &name).unwrap_or(text.len()))
 }
 
-/// Where an element is closed, from `begin` on. Nothing behind that place is looked at.
+/// Returns the position at which an element is closed, searching from `begin`. Does not read beyond
+/// that position.
 fn closing_at(text: &str, begin: usize, name: &str) -> Option<usize> {
     let mut closings = text[begin..].match_indices("</");
     let is_meant = |at: &usize| {
@@ -110,7 +110,7 @@ fn closing_at(text: &str, begin: usize, name: &str) -> Option<usize> {
     Some(begin + at)
 }
 
-/// Characters that cannot be seen are left out, and each run of spaces becomes one.
+/// Removes invisible characters, and replaces each run of spaces with one space.
 fn single_spaces(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     for char in text.chars() {
@@ -126,8 +126,8 @@ fn single_spaces(text: &str) -> String {
     kept
 }
 
-/// Control characters, and those that turn the direction of a text or hide in it. The joiners
-/// stay, which some scripts are not written without.
+/// Returns whether a character is a control character, changes the text direction or is hidden.
+/// Joiners are kept, because some scripts need them.
 fn is_unseen(char: char) -> bool {
     char.is_control()
         || matches!(char,
@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    /// No element, not even one that was put together of what stood apart.
+    /// Returns whether the text has no element, not even one joined from separate parts.
     fn is_bare(plain: &str) -> bool {
         let mut begins = plain.match_indices('<');
         begins.all(|(at, _)| markup_at(&plain[at..]).is_none())
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn d7_a_text_of_megabytes_is_no_more_work_than_many_short_ones() {
-        // What looked again at all that follows would not come to an end here.
+        // Code that reads the rest of the text again for each element would not finish.
         const LENGTH: usize = 4 * 1024 * 1024;
         for piece in [
             "<script></script>",

@@ -1,4 +1,4 @@
-//! Dice in the notation of tabletop games (requirement D3).
+//! Dice in the notation of tabletop games.
 
 mod arguments;
 mod notation;
@@ -18,10 +18,9 @@ pub use notation::{Advantage, Keep, Notation, NotationError};
 pub use random::Dice;
 pub use roll::{Crit, Roll};
 
-/// The tool `roll_dice`: a notation under any one of the names `notation`, `formula` and
-/// `dice`, perhaps `advantage`, `disadvantage`, `seed` and `reason` -> text for the model,
-/// `data = {rolls, kept, total, crit, expr, count, sides, modifier}`, and `reason` where
-/// there is one.
+/// The tool `roll_dice`. Arguments: a notation as `notation`, `formula` or `dice`, and optionally
+/// `advantage`, `disadvantage`, `seed` and `reason`. Result: text for the model and `data = {rolls,
+/// kept, total, crit, expr, count, sides, modifier}`, with `reason` if there is one.
 #[derive(Debug, Clone)]
 pub struct RollDice {
     definition: ToolDefinition,

@@ -1,4 +1,4 @@
-//! A service of somebody else's that a tool asks over HTTP.
+//! A client for the HTTP services that tools use.
 
 mod answer;
 mod fault;
@@ -19,13 +19,13 @@ pub(crate) use fault::Fault;
 
 use crate::plain_text::plain_text;
 
-/// The longest answer of a service that is read, in bytes.
+/// Maximum size of a response, in bytes.
 pub(crate) const LONGEST_ANSWER: usize = 1024 * 1024;
 
-/// How much of what a service says of an error is repeated, in characters.
+/// Maximum length of a service's error message in errors, in characters.
 const LONGEST_SAYING: usize = 200;
 
-/// What stands in a query as it is.
+/// The characters that stay unencoded in a query.
 const PLAIN: AsciiSet = NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -34,24 +34,24 @@ const PLAIN: AsciiSet = NON_ALPHANUMERIC
     .remove(b',')
     .remove(b':');
 
-/// Asks one service. Its keys are in no error, log or `Debug`.
+/// A client for one service. Its keys never appear in errors, logs or `Debug` output.
 #[derive(Debug)]
 pub(crate) struct Service {
-    /// As errors call it, such as `Open-Meteo`.
+    /// The name in error messages, such as `Open-Meteo`.
     name: &'static str,
-    /// What to set where it refuses the key.
+    /// The setting to check if the service rejects the key, for error messages.
     key_hint: &'static str,
     egress: EgressPolicy,
-    /// How long the answer to one request may take.
+    /// Timeout of one request.
     timeout: Duration,
-    /// Made for the first request: it reads the system's certificates.
+    /// Created for the first request, because it reads the system's certificates.
     client: OnceLock<HttpClient>,
-    /// What no error may repeat.
+    /// The secrets that errors must not repeat.
     secrets: Vec<SecretString>,
 }
 
 impl Service {
-    /// One whose answers to a request have to come within `timeout`.
+    /// Creates a client whose requests have this timeout.
     pub(crate) fn new(
         name: &'static str,
         key_hint: &'static str,
@@ -69,10 +69,10 @@ impl Service {
         }
     }
 
-    /// Asks for a path below `base`.
+    /// Sends a `GET` request for a path below `base`.
     ///
     /// # Errors
-    /// When no answer came, or one that cannot be read.
+    /// The service did not answer, or the answer cannot be read.
     pub(crate) async fn get(
         &self,
         base: &Url,
@@ -106,7 +106,7 @@ impl Service {
         Ok((status, headers, answer.bytes(LONGEST_ANSWER).await?))
     }
 
-    /// What a fault that a provider has seen in an answer ends the call with.
+    /// Returns the failure of a call for a fault that a provider has detected in an answer.
     pub(crate) fn failure(&self, fault: Fault) -> ToolFailure {
         let name = self.name;
         match fault {
@@ -137,7 +137,7 @@ impl Service {
         }
     }
 
-    /// An answer that says `what`, and not what it should.
+    /// Returns the failure for an invalid answer; `what` describes the answer.
     pub(crate) fn unreadable(&self, what: &str) -> ToolFailure {
         ToolFailure::internal(format!("{} answered with {what}", self.name))
     }
@@ -157,7 +157,7 @@ impl Service {
         }
     }
 
-    /// `: ` and what was said, without what may not be repeated; nothing of nothing.
+    /// Returns `: ` and the message without secrets; empty for an empty message.
     fn saying(&self, said: &str) -> String {
         let mut said = said.to_owned();
         for secret in &self.secrets {
@@ -173,7 +173,7 @@ impl Service {
     }
 }
 
-/// Runs all that a call asks of a service, within one deadline.
+/// Runs all requests of a call within one timeout.
 pub(crate) async fn within<T>(
     limit: Duration,
     name: &str,
@@ -188,7 +188,7 @@ fn timed_out(name: &str, limit: Duration) -> ToolFailure {
     ToolFailure::new(ErrorCode::Timeout, text)
 }
 
-/// The URL of a path below a base, which may have a path of its own, with a query.
+/// Returns the URL of a path below a base URL, which may have a path itself, with a query.
 fn below(base: &Url, path: &str, query: &[(&str, &str)]) -> Url {
     let mut url = base.clone();
     let above = base.path().trim_end_matches('/');

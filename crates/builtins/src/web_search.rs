@@ -1,5 +1,5 @@
-//! Search in the web (requirement D7) with Google Custom Search, Brave or a SearXNG; or
-//! invented, for development. Without any of them there is nothing to offer.
+//! Web search with Google Custom Search, Brave or SearXNG; or mock results for development. Without
+//! a provider, the tool is not offered.
 
 mod brave;
 mod google;
@@ -24,18 +24,17 @@ use hits::{Hit, Hits};
 use searxng::SearXng;
 pub use settings::{SearchProvider, SearchSettings};
 
-/// The longest query, in characters.
+/// Maximum length of a query, in characters.
 const LONGEST_QUERY: usize = 1000;
 
-/// How many results there are unless the caller says otherwise, and at most.
+/// The default and the maximum number of results.
 const USUAL_RESULTS: u8 = 5;
 const MOST_RESULTS: u8 = 10;
 
-/// The tool `web_search`: `{query, num_results = 5}` -> text for the model, `data = {query,
-/// results: [{title, snippet, url, rank}], total_results}`, metadata `source`.
+/// The tool `web_search`. Arguments: `{query, num_results = 5}`. Result: text for the model, `data
+/// = {query, results: [{title, snippet, url, rank}], total_results}`, and the metadata `source`.
 ///
-/// `num_results` is made to be from 1 to 10. Titles and snippets are plain text, whatever the
-/// pages had in them.
+/// `num_results` is clamped to 1 to 10. Titles and snippets are always plain text.
 ///
 /// ```
 /// use pillion_builtins::{SearchSettings, WebSearch};
@@ -59,7 +58,7 @@ enum Source {
 }
 
 impl WebSearch {
-    /// The tool with these settings. Does no I/O.
+    /// Creates the tool with these settings. Does no I/O.
     #[must_use]
     pub fn new(settings: &SearchSettings) -> Self {
         let provider = settings.provider.as_ref();
@@ -108,11 +107,12 @@ impl WebSearch {
     }
 }
 
-/// What a call is told where nobody can be asked.
+/// The error of a call while no provider is configured.
 const NOT_CONFIGURED: &str = "web_search is not configured: set GOOGLE_SEARCH_API_KEY and \
      GOOGLE_SEARCH_CX, or a provider (google, brave, searxng) in [tools.web_search]";
 
-/// It says who is asked: results that are kept of one are none of another's.
+/// Returns the definition. The description names the provider, so that a cached result of one
+/// provider is not used for another.
 fn definition(provider: Option<&SearchProvider>) -> ToolDefinition {
     let query = ToolParameter::new("query", ParameterType::String).describe("What to search for");
     let num_results = ToolParameter::new("num_results", ParameterType::Integer)
@@ -133,7 +133,7 @@ fn definition(provider: Option<&SearchProvider>) -> ToolDefinition {
         .expect("the definition is constant, and a test builds it")
 }
 
-/// How many results are wanted, made to be from 1 to 10.
+/// Returns the requested number of results, clamped to 1 to 10.
 fn wanted_results(wanted: Option<&Value>) -> u8 {
     let Some(wanted) = wanted.and_then(Value::as_f64) else {
         return USUAL_RESULTS;
@@ -152,7 +152,7 @@ impl Tool for WebSearch {
         &self.definition
     }
 
-    /// Not unless there is somebody to be asked (decision 3).
+    /// Returns `false` while no provider is configured.
     fn is_offered(&self) -> bool {
         self.source.is_some()
     }

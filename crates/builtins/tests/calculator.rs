@@ -1,6 +1,5 @@
-//! The tool `calculator` (requirement D1): what its results look like, what it refuses, and
-//! where it departs from Python on purpose. That it agrees with Python otherwise is what
-//! `python_table.rs` shows.
+//! The tool `calculator` (requirement D1): the format of results, rejected input, and intentional
+//! differences from Python. `python_table.rs` tests the agreement with Python.
 
 #![expect(
     clippy::unwrap_used,
@@ -120,7 +119,7 @@ fn d1_ints_beyond_64_bits_become_floats() {
         ("abs(-9223372036854775807 - 1)", 2f64.powi(63)),
         ("(-9223372036854775807 - 1) // -1", 2f64.powi(63)),
         ("round(9223372036854775807, -19)", 1e19),
-        // Python's int would fit again; here the power was a float already.
+        // In Python, the result would be an int again; here, the power is already a float.
         ("-2**63", -(2f64.powi(63))),
     ] {
         assert_eq!(answer(expression), Answer::Float(float), "{expression}");
@@ -263,7 +262,7 @@ fn d1_long_and_deep_expressions_within_the_bounds_work() {
     // The deepest tree: every level is a sum, a product, a power and a call.
     let level = "1+2*max(1,";
     let deep = format!("{}1{}", level.repeat(MAX_DEPTH), ",)**1".repeat(MAX_DEPTH));
-    // Half of what a thread has by default, without the compiler's optimizations.
+    // Half of a thread's default stack size; the test runs without compiler optimizations.
     let small_stack = thread::Builder::new().stack_size(1024 * 1024);
     let answer = small_stack.spawn(move || evaluate(&deep).unwrap()).unwrap();
     assert!(matches!(answer.join().unwrap(), Answer::Float(_)));

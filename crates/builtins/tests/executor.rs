@@ -1,5 +1,5 @@
-//! The default tools through the registry and the executor, which validates what they get
-//! and fills in defaults.
+//! Runs the default tools through the registry and the executor, which validates arguments and sets
+//! defaults.
 
 use std::sync::Arc;
 use std::time::Duration;

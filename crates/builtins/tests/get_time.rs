@@ -1,4 +1,4 @@
-//! The tool `get_time` (requirement D2), with a clock that stands still.
+//! The tool `get_time` (requirement D2), with a fixed clock.
 
 #![expect(
     clippy::unwrap_used,

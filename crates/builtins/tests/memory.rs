@@ -1,4 +1,4 @@
-//! The tools of the memory, over a store that keeps no more than a list and can be made to fail.
+//! The memory tools, over a store that is a list and can be made to fail.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,7 +13,7 @@ use pillion_core::store::{Memory, MemorySearch, MemoryStore, StoreError, Timesta
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 use serde_json::{Value, json};
 
-/// Finds all that whoever asks may see; the words are the real stores' affair.
+/// Finds all memories that the user may see, regardless of the query.
 #[derive(Default)]
 struct List {
     memories: Mutex<Vec<Memory>>,
@@ -83,7 +83,7 @@ fn executor(store: List) -> Executor {
         ttl: std::time::Duration::from_secs(60),
         scope: CacheScope::Public,
     };
-    // Nobody should; and if, nobody may get what is another's.
+    // A misconfiguration; even so, no user may receive another user's memories.
     config.cache.tools.insert("search_memory".to_owned(), rule);
     Executor::new(registry, config)
 }
@@ -158,7 +158,7 @@ async fn d5_what_a_user_remembers_no_other_user_finds_or_forgets() {
         (&caller("alice", "elsewhere"), vec![]),
         (&caller("alice", ""), vec![]),
     ] {
-        // The same arguments as alice's, whose result is kept.
+        // The same arguments as in alice's call, whose result is cached.
         assert_eq!(found(&executor, context, 5).await, memories, "{context:?}");
     }
     let forget = json!({"id": id});

@@ -1,5 +1,5 @@
-//! No text makes the calculator or the dice panic, hang or answer with something that
-//! cannot be (requirements D1 and D3). `tests/fuzz` looks further with the same checks.
+//! No text makes the calculator or the dice panic, hang or return an impossible result
+//! (requirements D1 and D3). `tests/fuzz` runs the same checks on more input.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use pillion_builtins::calculator::{Answer, evaluate};
 use pillion_builtins::roll_dice::{Dice, Notation};
 use proptest::prelude::*;
 
-/// Long enough for any machine under load, and nothing that a hang would get past.
+/// Long enough for any machine under load, and short enough to detect a hang.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 fn is_finite(answer: &Answer) -> bool {
@@ -31,7 +31,7 @@ fn calculate(expression: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Expressions made of the words of the grammar, so that many of them are read to the end.
+/// Generates expressions from the tokens of the grammar, so that many of them are valid.
 fn expressions() -> impl Strategy<Value = String> {
     const WORDS: &[&str] = &[
         "0",
@@ -124,7 +124,7 @@ fn roll(text: &str) -> Result<(), TestCaseError> {
     let sum: i64 = roll.kept.iter().copied().map(i64::from).sum();
     prop_assert_eq!(roll.total, sum + i64::from(notation.modifier));
     prop_assert!(roll.to_string().starts_with("Rolled "));
-    // The one spelling that a notation is shown in means the same.
+    // The canonical notation means the same roll.
     let again: Notation = notation
         .to_string()
         .parse()

@@ -1,5 +1,5 @@
-//! The calculator against a table of what Python says, which `python/generate.py` wrote
-//! (requirement D1). The test itself needs no Python.
+//! Compares the calculator with a table of Python's results, which `python/generate.py` generates
+//! (requirement D1). The test itself does not need Python.
 
 #![expect(
     clippy::panic,
@@ -11,7 +11,8 @@ use pillion_builtins::calculator::{Answer, CalculatorError, evaluate};
 
 const TABLE: &str = include_str!("python/table.tsv");
 
-/// Results of these come from the C library, which may differ in the last bits elsewhere.
+/// The results of these functions come from the C library, whose last bits may differ between
+/// platforms.
 const FROM_LIBM: [&str; 5] = ["sin", "cos", "tan", "log", "**"];
 
 struct Row<'a> {
@@ -39,7 +40,8 @@ fn rows() -> impl Iterator<Item = Row<'static>> {
         })
 }
 
-/// The value of an answer in Python's spelling, so far as the table needs it.
+/// Returns whether an answer equals Python's result, or nearly equals it for functions of the C
+/// library.
 fn agrees(answer: &Answer, row: &Row<'_>) -> bool {
     match answer {
         Answer::Int(int) => row.kind == "int" && row.value == int.to_string(),

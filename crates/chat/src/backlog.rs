@@ -5,18 +5,18 @@ use std::task::Poll;
 
 use tokio::sync::Notify;
 
-/// What was told of a chat and is not read yet: whoever reads slowly has the chat rest, so that a model
-/// that talks without end fills no memory.
+/// Counts the bytes of a chat's events that the reader has not read yet. A slow reader pauses the
+/// chat, so that a model with an endless answer does not fill the memory.
 #[derive(Debug)]
 pub struct Backlog {
     most: usize,
-    /// In bytes.
+    /// The number of unread bytes.
     unread: AtomicUsize,
     was_read: Notify,
 }
 
 impl Backlog {
-    /// An empty one, which is full with more than `most` bytes.
+    /// Creates an empty backlog that is full above `most` bytes.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
@@ -26,19 +26,18 @@ impl Backlog {
         }
     }
 
-    /// Notes that so many bytes were told. There is room for everything: who tells does not wait.
+    /// Adds unread bytes. Never waits, even if the backlog is full.
     pub fn tell(&self, bytes: usize) {
         self.unread.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// Notes that so many bytes of what was told were read.
+    /// Subtracts bytes that were read.
     pub fn read(&self, bytes: usize) {
         self.unread.fetch_sub(bytes, Ordering::AcqRel);
         self.was_read.notify_one();
     }
 
-    /// Runs a job that tells things. It rests, which is that it is not polled, while the backlog is
-    /// full.
+    /// Runs a job that adds to the backlog. The job is not polled while the backlog is full.
     pub async fn pace<T>(&self, job: impl Future<Output = T>) -> T {
         let mut job = pin!(job);
         loop {
@@ -87,7 +86,7 @@ mod tests {
         let reader = async {
             let mut read = 0;
             while read < 400 {
-                // It comes as far as it may, and no further.
+                // The job gets as far as the limit allows, and no further.
                 for _ in 0..50 {
                     yield_now().await;
                 }

@@ -31,10 +31,10 @@ use crate::{
 pub use native::NativeServer;
 use native::{NativeServers, Told};
 
-/// The words of the original for either limit (requirement H6).
+/// The status line when either limit is reached.
 const LIMIT_REACHED: &str = "Maximum tool execution rounds reached. Generating final response...";
 
-/// Lets a model use tools until it answers in words (requirements H4 to H6).
+/// Lets a model use tools until it answers in text.
 #[derive(Clone)]
 pub struct ChatLoop {
     model: Arc<dyn LanguageModel>,
@@ -50,36 +50,36 @@ pub struct ChatLoop {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ChatEnd {
-    /// The model has answered in words.
+    /// The model has answered in text.
     Answered(ChatAnswer),
-    /// Calls wait for somebody's approval, and everything else has run (requirement G3). A
-    /// further run goes on when they are decided.
+    /// The calls wait for approval, and all other calls have run. Another run continues after the
+    /// decisions.
     AwaitingApproval(Vec<WaitingCall>),
 }
 
-/// A model's answer in words.
+/// A model's final answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatAnswer {
-    /// The words; those that came with calls before are in the messages of the state.
+    /// The text of the answer. Text that came with earlier calls is in the messages of the state.
     pub text: String,
-    /// Why it ended.
+    /// Why the answer ended.
     pub finish: Finish,
-    /// The limit that made the model answer, if it was one.
+    /// The limit that forced the answer, if there was one.
     pub limit_reached: Option<LimitReached>,
-    /// How it was declined or stopped, in more words.
+    /// Details about the end of the answer.
     #[serde(default, flatten)]
     pub ending: Ending,
 }
 
-/// What a provider says of an answer's end beside why it came.
+/// Details of a provider about the end of an answer, in addition to [`Finish`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ending {
-    /// Whether the text is one in which the model declines, and which its provider sets apart:
-    /// OpenAI's `refusal`.
+    /// Whether the text is a refusal that the provider marks as such (OpenAI's `refusal`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_refusal: bool,
-    /// Which of [`TurnOptions::stop`] ended it, where the provider says so: Anthropic.
+    /// The entry of [`TurnOptions::stop`] that ended the answer, if the provider reports it
+    /// (Anthropic).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_sequence: Option<String>,
 }
@@ -98,7 +98,7 @@ impl Ending {
 }
 
 impl ChatLoop {
-    /// A loop without tools, with the default options and limits.
+    /// Creates a loop without tools, with the default options and limits.
     #[must_use]
     pub fn new(model: Arc<dyn LanguageModel>, runner: Arc<dyn ToolRunner>) -> Self {
         Self {
@@ -112,17 +112,18 @@ impl ChatLoop {
         }
     }
 
-    /// Shows these tools to the model, which are those that it may see
-    /// ([`pillion_core::capability`], requirement H2).
+    /// Sets the tools that the model sees. The caller selects the tools that the model may see
+    /// ([`pillion_core::capability`]).
     #[must_use]
     pub fn with_tools(self, tools: Vec<Arc<ToolDefinition>>) -> Self {
         Self { tools, ..self }
     }
 
-    /// Has the provider call these MCP servers by itself, beside the tools. It is asked of them only
-    /// what [`NativeMcpServer::to_members`](pillion_core::provider::NativeMcpServer::to_members) has
-    /// for it. A call that it wants to be allowed goes to
-    /// [`ToolRunner::permit`], and waits for an approval as any other.
+    /// Lets the provider call these MCP servers natively, in addition to the tools. The request
+    /// describes the servers with
+    /// [`NativeMcpServer::to_members`](pillion_core::provider::NativeMcpServer::to_members). If the
+    /// provider asks for permission for a call, [`ToolRunner::permit`] decides, and the call can
+    /// wait for approval like any other call.
     #[must_use]
     pub fn with_native_servers(self, servers: Vec<NativeServer>) -> Self {
         Self {
@@ -131,19 +132,19 @@ impl ChatLoop {
         }
     }
 
-    /// Sets how the model is to answer.
+    /// Sets the options of the model's answers.
     #[must_use]
     pub fn with_options(self, options: TurnOptions) -> Self {
         Self { options, ..self }
     }
 
-    /// Sets how far it goes.
+    /// Sets the limits of the chat.
     #[must_use]
     pub fn with_limits(self, limits: ChatLimits) -> Self {
         Self { limits, ..self }
     }
 
-    /// Passes on pieces of the answers as they come.
+    /// Sets whether the listener receives pieces of the answers as they arrive.
     #[must_use]
     pub fn streamed(self, is_streamed: bool) -> Self {
         Self {
@@ -152,19 +153,19 @@ impl ChatLoop {
         }
     }
 
-    /// Begins a chat with these messages, in the shapes that [`LanguageModel::conversation`] takes.
-    /// Asks nobody yet.
+    /// Creates a chat with these messages, in the format of [`LanguageModel::conversation`],
+    /// without sending a request.
     ///
     /// # Errors
-    /// [`Refused`](ModelErrorKind::Refused): a message cannot be read.
+    /// [`Refused`](ModelErrorKind::Refused): a message is invalid.
     pub fn begin(&self, messages: &[Value]) -> Result<ChatState, ModelError> {
         self.begin_with(self.model.conversation(messages)?)
     }
 
-    /// The same with a conversation that is in the shapes of the model's provider already.
+    /// Creates a chat with a conversation in the format of the model's provider.
     ///
     /// # Errors
-    /// [`Refused`](ModelErrorKind::Refused): something of it, or of the options, is nested deeper than
+    /// [`Refused`](ModelErrorKind::Refused): the conversation or the options are nested deeper than
     /// 100 levels.
     pub fn begin_with(&self, conversation: Conversation) -> Result<ChatState, ModelError> {
         check_depth("messages", &conversation.messages)?;
@@ -173,13 +174,14 @@ impl ChatLoop {
         Ok(ChatState::new(self.model.provider(), conversation))
     }
 
-    /// Adds messages to a chat that has been answered: the user's next one. The limits on tool calls
-    /// count anew.
+    /// Adds messages to an answered chat, such as the user's next message, and resets the counters
+    /// of the limits on tool calls.
     ///
     /// # Errors
-    /// [`Refused`](ModelErrorKind::Refused): a message cannot be read or is nested too deep, the chat is
-    /// another provider's, or calls wait for their results; a message is the system's, and its provider
-    /// takes that beside the messages, where it was said at the chat's beginning.
+    /// [`Refused`](ModelErrorKind::Refused): a message is invalid or nested too deeply; the chat
+    /// belongs to another provider; calls have no results yet; or a message is a system message,
+    /// for a provider that takes the system prompt outside the messages and so only at the
+    /// beginning of the chat.
     pub fn add(&self, state: &mut ChatState, messages: &[Value]) -> Result<(), ModelError> {
         self.check_provider(state)?;
         if state.round.is_some() {
@@ -200,18 +202,18 @@ impl ChatLoop {
         Ok(())
     }
 
-    /// Goes on with a chat until the model answers in words, or calls wait for an approval.
+    /// Continues a chat until the model answers in text or calls wait for approval.
     ///
-    /// A call that waited is made again, and names its approval in
-    /// [`CallContext::approval`]; what else decides on it, such as
-    /// [`CallContext::approved`], is the caller's to set in `context`. Of a chat that is answered
-    /// already the answer is given again.
+    /// A call that waited runs again and names its approval in [`CallContext::approval`]. The
+    /// caller sets other decisions, such as [`CallContext::approved`], in `context`. For an
+    /// answered chat, the method returns the same answer again.
     ///
-    /// The state is at every moment one that can be taken up again, also after an error and where
-    /// this future is dropped: no call that has begun begins a second time.
+    /// A later run can always continue from the state, also after an error and after this future
+    /// was dropped: no call starts twice.
     ///
     /// # Errors
-    /// [`ChatError`]. Failures of tools are none: the model is told of them (requirement H5).
+    /// [`ChatError`]. A failed tool call is not an error: the model receives the failure as the
+    /// result.
     pub async fn run(
         &self,
         state: &mut ChatState,
@@ -242,7 +244,7 @@ impl ChatLoop {
         }
     }
 
-    /// Asks the model once, and notes what it says.
+    /// Sends one request to the model and records the answer in the state.
     async fn take_turn(
         &self,
         state: &mut ChatState,
@@ -291,18 +293,18 @@ impl ChatLoop {
             state.rounds += 1;
             let most = self.limits.max_calls_per_answer;
             let round = rounds::of(calls, asked, &answer.finish, most, listener);
-            // The provider's own count once they have been made.
+            // Native calls are counted when the provider has made them.
             state.tool_calls += round.0.iter().filter(|call| !call.is_native).count();
             state.round = Some(round);
             return Ok(());
         }
         let is_paused = answer.finish.is_pause() && calls.is_empty();
         if is_paused && state.rounds < self.limits.max_tool_rounds {
-            // What the provider runs by itself counts as rounds, lest it goes on for ever.
+            // A pause of the provider's own tools counts as a round, so that the loop ends.
             state.rounds += 1;
             return listener.keep(state).await.map_err(ChatError::NotKept);
         }
-        // Every call has a result in a conversation that a provider takes.
+        // Providers require a result for every call in a conversation.
         let unwanted: Vec<_> = calls.iter().map(rounds::unwanted).collect();
         let results = format_results(provider, &unwanted);
         state.conversation.messages.extend(results);
@@ -324,8 +326,8 @@ impl ChatLoop {
         Ok(())
     }
 
-    /// Asks the model. What the provider is allowed to call goes out with one request alone, unless that
-    /// has surely done nothing.
+    /// Sends one request to the model. Permits for native calls go out with one request only,
+    /// unless that request certainly had no effect.
     async fn ask_once(
         &self,
         state: &mut ChatState,
@@ -348,7 +350,7 @@ impl ChatLoop {
         asked
     }
 
-    /// The limit that lets the model make no more calls (requirement H4).
+    /// Returns the limit that forbids further calls, if one is reached.
     fn limit_reached(&self, state: &ChatState) -> Option<LimitReached> {
         match () {
             () if self.tools.is_empty() && self.native.is_empty() => None,
@@ -369,8 +371,8 @@ impl ChatLoop {
     }
 }
 
-/// An answer without words is one where the model chose to say nothing, reached its longest answer,
-/// was withheld, or only paused. Any other end is none: the next run asks once more.
+/// Accepts an answer without text if the model finished without text, reached its maximum length,
+/// was filtered or only paused. Any other finish is an error, so that the next run asks again.
 fn says_something(provider: Provider, finish: &Finish) -> Result<(), ModelError> {
     match finish {
         Finish::Other(word) if !finish.is_pause() => Err(ModelError::new(

@@ -1,12 +1,12 @@
-//! How deep what a chat holds may be nested, so that a state that was kept can be read again.
+//! The maximum nesting depth of values in a chat, so that a saved state can be read again.
 
 use serde_json::Value;
 
-/// In arrays and objects. `serde_json` reads 128 of them, and a state, with whatever keeps it, has some of
-/// its own around each message and result.
+/// The maximum number of nested arrays and objects. `serde_json` reads 128 levels, and a saved
+/// state has some levels of its own around each message and result.
 pub(crate) const DEEPEST: usize = 100;
 
-/// Whether a value is nested deeper.
+/// Returns whether a value is nested more deeply than [`DEEPEST`].
 pub(crate) fn is_too_deep(value: &Value) -> bool {
     is_deeper(value, DEEPEST)
 }

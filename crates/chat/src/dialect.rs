@@ -1,4 +1,4 @@
-//! How each provider is spoken to: pure functions between a [`Turn`] and the wire, a file a provider.
+//! The providers' APIs: pure functions between a [`Turn`] and HTTP bodies, one file per provider.
 
 mod anthropic;
 mod event;
@@ -25,8 +25,8 @@ use url::Url;
 use crate::{Answer, Conversation, Delta, ModelError, Turn};
 use failure::Failure;
 
-/// How `provider` is spoken to at this base URL, of a model that thinks before it answers, or does not, if
-/// that is known; none where that is not known here.
+/// Returns the dialect of `provider` at this base URL, or `None` if the provider is not supported.
+/// `reasoning` says whether the model is a reasoning model, if known.
 pub(crate) fn of(
     provider: Provider,
     base_url: &Url,
@@ -41,45 +41,46 @@ pub(crate) fn of(
     })
 }
 
-/// An answer, or the end of a stream, that cannot be read.
+/// Creates the error for an invalid answer or stream.
 pub(crate) fn malformed(provider: Provider, what: &str) -> ModelError {
     failure::malformed(provider, what)
 }
 
-/// One provider's way to write requests and to read answers. Does no I/O.
+/// Writes the requests and reads the answers of one provider's API. Does no I/O.
 pub(crate) trait Dialect: Send + Sync {
-    /// Whose it is.
+    /// Returns the provider of this dialect.
     fn provider(&self) -> Provider;
 
     /// See [`LanguageModel::conversation`](crate::LanguageModel::conversation).
     fn conversation(&self, messages: &[Value]) -> Result<Conversation, ModelError>;
 
-    /// The path of the endpoint below the base URL for `model`, such as `chat/completions`.
+    /// Returns the path of the endpoint for `model`, relative to the base URL, such as
+    /// `chat/completions`.
     fn path(&self, model: &str, stream: bool) -> String;
 
-    /// What the request needs in headers, with the key where there is one; those that carry it
-    /// are marked sensitive.
+    /// Returns the headers of every request, including the key if there is one; headers with the
+    /// key are marked as sensitive.
     fn headers(&self, key: Option<&str>) -> Result<HeaderMap, ModelError>;
 
-    /// What only the request of this turn needs beside them.
+    /// Returns additional headers for the request of this turn.
     fn headers_of(&self, _turn: &Turn<'_>) -> HeaderMap {
         HeaderMap::new()
     }
 
-    /// The request's body.
+    /// Returns the request body.
     fn body(&self, model: &str, turn: &Turn<'_>) -> Value;
 
-    /// Reads a whole answer that was not streamed.
+    /// Reads a complete answer that was not streamed.
     fn answer(&self, body: Value) -> Result<Answer, ModelError>;
 
-    /// A reader for one streamed answer.
+    /// Returns a reader for a streamed answer.
     fn stream(&self) -> Box<dyn AnswerStream>;
 
-    /// What a body says of itself that is an error.
+    /// Reads an error body.
     fn reported<'a>(&self, body: &'a Value) -> Failure<'a>;
 
-    /// What an answer of a status other than 2xx says: kind and words, from status and body.
-    /// `Retry-After` is read by the caller.
+    /// Returns the error for a response without a 2xx status, from the status and the body. The
+    /// caller reads `Retry-After`.
     fn failure(&self, status: u16, body: &[u8]) -> ModelError {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let failure = Failure {
@@ -90,15 +91,15 @@ pub(crate) trait Dialect: Send + Sync {
     }
 }
 
-/// Puts a streamed answer together.
+/// Assembles a streamed answer.
 pub(crate) trait AnswerStream: Send {
-    /// Takes the next event and gives what is new in it.
+    /// Adds the next event and appends its new pieces to `deltas`.
     fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError>;
 
-    /// Whether the provider has said that the answer is complete.
+    /// Returns whether the provider has marked the answer as complete.
     fn is_complete(&self) -> bool;
 
-    /// The whole answer, once the stream has ended. A stream that broke off before it was complete is
-    /// [`Malformed`](crate::ModelErrorKind::Malformed).
+    /// Returns the complete answer after the end of the stream. If the stream ended too early, the
+    /// error is [`Malformed`](crate::ModelErrorKind::Malformed).
     fn finish(self: Box<Self>) -> Result<Answer, ModelError>;
 }

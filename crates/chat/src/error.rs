@@ -2,53 +2,55 @@ use std::time::Duration;
 
 use pillion_core::tool::{ErrorCode, ToolFailure};
 
-/// What went wrong between us and a model.
+/// The kind of failure of a request to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ModelErrorKind {
-    /// No key, or one that the provider does not take.
+    /// The API key is missing, or the provider rejected it.
     Unauthorized,
-    /// Too many requests or tokens for now.
+    /// Too many requests or tokens at the moment.
     RateLimited,
-    /// Nothing is left to spend at the provider: to wait does not help.
+    /// The account at the provider has no quota or credit left; retrying does not help.
     Exhausted,
-    /// The provider cannot be reached, or says that it cannot answer now.
+    /// The provider is unreachable or reports that it is unavailable.
     Unavailable,
     /// The deadline passed.
     Timeout,
-    /// The provider refused the request as it stands.
+    /// The provider rejected the request as invalid.
     Refused,
-    /// The conversation is longer than the model reads.
+    /// The conversation is longer than the model's context.
     ContextTooLong,
-    /// What came back cannot be read: truncated, of another form, too long, or an error in an
-    /// answer of status 200.
+    /// The response cannot be read: truncated, in an unexpected format, too long, or an error with
+    /// status 200.
     Malformed,
-    /// The caller ended it.
+    /// The caller canceled the request.
     Cancelled,
 }
 
-/// Why a model gave no answer. The text holds no key, and of a URL no more than its host.
+/// Why a model gave no answer. The message contains no API key, and no part of a URL except the
+/// host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub kind: ModelErrorKind,
-    /// A sentence for people, with what the provider said, if that is short and harmless.
+    /// A human-readable message, with the provider's own message if that is short and safe to show.
     pub message: String,
-    /// The HTTP status, where there was one.
+    /// The HTTP status of the response, if there was one.
     pub status: Option<u16>,
-    /// When to come back, where the provider said it.
+    /// When to retry, if the provider said so.
     pub retry_after: Option<Duration>,
-    /// Whether the provider may have called tools by itself before it failed: the same request would
-    /// have it call them again. A [`LanguageModel`](crate::LanguageModel) that lets its provider do that
-    /// says so.
+    /// Whether the provider may have called tools natively before the failure; then repeating the
+    /// request would call the tools again. Set by a [`LanguageModel`](crate::LanguageModel) whose
+    /// provider can do so.
     pub may_have_acted: bool,
-    /// Whether the provider may want to be paid for it: it had the request, and did not refuse it.
+    /// Whether the provider may bill the request: the provider received the request and did not
+    /// reject it.
     pub may_have_cost: bool,
 }
 
 impl ModelError {
-    /// Makes an error without an HTTP status. A response that came too late or could not be read
+    /// Creates an error without an HTTP status. A response that came too late or could not be read
     /// may have been billed.
     #[must_use]
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
@@ -62,7 +64,7 @@ impl ModelError {
         }
     }
 
-    /// The code that surfaces give for it (requirement C5).
+    /// Returns the error code for API responses.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self.kind {
@@ -77,25 +79,25 @@ impl ModelError {
     }
 }
 
-/// Why a chat stopped. The state has all that was said and done up to there, and a further run
-/// goes on from there.
+/// Why a chat stopped. The state keeps everything up to the failure, and another run continues from
+/// there.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChatError {
     /// The model gave no answer.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The next request could spend more tokens than the chat may.
+    /// The next request could exceed the chat's token limit.
     #[error(
         "the chat may spend {limit} tokens; {spent} are spent, and the next request needs more than are left"
     )]
     Spent {
-        /// What it may spend.
+        /// The chat's token limit.
         limit: u64,
-        /// What is spent.
+        /// The number of tokens spent so far.
         spent: u64,
     },
-    /// The listener could not keep the state.
+    /// The listener could not save the state.
     #[error("the chat could not be kept: {0}")]
     NotKept(#[source] ToolFailure),
 }
@@ -107,7 +109,7 @@ impl ChatError {
         matches!(self, Self::Model(error) if error.may_have_acted)
     }
 
-    /// The code that surfaces give for it (requirement C5).
+    /// Returns the error code for API responses.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {

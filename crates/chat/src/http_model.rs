@@ -19,17 +19,17 @@ use crate::dialect::{self, Dialect};
 use crate::{Answer, Conversation, Delta, LanguageModel, ModelError, ModelErrorKind, Turn};
 pub use key::KeySource;
 
-/// The shortest text that is taken for a key or the value of a header, in bytes.
+/// The minimum length of a key or header value that is removed from error messages, in bytes.
 const SHORTEST_KEY: usize = 8;
 
-/// A language model at a provider, or at whatever speaks like one, over HTTP. Cheap to clone;
-/// clones share the connections.
+/// A language model at a provider or a compatible server, over HTTP. Cheap to clone; clones share
+/// their connections.
 ///
 /// ```
 /// use pillion_chat::{HttpModel, HttpModelConfig};
 /// use pillion_core::provider::Provider;
 ///
-/// // Whatever is OpenAI-compatible, by its base URL; without key.
+/// // An OpenAI-compatible server, without an API key.
 /// let base_url = "http://127.0.0.1:11434/v1".parse()?;
 /// let config = HttpModelConfig::new(Provider::OpenAiChat, base_url, "llama3.3");
 /// let model = HttpModel::new(config)?;
@@ -42,45 +42,46 @@ pub struct HttpModel {
     client: HttpClient,
 }
 
-/// Which model, where, and how far to go for an answer.
+/// The configuration of an [`HttpModel`].
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct HttpModelConfig {
-    /// How it is spoken to.
+    /// The API that the provider speaks.
     pub provider: Provider,
-    /// What errors call it, beside its host. Default how it is spoken to.
+    /// The provider's name in error messages, next to the host. Default: the name of the API.
     pub provider_name: Option<String>,
-    /// The provider's name of the model.
+    /// The provider's name for the model.
     pub model: String,
-    /// Below which the endpoints are, such as `https://api.openai.com/v1`; its query goes with
-    /// every request. Plain http is taken from here for any host: it is the operator's word.
+    /// The base URL of the endpoints, such as `https://api.openai.com/v1`. A query is added to
+    /// every request. Plain HTTP is allowed for any host, because the operator has chosen this URL.
     pub base_url: Url,
-    /// Where the key comes from; none where there is none to be sent.
+    /// The source of the API key; `None` to send no key.
     pub key: Option<Arc<dyn KeySource>>,
-    /// More headers of every request. Their values may be credentials, and are in no text.
+    /// Additional headers for every request. Their values may be credentials and never appear in
+    /// errors or logs.
     pub headers: HeaderMap,
-    /// Where requests may go beside.
+    /// The egress policy for requests.
     pub egress: EgressPolicy,
-    /// Whether the model thinks before it answers; none where its name says so. OpenAI's Responses have
-    /// to be asked for the thoughts of those that do, and refuse the question to others. No matter
-    /// elsewhere.
+    /// Whether the model is a reasoning model; `None` to detect it from the model's name. Only
+    /// OpenAI's Responses API needs this: reasoning must be requested from reasoning models, and
+    /// other models reject that request.
     pub reasoning: Option<bool>,
-    /// The longest time of an answer with all repetitions, if the turn's deadline is not sooner.
+    /// Timeout of an answer including all retries; the turn's deadline applies if it is earlier.
     /// Default 5 minutes.
     pub timeout: Duration,
-    /// How often a request is repeated that nobody has answered. Default 2.
+    /// Maximum number of retries of a failed request. Default 2.
     pub max_retries: u32,
-    /// The longest pause before the first repetition, which doubles with each; a part of it is left
-    /// to chance. What `Retry-After` asks for counts instead. Default 500 ms.
+    /// Maximum pause before the first retry, doubled for each further retry, with random jitter.
+    /// `Retry-After` takes precedence. Default 500 ms.
     pub retry_pause: Duration,
-    /// The longest answer, in bytes as they come. Default 32 MiB.
+    /// Maximum size of an answer, in bytes as received. Default 32 MiB.
     pub max_answer_bytes: usize,
-    /// The longest event of a streamed answer, in bytes. Default 8 MiB.
+    /// Maximum size of an event of a streamed answer, in bytes. Default 8 MiB.
     pub max_event_bytes: usize,
 }
 
 impl HttpModelConfig {
-    /// This model below this URL, without key.
+    /// Creates the configuration of a model at this URL, without a key.
     #[must_use]
     pub fn new(provider: Provider, base_url: Url, model: impl Into<String>) -> Self {
         Self {
@@ -100,7 +101,7 @@ impl HttpModelConfig {
         }
     }
 
-    /// Where the provider itself answers.
+    /// Returns the base URL of the provider itself.
     #[must_use]
     pub fn own_url(provider: Provider) -> &'static str {
         match provider {
@@ -110,7 +111,7 @@ impl HttpModelConfig {
         }
     }
 
-    /// The same with a key: a [`SecretString`], or a source of one that may change.
+    /// Sets the API key: a [`SecretString`], or a source whose key may change.
     #[must_use]
     pub fn with_key(self, key: impl KeySource + 'static) -> Self {
         Self {
@@ -121,11 +122,11 @@ impl HttpModelConfig {
 }
 
 impl HttpModel {
-    /// The model. Does no I/O but for reading the system's certificates.
+    /// Creates the model. The only I/O is reading the system's certificates.
     ///
     /// # Errors
-    /// [`Refused`](ModelErrorKind::Refused): the base URL is none of http or https, or its provider
-    /// is not spoken to; [`Unavailable`](ModelErrorKind::Unavailable): the system's certificates
+    /// [`Refused`](ModelErrorKind::Refused): the base URL is not http or https, or the provider is
+    /// not supported; [`Unavailable`](ModelErrorKind::Unavailable): the system's certificates
     /// cannot be read.
     pub fn new(config: HttpModelConfig) -> Result<Self, ModelError> {
         let refused = |message: String| ModelError::new(ModelErrorKind::Refused, message);
@@ -149,13 +150,13 @@ impl HttpModel {
         })
     }
 
-    /// The provider's name of the model.
+    /// Returns the provider's name for the model.
     #[must_use]
     pub fn model(&self) -> &str {
         &self.config.model
     }
 
-    /// Asks once.
+    /// Sends one request.
     async fn attempt(
         &self,
         turn: &Turn<'_>,
@@ -206,7 +207,7 @@ impl HttpModel {
         Ok(request)
     }
 
-    /// Why there was no head of an answer.
+    /// Creates the failure for a request without a response head.
     fn failed(&self, error: &HttpError) -> FailedAttempt {
         use HttpError::{Client, Connect, Refused};
         let may_have_begun = !matches!(error, Connect(_) | Refused(_) | Client(_));
@@ -264,7 +265,8 @@ impl LanguageModel for HttpModel {
                 return Err(error);
             }
             let pause = retry::pause(self.config.retry_pause, retries, error.retry_after);
-            // Not added to a moment: a server may ask for any time.
+            // Compared as a duration: the pause that a server requests may be too long to add to an
+            // instant.
             if pause >= deadline.saturating_duration_since(Instant::now()) {
                 return Err(error);
             }
@@ -275,17 +277,17 @@ impl LanguageModel for HttpModel {
     }
 }
 
-/// An attempt that came to nothing.
+/// A failed attempt.
 struct FailedAttempt {
     error: ModelError,
-    /// Whether another one may fare better, and does no harm but for what the provider has done.
+    /// Whether a retry may succeed and is harmless, apart from what the provider has already done.
     may_repeat: bool,
-    /// Whether the provider may have begun with the answer.
+    /// Whether the provider may have begun the answer.
     may_have_begun: bool,
 }
 
 impl FailedAttempt {
-    /// There is nothing that could be sent.
+    /// Creates the failure for a request that was not sent.
     fn unsent(error: ModelError) -> Self {
         Self {
             may_have_begun: false,
@@ -293,8 +295,8 @@ impl FailedAttempt {
         }
     }
 
-    /// The same with a key left out of its text, should the provider have repeated it. What is too
-    /// short for a key may stand anywhere.
+    /// Removes a key from the message, in case the provider has repeated it. A value that is too
+    /// short for a key may occur anywhere by chance, so it is kept.
     fn without(mut self, key: &str) -> Self {
         if key.len() >= SHORTEST_KEY && self.error.message.contains(key) {
             self.error.message = self.error.message.replace(key, "(key)");
@@ -304,8 +306,8 @@ impl FailedAttempt {
 }
 
 impl FailedAttempt {
-    /// The same of the provider by its own name and host: whoever reads the formats knows how it is
-    /// spoken to, and no more.
+    /// Replaces the API's name in the message with the provider's name and host, which the code
+    /// that reads answers does not know.
     fn at(mut self, config: &HttpModelConfig) -> Self {
         let format = config.provider.as_str();
         let name = config.provider_name.as_deref().unwrap_or(format);
@@ -319,7 +321,7 @@ impl FailedAttempt {
     }
 }
 
-/// What broke off.
+/// A failure after the request was sent.
 impl From<ModelError> for FailedAttempt {
     fn from(error: ModelError) -> Self {
         Self {
@@ -330,7 +332,7 @@ impl From<ModelError> for FailedAttempt {
     }
 }
 
-/// Whether the provider may call tools of MCP servers by itself in this turn.
+/// Returns whether the provider may natively call tools of MCP servers in this turn.
 fn acts(turn: &Turn<'_>) -> bool {
     let extra = &turn.options.extra;
     let tools = extra.get("tools").and_then(Value::as_array);
@@ -338,7 +340,7 @@ fn acts(turn: &Turn<'_>) -> bool {
     extra.contains_key("mcp_servers") || tools.any(|tool| tool["type"] == "mcp")
 }
 
-/// The URL of `path`, which may have a query, below `base`, whose query is kept.
+/// Returns the URL of `path` below `base`. Both may have a query; the result has both queries.
 fn below(base: &Url, path: &str) -> Url {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let mut url = base.clone();
@@ -357,7 +359,7 @@ impl std::fmt::Debug for HttpModel {
 }
 
 impl std::fmt::Debug for HttpModelConfig {
-    /// Neither the key nor the URL, which may have one in it.
+    /// Leaves out the key, and also the URL, which may contain one.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HttpModel")
             .field("provider", &self.provider)

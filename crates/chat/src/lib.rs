@@ -1,11 +1,10 @@
-//! The chat loop that lets a language model use tools (requirements H4 to H7), and the clients
-//! of the providers whose models it speaks to.
+//! The chat loop that lets a language model use tools, and clients for the providers of models.
 //!
-//! A [`LanguageModel`] answers one [`Turn`] of a conversation; [`HttpModel`] is one at a provider.
-//! [`ChatLoop`] runs the calls that it asks for, and goes on until it answers in words. The
-//! conversation stays in the shapes of the model's provider from its first turn to its last, so
-//! that nothing that a provider sent is lost on the way back to it; [`pillion_core::provider`]
-//! reads calls out of an answer and writes results.
+//! A [`LanguageModel`] answers one [`Turn`] of a conversation; [`HttpModel`] is a model at a
+//! provider. [`ChatLoop`] runs the tool calls of an answer and asks the model again, until the
+//! model answers without calls. The conversation stays in the provider's message format throughout,
+//! so that everything that a provider sends can be sent back unchanged; [`pillion_core::provider`]
+//! parses the calls in an answer and formats the results.
 
 mod backlog;
 mod chat_loop;

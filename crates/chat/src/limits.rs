@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How far a chat goes by itself.
+/// The limits of a chat.
 ///
 /// ```
 /// use pillion_chat::ChatLimits;
@@ -11,24 +11,23 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatLimits {
-    /// After so many calls the model has to answer in words (requirement H4). The calls of the
-    /// answer that reaches it still run. Default 5.
+    /// Maximum number of tool calls per user message; after that, the model must answer in text.
+    /// All calls of the answer that reaches the limit still run. Default 5.
     pub max_tool_calls: usize,
-    /// After so many answers with calls the model has to answer in words, if that is sooner.
-    /// Default 5.
+    /// Maximum number of answers with tool calls per user message; after that, the model must
+    /// answer in text. Default 5.
     pub max_tool_rounds: usize,
-    /// So many calls of one answer run; the model is told of the rest that they did not.
-    /// Default 32.
+    /// Maximum number of calls that run from one answer. The other calls get an error as their
+    /// result. Default 32.
     pub max_calls_per_answer: usize,
-    /// Tokens that may be read and written from the first message to the last answer. Nothing is
-    /// sent that would go beyond it. What an answer may have cost that broke off, came too late or
-    /// could not be read is estimated. None for no limit, which is the default.
+    /// Maximum number of input and output tokens of the whole chat. A request that could exceed the
+    /// limit is not sent. The cost of an answer that broke off, timed out or could not be read is
+    /// estimated. `None`, the default, means no limit.
     pub max_total_tokens: Option<u64>,
-    /// How many tokens the model reads and writes in one turn at most. A longer conversation has
-    /// the oldest results of tools left out. None leaves it to the provider to refuse, which is
-    /// the default.
+    /// The size of the model's context, in tokens. In a longer conversation, the oldest tool
+    /// results are left out. `None`, the default, leaves the check to the provider.
     pub context_tokens: Option<u64>,
-    /// The longest time of one run; the time between two runs, in which somebody approves of a call,
+    /// Timeout of one run. The time between two runs, for example while a call waits for approval,
     /// does not count. Default 5 minutes.
     pub timeout: Duration,
 }
@@ -46,7 +45,7 @@ impl Default for ChatLimits {
     }
 }
 
-/// Which limit made the model answer in words.
+/// The limit that forced the model to answer in text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

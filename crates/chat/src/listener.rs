@@ -3,54 +3,55 @@ use pillion_core::tool::{ToolCall, ToolFailure, ToolResult};
 
 use crate::{ChatAnswer, ChatState, Delta, Usage, WaitingCall};
 
-/// What happens in a chat, in its order.
+/// An event of a chat. Events arrive in order.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ChatEvent {
-    /// A piece of the model's answer, where the chat is streamed. After a failure in the middle of
-    /// an answer the next run begins that answer anew.
+    /// A piece of the model's answer, if the chat is streamed. After a failure in the middle of an
+    /// answer, the next run begins the answer again.
     Delta(Delta),
-    /// A line for people (requirement H6): `Executing a, b...`, and
-    /// `Maximum tool execution rounds reached. Generating final response...`.
+    /// A human-readable status line: `Executing a, b...` or `Maximum tool execution rounds reached.
+    /// Generating final response...`.
     Status(String),
-    /// What the answer to one request cost, and all of the chat up to there.
+    /// The token usage of one request and of the chat so far.
     Usage {
-        /// The request's number in the chat, from 1.
+        /// The number of the request in the chat, from 1.
         request: usize,
-        /// Its cost.
+        /// The token usage of the request.
         usage: Usage,
-        /// That of all up to it.
+        /// The token usage of the chat, including the request.
         total: Usage,
     },
-    /// A call begins.
+    /// A call starts.
     ToolStarted(ToolCall),
-    /// A call has ended, well or not; also one that was not begun.
+    /// A call has ended, successfully or not. Also sent for a call that never started.
     ToolFinished(EndedCall),
-    /// A call waits for somebody's approval.
+    /// A call waits for approval.
     ToolWaiting(WaitingCall),
-    /// The chat is over. Nothing comes after it.
+    /// The chat has ended. No event follows.
     Done(ChatAnswer),
 }
 
-/// A call that has ended, well or not.
+/// A call that has ended, successfully or not.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndedCall {
     /// The call as the model made it.
     pub call: ToolCall,
-    /// What came of it.
+    /// The result of the call.
     pub result: ToolResult,
 }
 
-/// Whoever follows a chat. A closure that takes events is one.
+/// A listener to the events of a chat. A closure that takes events is a listener.
 #[async_trait]
 pub trait ChatListener: Send {
-    /// Hears of what has happened. It must not block.
+    /// Receives an event. Must not block.
     fn hear(&mut self, event: ChatEvent);
 
-    /// Keeps the state, for a chat that has to survive this process: before calls begin, and
-    /// whenever something is there that must not be lost. The chat goes on when it is kept; a failure
-    /// ends it. A chat that goes on from what was kept runs no tool a second time: a call that had
-    /// begun and has no result is told to the model as cut off. Does nothing unless it says otherwise.
+    /// Saves the state of a chat that must survive this process. Called before calls start, and
+    /// whenever the state has changed in a way that must not be lost. The chat continues after the
+    /// state is saved; an error ends the run. A chat that continues from a saved state runs no tool
+    /// twice: the model is told that a call that had started without a result was cut off. The
+    /// default implementation does nothing.
     async fn keep(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
         let _ = state;
         Ok(())

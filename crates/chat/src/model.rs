@@ -8,29 +8,29 @@ use std::time::Instant;
 
 use crate::ModelError;
 
-/// A language model at a provider, or whatever else answers like one.
+/// A language model at a provider, or a substitute for one.
 ///
-/// Object-safe, so that a loop, a tool or a test takes an `Arc<dyn LanguageModel>`.
+/// Object-safe: a loop, a tool or a test takes an `Arc<dyn LanguageModel>`.
 #[async_trait]
 pub trait LanguageModel: Send + Sync {
-    /// In whose shapes the conversation and the answer are.
+    /// Returns the provider whose format the conversation and the answers have.
     fn provider(&self) -> Provider;
 
-    /// Brings messages into the shapes of [`provider`](Self::provider). They come in those of
-    /// OpenAI's chat completions, which is what applications hold: `{role, content, ...}`, with
+    /// Converts messages to the format of [`provider`](Self::provider). The input has the format of
+    /// OpenAI's Chat Completions, which applications use: `{role, content, ...}`, including
     /// `tool_calls` and messages of role `tool` from earlier turns.
     ///
     /// # Errors
-    /// [`Refused`](crate::ModelErrorKind::Refused), with the place of a message that cannot be read.
+    /// [`Refused`](crate::ModelErrorKind::Refused), with the position of the invalid message.
     fn conversation(&self, messages: &[Value]) -> Result<Conversation, ModelError>;
 
-    /// Answers one turn. Pieces of the answer go to `listener` as they come, where the turn asks
-    /// for that; the answer that is returned has all of it.
+    /// Answers one turn. If the turn requests streaming, pieces of the answer go to `listener` as
+    /// they arrive. The returned answer is always complete.
     ///
-    /// Dropping the future ends the request.
+    /// Dropping the future cancels the request.
     ///
     /// # Errors
-    /// [`ModelError`], after whatever repetition is in order for the provider.
+    /// [`ModelError`], after the retries that are appropriate for the provider.
     async fn respond(
         &self,
         turn: &Turn<'_>,
@@ -38,58 +38,60 @@ pub trait LanguageModel: Send + Sync {
     ) -> Result<Answer, ModelError>;
 }
 
-/// A conversation in the shapes of one provider.
+/// A conversation in the format of one provider.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conversation {
-    /// What the provider takes beside the messages: Anthropic's `system`, Google's
-    /// `systemInstruction`, the `instructions` of OpenAI's Responses; none where it is a message.
+    /// The system prompt outside the messages: Anthropic's `system`, Google's `systemInstruction`,
+    /// the `instructions` of OpenAI's Responses API. `None` if the provider takes the system prompt
+    /// as a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<Value>,
     /// The messages or items, oldest first.
     pub messages: Vec<Value>,
 }
 
-/// What a model is asked.
+/// A request to a model for one answer.
 #[derive(Debug, Clone)]
 pub struct Turn<'a> {
     /// The conversation so far.
     pub conversation: &'a Conversation,
-    /// The tools that it may call; none to have it answer in words.
+    /// The tools that the model may call; empty for an answer without calls.
     pub tools: &'a [Arc<ToolDefinition>],
-    /// How it is to answer.
+    /// The options of the answer.
     pub options: &'a TurnOptions,
-    /// Whether pieces of the answer are wanted as they come.
+    /// Whether the answer is streamed to the listener.
     pub stream: bool,
-    /// When the answer has to be there.
+    /// When the answer must be complete.
     pub deadline: Instant,
 }
 
-/// How a model is to answer. What is `None` is left to the provider.
+/// The options of a model's answer. The provider decides about options that are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TurnOptions {
-    /// 0 to 2 for most.
+    /// The sampling temperature; most models accept 0 to 2.
     pub temperature: Option<f64>,
-    /// The probability mass that is sampled from, 0 to 1.
+    /// The probability mass for nucleus sampling, 0 to 1.
     pub top_p: Option<f64>,
-    /// The longest answer, in tokens.
+    /// The maximum length of the answer, in tokens.
     pub max_output_tokens: Option<u64>,
-    /// Where the answer ends before it.
+    /// The stop sequences; the answer ends before a stop sequence.
     pub stop: Vec<String>,
-    /// Whether it has to call a tool. Counts where the turn has tools.
+    /// Which tools the model must or may call. Ignored if the turn has no tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
-    /// Whether it is to make one call at most in an answer. Google's API cannot be told, and not every
-    /// model does as it is told: several calls of one answer run one after the other then.
+    /// Limits an answer to at most one tool call. Google's API has no such option, and not every
+    /// model respects it; then several calls of one answer run one after the other.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub one_call_at_a_time: bool,
-    /// Members of the request's body that go to the provider as they are, in its own words.
-    /// They stand in for what is said above.
+    /// Members that are merged into the request body last, in the provider's format: objects are
+    /// merged, the lists `tools`, `include` and `mcp_servers` are extended, and any other value
+    /// replaces the value in the body.
     pub extra: Map<String, Value>,
 }
 
 impl TurnOptions {
-    /// How many tokens of an answer of Anthropic's are for thinking, as [`extra`](Self::extra) says.
+    /// Returns the thinking budget of Anthropic's API in [`extra`](Self::extra), in tokens.
     pub(crate) fn thinking_budget(&self) -> u64 {
         let thinking = self.extra.get("thinking");
         let budget = thinking.and_then(|thinking| thinking.get("budget_tokens")?.as_u64());
@@ -102,50 +104,50 @@ impl TurnOptions {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolChoice {
-    /// As it likes.
+    /// The model decides.
     Auto,
-    /// None: it answers in words.
+    /// No tool: the model answers in text.
     None,
-    /// One at least.
+    /// At least one tool.
     Required,
-    /// That of this name.
+    /// The tool with this name.
     Tool(String),
 }
 
-/// A piece of an answer.
+/// A piece of a streamed answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Delta {
-    /// Words of the answer.
+    /// Text of the answer.
     Text(String),
-    /// Words of what the model shows of its thinking.
+    /// Text of the model's visible thinking.
     Thought(String),
-    /// A piece of a tool call: the first of an `index` has its id and its name, the arguments
-    /// come in pieces of JSON text (requirement H6).
+    /// A piece of a tool call. The first piece of an `index` has the call's id and name; the
+    /// arguments arrive as pieces of JSON text.
     ToolCall {
-        /// Which call of the answer, from 0.
+        /// The position of the call in the answer, from 0.
         index: usize,
-        /// Its id, with the first piece.
+        /// The call's id, in the first piece.
         id: Option<String>,
-        /// Its tool, with the first piece.
+        /// The tool's name, in the first piece.
         name: Option<String>,
-        /// The next piece of its arguments.
+        /// The next piece of the arguments.
         arguments: String,
     },
-    /// What has come of a tool that the provider calls by itself: a body with that alone, which
-    /// [`pillion_core::provider::native_calls`] reads. The whole answer has it as well.
+    /// The outcome of a tool that the provider called natively: a body with only that outcome, for
+    /// [`pillion_core::provider::native_calls`]. The complete answer includes the outcome as well.
     Native(Value),
 }
 
-/// A model's whole answer to a turn.
+/// A model's complete answer to a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
-    /// The response's body as the provider gives it, put together where it was streamed: what
-    /// [`pillion_core::provider::parse_tool_calls`] and its siblings read.
+    /// The provider's response body, reassembled if the answer was streamed.
+    /// [`pillion_core::provider::parse_tool_calls`] and related functions read it.
     pub body: Value,
-    /// Why it ended.
+    /// Why the answer ended.
     pub finish: Finish,
-    /// What it cost.
+    /// The token usage of the request.
     pub usage: Usage,
 }
 
@@ -154,35 +156,35 @@ pub struct Answer {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Finish {
-    /// The model had said everything.
+    /// The model finished its answer.
     Stop,
-    /// It waits for the results of its calls.
+    /// The model waits for the results of its calls.
     ToolCalls,
-    /// The longest answer was reached; what is there is incomplete.
+    /// The answer reached its maximum length and is incomplete.
     Length,
-    /// The provider withheld an answer, or the rest of it.
+    /// The provider withheld the answer or the rest of it.
     Filtered,
-    /// Anything else, in the provider's word.
+    /// Any other reason, as the provider names it.
     Other(String),
 }
 
 impl Finish {
-    /// Whether the provider has only paused tools that it runs by itself, and goes on when it gets
-    /// the same conversation again: Anthropic's `pause_turn`.
+    /// Returns whether the provider has only paused its own tools and continues when it receives
+    /// the same conversation again (Anthropic's `pause_turn`).
     #[must_use]
     pub fn is_pause(&self) -> bool {
         matches!(self, Self::Other(word) if word == "pause_turn")
     }
 }
 
-/// What answers cost, in tokens, as the provider counts them. All 0 where it does not say.
+/// Token usage, as counted by the provider; all 0 if the provider does not report it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens read, those from the provider's cache included.
+    /// The number of input tokens, including cached tokens.
     pub input_tokens: u64,
-    /// Tokens written, thoughts included.
+    /// The number of output tokens, including thinking.
     pub output_tokens: u64,
-    /// Tokens read from the provider's cache.
+    /// The number of input tokens that the provider read from its cache.
     pub cached_tokens: u64,
 }
 
@@ -196,7 +198,7 @@ impl std::ops::AddAssign for Usage {
 }
 
 impl Usage {
-    /// Tokens read and written.
+    /// Returns the sum of input and output tokens.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)

@@ -4,29 +4,29 @@ use async_trait::async_trait;
 use pillion_core::executor::Executor;
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 
-/// What runs the calls of a chat. An [`Executor`] is one: each call goes through its whole
+/// Runs the tool calls of a chat. An [`Executor`] is a runner and runs each call through its whole
 /// pipeline.
 #[async_trait]
 pub trait ToolRunner: Send + Sync {
-    /// The name under which the definition of the tool stands that a call of `name` reaches, which
-    /// differs where `name` is an alias; none where there is no such tool. A call is run only if
-    /// the tool of that name was shown to the model.
+    /// Returns the canonical name of the tool that `name` refers to (different from `name` if that
+    /// is an alias), or `None` if there is no such tool. The chat runs a call only if the tool with
+    /// the canonical name was shown to the model.
     fn canonical_name(&self, name: &str) -> Option<String>;
 
-    /// How many calls may run side by side.
+    /// Returns the maximum number of concurrent calls.
     fn at_once(&self) -> NonZeroUsize;
 
-    /// Runs one call. Dropping the future cancels it, which the chat does when its time is over; a
-    /// runner whose calls run where nobody can stop them drops what comes of them. A result of
-    /// [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired) holds the chat, and the
-    /// same call comes again when the chat goes on.
+    /// Runs one call. Dropping the future cancels the call; the chat does so on timeout. A runner
+    /// that cannot cancel its calls discards their results. A result with
+    /// [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired) pauses the chat, and
+    /// the chat runs the same call again when it continues.
     async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult;
 
-    /// Says whether the provider may make a call of an MCP server's tool by itself; `call` has the
-    /// name of the tool here ([`NativeServer`](crate::NativeServer)). A success lets it, whatever its
-    /// content; a failure does not, and is the reason that the model is told.
-    /// [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired) holds the chat as for
-    /// [`run`](Self::run). Nothing is allowed unless it says otherwise.
+    /// Decides whether the provider may natively call a tool of an MCP server; `call` has the
+    /// tool's local name ([`NativeServer`](crate::NativeServer)). A successful result permits the
+    /// call, regardless of the content. A failure denies the call, and the model receives the
+    /// failure as the reason. [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired)
+    /// pauses the chat as in [`run`](Self::run). The default implementation denies every call.
     async fn permit(&self, call: ToolCall, context: &CallContext) -> ToolResult {
         let _ = context;
         let message = "The provider may make no calls by itself";

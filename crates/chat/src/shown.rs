@@ -1,4 +1,4 @@
-//! What happens in a chat as every surface says it: the sidecar's event streams, and PHP.
+//! Converts the events of a chat to the JSON that the REST API and PHP use.
 
 use serde_json::{Value, json};
 
@@ -6,9 +6,10 @@ use crate::depth::is_too_deep;
 use crate::{ChatEvent, Delta, EndedCall, Finish, LimitReached, WaitingCall};
 
 impl ChatEvent {
-    /// Its name and its data, if anything is said of it: `delta`, `thought` and `status` with a
-    /// `text`, `tool_started`, `tool_finished`, `tool_waiting`, `usage`. Pieces of calls are of
-    /// no use before the call begins, and of the end there is more to say than the answer.
+    /// Returns the event's name and data: `delta`, `thought` and `status` with a `text`,
+    /// `tool_started`, `tool_finished`, `tool_waiting` or `usage`. Returns `None` for pieces of
+    /// calls, which are of no use before the call starts, and for the end of the chat, which the
+    /// caller reports with more details.
     #[must_use]
     pub fn shown(self) -> Option<(&'static str, Value)> {
         Some(match self {
@@ -64,7 +65,7 @@ impl ChatEvent {
 }
 
 impl EndedCall {
-    /// What the model gave it.
+    /// Returns the arguments from the model.
     #[must_use]
     pub fn given(&self) -> Value {
         shown_arguments(self.call.arguments.clone())
@@ -72,7 +73,7 @@ impl EndedCall {
 }
 
 impl WaitingCall {
-    /// The arguments that it would run with.
+    /// Returns the arguments that the call would run with.
     #[must_use]
     pub fn asked(&self) -> Value {
         let arguments = self.result.metadata.get("arguments");
@@ -81,7 +82,7 @@ impl WaitingCall {
 }
 
 impl Finish {
-    /// The word for it in OpenAI's chat completions; else the provider's own.
+    /// Returns the finish reason of OpenAI's Chat Completions, or the provider's own value.
     #[must_use]
     pub fn reason(&self) -> &str {
         match self {
@@ -95,7 +96,7 @@ impl Finish {
 }
 
 impl LimitReached {
-    /// Its name.
+    /// Returns the limit's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -105,8 +106,8 @@ impl LimitReached {
     }
 }
 
-/// Arguments that came as text of JSON (A6) as what they say, where that is an object or a list that
-/// every reader takes; none at all are an empty object.
+/// Parses arguments that are JSON text, if the text is an object or an array within the depth
+/// limit. Missing arguments are an empty object.
 fn shown_arguments(arguments: Value) -> Value {
     match arguments {
         Value::Null => json!({}),

@@ -11,59 +11,59 @@ use crate::{ChatAnswer, Conversation, Usage};
 use format::Format;
 pub(crate) use round::{Permitted, Progress, Results, Round, RoundCall};
 
-/// A chat between two steps: all that it takes to go on, also in another process. It is plain
-/// data, written as JSON by serde; what it holds is trusted, so a program keeps it where its users cannot
-/// change it.
+/// The state of a chat: everything that is needed to continue the chat, also in another process.
+/// The state is plain data that serde serializes to JSON. The chat loop trusts the state, so a
+/// program must store it where users cannot change it.
 ///
-/// [`ChatLoop::begin`](crate::ChatLoop::begin) makes one.
+/// [`ChatLoop::begin`](crate::ChatLoop::begin) creates a state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChatState {
-    /// The version of this form; another one is not read.
+    /// The version of the serialized format; other versions are rejected.
     format: Format,
     #[serde(with = "format::provider")]
     pub(crate) provider: Provider,
     #[serde(flatten)]
     pub(crate) conversation: Conversation,
-    /// Since the last message of the user.
+    /// The number of answers with calls since the last message of the user.
     pub(crate) rounds: usize,
     pub(crate) tool_calls: usize,
-    /// Since the first one.
+    /// The number of answers since the beginning of the chat.
     pub(crate) requests: usize,
     pub(crate) usage: Usage,
-    /// As `usage.total()`, estimated where the provider does not say, and with what answers may have cost
-    /// that did not come to their end.
+    /// `usage.total()`, plus estimates for answers without a reported usage and for failed requests
+    /// that may have been billed.
     pub(crate) spent_tokens: u64,
-    /// Where the messages of the last round with calls begin.
+    /// The index of the first message of the last round of calls.
     pub(crate) round_at: usize,
     /// The calls of the last answer, until all have a result.
     pub(crate) round: Option<Round>,
-    /// What the provider was allowed to call, until it answers.
+    /// The native calls that the provider was permitted to make, until its next answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) permitted: Option<Permitted>,
-    /// What the provider has refused as too long, in estimated tokens.
+    /// The estimated size of a request that the provider rejected as too long, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) refused_tokens: Option<u64>,
-    /// What the provider counted for a request.
+    /// The provider's token count of a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) measured: Option<Measured>,
     pub(crate) answer: Option<ChatAnswer>,
 }
 
-/// The length of a request, and the tokens that the provider counted in it.
+/// The size of a request and the provider's token count for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) bytes: u64,
     pub(crate) tokens: u64,
 }
 
-/// A call that waits for somebody's approval (requirement G3).
+/// A call that waits for approval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WaitingCall {
     /// The call as the model made it.
     pub call: ToolCall,
-    /// The approval that it waits for, where the runner names one.
+    /// The id of the approval that the call waits for, if the runner named one.
     pub approval_id: Option<String>,
-    /// What the runner said of it, with the arguments that it would run with in its metadata.
+    /// The runner's result; the metadata contains the arguments that the call would run with.
     pub result: ToolResult,
 }
 
@@ -87,65 +87,65 @@ impl ChatState {
         }
     }
 
-    /// In whose shapes the messages are.
+    /// Returns the provider whose format the messages have.
     #[must_use]
     pub fn provider(&self) -> Provider {
         self.provider
     }
 
-    /// What stands beside the messages: see [`Conversation::system`].
+    /// Returns the system prompt outside the messages; see [`Conversation::system`].
     #[must_use]
     pub fn system(&self) -> Option<&Value> {
         self.conversation.system.as_ref()
     }
 
-    /// The messages in the provider's shapes, oldest first. The results of a round stand there
-    /// when all its calls have one.
+    /// Returns the messages in the provider's format, oldest first. The results of a round are
+    /// added when all calls of the round have a result.
     #[must_use]
     pub fn messages(&self) -> &[Value] {
         &self.conversation.messages
     }
 
-    /// How many answers with calls there were since the last message of the user.
+    /// Returns the number of answers with calls since the last message of the user.
     #[must_use]
     pub fn rounds(&self) -> usize {
         self.rounds
     }
 
-    /// How many calls there were since the last message of the user.
+    /// Returns the number of calls since the last message of the user.
     #[must_use]
     pub fn tool_calls(&self) -> usize {
         self.tool_calls
     }
 
-    /// How many answers the model has given.
+    /// Returns the number of answers that the model has given.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.requests
     }
 
-    /// What they cost.
+    /// Returns the token usage of all answers.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// The calls that wait for an approval, in the order in which the model made them.
+    /// Returns the calls that wait for approval, in the model's order.
     #[must_use]
     pub fn waiting(&self) -> Vec<WaitingCall> {
         self.round.as_ref().map(Round::waiting).unwrap_or_default()
     }
 
-    /// The answer, once there is one.
+    /// Returns the final answer, if there is one.
     #[must_use]
     pub fn answer(&self) -> Option<&ChatAnswer> {
         self.answer.as_ref()
     }
 
-    /// Gives a call that waits the result that somebody else has for it, such as the application whose
-    /// own tool it is: a runner lets such a call wait by answering
-    /// [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired). The next run goes on
-    /// with the result. False where no call of that id waits.
+    /// Sets the result of a waiting call that ran elsewhere, for example of an application's own
+    /// tool. The runner makes such a call wait by returning
+    /// [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired). The next run
+    /// continues with the result. Returns `false` if no call with that id waits.
     pub fn answer_waiting(&mut self, result: ToolResult) -> bool {
         let calls = self.round.iter_mut().flat_map(|round| &mut round.0);
         let mut waiting = calls.filter(|call| matches!(call.progress, Progress::Waiting(_)));

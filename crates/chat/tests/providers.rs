@@ -1,5 +1,5 @@
-//! The loop with each provider, over HTTP, from outside the crate: the server answers with the golden
-//! files, and is asked what they say.
+//! Runs the loop with each provider over HTTP, from outside the crate: the server sends the golden
+//! files, and the tests compare the requests with them.
 
 #![expect(
     clippy::unwrap_used,
@@ -29,7 +29,7 @@ fn json_of(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// Runs the calls of `parallel_calls`, with the results that its case says.
+/// Returns the results of the case for the calls of `parallel_calls`.
 struct Replay {
     results: Vec<Value>,
 }
@@ -64,7 +64,7 @@ fn tools() -> Vec<Arc<ToolDefinition>> {
     tools.collect()
 }
 
-/// A server whose first answer has two calls, and whose second has words.
+/// Starts a server whose first answer has two calls and whose second answer has text.
 async fn server(provider: Provider, stream: bool) -> FaultServer {
     let requests = AtomicUsize::new(0);
     FaultServer::start(move |_| {
@@ -87,8 +87,8 @@ async fn server(provider: Provider, stream: bool) -> FaultServer {
     .await
 }
 
-/// A body without what streaming changes: its own members, and the `refusal: null` of a message that
-/// does not come in pieces.
+/// Removes what differs in a streamed request: the streaming members, and the `refusal: null` of a
+/// message that was not streamed.
 fn without_stream(mut body: Value) -> Value {
     let members = body.as_object_mut().unwrap();
     members.remove("stream");
@@ -177,8 +177,8 @@ async fn h6_the_loop_speaks_to_each_provider_as_documented_when_streamed() {
     }
 }
 
-/// Anthropic pauses long work of tools that it runs by itself, and goes on when it is asked again with
-/// what it has said so far.
+/// Anthropic pauses long runs of its own tools, and continues when it receives the conversation so
+/// far again.
 #[tokio::test]
 async fn h5_an_answer_that_was_paused_goes_on() {
     let answer = |reason: &str, text: &str| {

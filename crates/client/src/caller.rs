@@ -6,7 +6,7 @@ use pillion_wire::{
     REQUEST_ID_HEADER, USER_HEADER,
 };
 
-/// On whose behalf a call runs; goes out as request headers.
+/// The identity and options of a call, sent as request headers.
 ///
 /// ```
 /// use pillion_client::Caller;
@@ -23,44 +23,44 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Names the user: cooldowns and rate limits count per user.
+    /// Sets the user on whose behalf the call runs. Cooldowns and rate limits count per user.
     #[must_use]
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
         self
     }
 
-    /// Names the channel or conversation.
+    /// Sets the channel or conversation that the call belongs to.
     #[must_use]
     pub fn channel(mut self, channel: impl Into<String>) -> Self {
         self.channel = Some(channel.into());
         self
     }
 
-    /// Gives the request an id of the caller's own, which the sidecar's logs then carry.
+    /// Sets the request id for the sidecar's logs.
     #[must_use]
     pub fn request_id(mut self, id: impl Into<String>) -> Self {
         self.request_id = Some(id.into());
         self
     }
 
-    /// Names the request, so that sending it again under the same name gives the result that it
-    /// had: only for calls of one tool.
+    /// Sets the idempotency key: a repeated request with the same key returns the recorded result
+    /// and does not run the tools again. Only for requests that run tools.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.idempotency_key = Some(key.into());
         self
     }
 
-    /// Names the approval that the call is to use.
+    /// Sets the id of the approval that the call uses.
     #[must_use]
     pub fn approval(mut self, id: impl Into<String>) -> Self {
         self.approval = Some(id.into());
         self
     }
 
-    /// Waits so long for somebody's approval, where the call needs it. The client's own timeout
-    /// has to be longer.
+    /// Sets how long the request waits for an approval, if the call needs one. The client's timeout
+    /// must be longer.
     #[must_use]
     pub fn wait_for_approval(mut self, wait: Duration) -> Self {
         self.approval_wait = Some(wait.as_millis().to_string());
@@ -83,7 +83,7 @@ impl Caller {
         }
     }
 
-    /// The headers to send, as name and value.
+    /// Returns the headers to send, as pairs of name and value.
     pub(crate) fn headers(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let pairs = [
             (USER_HEADER, &self.user),

@@ -17,55 +17,55 @@ use crate::socket_path::is_another_file;
 use crate::transport::{ConnectError, InterruptHook, Interrupted, NoResolver, UnixConnector};
 use crate::{Caller, ClientError, Raw};
 
-/// The host of every request. The socket makes it meaningless, but HTTP wants one.
+/// The host of every request. HTTP requires a host; a Unix socket ignores it.
 const HOST: &str = "http://pillion";
 
-/// Calls tools through the sidecar. See the [crate's page](crate) for an example.
+/// A client of the sidecar. See the [crate documentation](crate) for an example.
 ///
-/// One client may be shared between threads. Making one does no I/O.
+/// A client may be shared between threads. Creating a client does no I/O.
 #[derive(Debug)]
 pub struct Client {
     settings: ClientBuilder,
-    /// The agent, and the process that made it: a child of a fork must not speak on its
+    /// The agent and the id of the process that created it: a forked child must not use its
     /// parent's connections.
     agent: Mutex<Option<(u32, Agent)>>,
 }
 
 impl Client {
-    /// A client for the socket at `path`, with the defaults of [`ClientBuilder`].
+    /// Creates a client for the socket at `path`, with the default settings of [`ClientBuilder`].
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self::builder(path).build()
     }
 
-    /// Starts a client for the socket at `path`.
+    /// Returns a builder for a client of the socket at `path`.
     #[must_use]
     pub fn builder(path: impl Into<PathBuf>) -> ClientBuilder {
         ClientBuilder::new(path.into())
     }
 
-    /// The socket's path.
+    /// Returns the socket's path.
     #[must_use]
     pub fn socket_path(&self) -> &Path {
         &self.settings.path
     }
 
-    /// The same calls with bodies as bytes.
+    /// Returns an interface to the same calls with undecoded bodies.
     #[must_use]
     pub fn raw(&self) -> Raw<'_> {
         Raw::new(self)
     }
 
-    /// Whether the sidecar is up, its version and the number of its tools.
+    /// Returns the sidecar's version and its number of tools, if the sidecar is up.
     ///
     /// # Errors
-    /// [`ClientError`]: nobody listens, the deadline passed, the connection broke, or the
-    /// answer is not what it should be.
+    /// [`ClientError`]: the sidecar is not running, the deadline passed, the connection broke, or
+    /// the response is invalid.
     pub fn health(&self) -> Result<Health, ClientError> {
         decode(&self.raw().health()?)
     }
 
-    /// How the sidecar is doing: what was counted, its MCP servers, its process.
+    /// Returns the sidecar's status: its counters, MCP servers and process.
     ///
     /// # Errors
     /// As for [`health`](Self::health).
@@ -73,7 +73,7 @@ impl Client {
         decode(&self.raw().status()?)
     }
 
-    /// Every tool with its parameters, or those of one category.
+    /// Returns all tools with their parameters, or the tools of one category.
     ///
     /// # Errors
     /// As for [`health`](Self::health).
@@ -81,7 +81,7 @@ impl Client {
         decode(&self.raw().list_tools(category)?)
     }
 
-    /// Every tool's schema in OpenAI's form, or those of one category.
+    /// Returns the schemas of all tools in OpenAI's format, or of the tools of one category.
     ///
     /// # Errors
     /// As for [`health`](Self::health).
@@ -89,12 +89,12 @@ impl Client {
         decode(&self.raw().schemas(category)?)
     }
 
-    /// Runs one tool. A tool that fails, or is not there, has an answer that says so.
+    /// Runs one tool. A failed call and an unknown tool are an [`Answer`], not an error.
     ///
     /// # Errors
-    /// As for [`health`](Self::health); also [`ClientError::Encode`] for arguments that
-    /// are no JSON, and [`ClientError::Status`] when the sidecar refuses the request: 400
-    /// for arguments that are no object, 413 for a body over its limit.
+    /// As for [`health`](Self::health); also [`ClientError::Encode`] for arguments that cannot be
+    /// encoded as JSON, and [`ClientError::Status`] when the sidecar rejects the request: 400 for
+    /// arguments that are not an object, 413 for a body over the sidecar's limit.
     pub fn execute<A: Serialize + ?Sized>(
         &self,
         tool: &str,
@@ -104,7 +104,7 @@ impl Client {
         decode(&self.raw().execute(tool, &encode(arguments)?, caller)?)
     }
 
-    /// Runs several calls in one request; the results keep their order.
+    /// Runs several calls in one request. The results have the order of the calls.
     ///
     /// # Errors
     /// As for [`execute`](Self::execute).
@@ -127,7 +127,7 @@ impl Client {
         self.send_as(method, path, body, caller)
     }
 
-    /// Sends one request with that method.
+    /// Sends one request with the given method.
     pub(crate) fn send_as(
         &self,
         method: &str,
@@ -145,7 +145,7 @@ impl Client {
         Ok((response.status().as_u16(), body))
     }
 
-    /// As [`send_as`](Self::send_as) by `POST`, for an answer that is read as it comes.
+    /// Sends a `POST` request whose response is read as a stream.
     pub(crate) fn send_for_stream(
         &self,
         path: &str,
@@ -159,7 +159,7 @@ impl Client {
         Ok((status, Stream::new(self.settings.clone(), reader)))
     }
 
-    /// Sends one request and waits for the head of its answer.
+    /// Sends one request and waits for the head of the response.
     fn ask(
         &self,
         method: &str,
@@ -196,8 +196,8 @@ impl Client {
         match &*slot {
             Some((owner, agent)) if *owner == process => agent.clone(),
             _ => {
-                // Dropping the parent's agent closes this process's copies of its
-                // connections; the parent's stay open.
+                // Dropping the parent's agent closes this process's copies of the parent's
+                // connections; the parent's own stay open.
                 let agent = self.settings.agent();
                 *slot = Some((process, agent.clone()));
                 agent
@@ -207,7 +207,7 @@ impl Client {
 }
 
 impl ClientBuilder {
-    /// What `ureq` says, in our words.
+    /// Translates an error of `ureq`.
     fn translate(&self, error: ureq::Error) -> ClientError {
         let path = || self.path.clone();
         match error {

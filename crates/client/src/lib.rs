@@ -1,8 +1,8 @@
 //! The blocking client of the sidecar: HTTP/1.1 over a Unix socket.
 //!
-//! It starts no threads and no runtime, so a process may fork with a [`Client`] in hand:
-//! the child notices and opens connections of its own. Connections are kept alive between
-//! calls; every call has one deadline over all it does, from connecting to the last byte.
+//! The client starts no threads and no runtime, so a process with a [`Client`] may fork: the child
+//! process detects the fork and opens new connections. Connections are kept alive between calls.
+//! Each call has one deadline, from connecting to the last byte of the response.
 //!
 //! ```no_run
 //! use pillion_client::{Caller, Client};
@@ -18,8 +18,8 @@
 //! # Ok::<(), pillion_client::ClientError>(())
 //! ```
 //!
-//! [`Client::raw`] has the same calls without the decoding: the extension turns the bytes
-//! into PHP values in one pass.
+//! [`Client::raw`] provides the same calls with undecoded bodies, for callers such as the PHP
+//! extension that decode JSON into their own values.
 
 mod caller;
 mod client;
@@ -34,5 +34,5 @@ pub use error::ClientError;
 pub use raw::{BatchPart, Raw};
 pub use socket_path::{SOCKET_VARIABLE, default_socket_path, is_another_file};
 
-/// The bodies that the client sends and receives.
+/// The request and response bodies of the API.
 pub use pillion_wire as wire;

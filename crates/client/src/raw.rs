@@ -8,18 +8,18 @@ use pillion_wire::{Failure, route};
 use crate::{Caller, Client, ClientError, Stream};
 pub use batch::BatchPart;
 
-/// The calls of a [`Client`] without the decoding: bodies are JSON as bytes, both ways.
-/// Made by [`Client::raw`].
+/// The calls of a [`Client`] with undecoded bodies: requests and responses are JSON as bytes.
+/// Created by [`Client::raw`].
 ///
-/// A body that comes back is that of an answer with an HTTP status of success; every other status is
-/// a [`ClientError::Status`]. Each method fails as the client's method of that name does,
-/// but for [`ClientError::Decode`].
+/// A returned body belongs to a response with a 2xx status, and is not checked. Any other status is
+/// a [`ClientError::Status`], or a [`ClientError::Decode`] if the body is not a [`Failure`].
+/// Otherwise, each method returns the errors of the client's method of the same name.
 #[derive(Debug, Clone, Copy)]
 pub struct Raw<'a> {
     client: &'a Client,
 }
 
-/// What may not stand in a query value as it is.
+/// The characters that are percent-encoded in a query value.
 const QUERY: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -31,7 +31,7 @@ const QUERY: &AsciiSet = &CONTROLS
     .add(b'=')
     .add(b'%');
 
-/// What may not stand in a path segment as it is; stricter than it has to be.
+/// The characters that are percent-encoded in a path segment; more than RFC 3986 requires.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
 
 impl<'a> Raw<'a> {
@@ -55,7 +55,7 @@ impl<'a> Raw<'a> {
         self.get(route::STATUS)
     }
 
-    /// `GET /api/v1/tools/`, of one category if it is named.
+    /// `GET /api/v1/tools/`, optionally limited to one category.
     ///
     /// # Errors
     /// [`ClientError`], see [`Client::list_tools`].
@@ -63,7 +63,7 @@ impl<'a> Raw<'a> {
         self.list_tools_for(category, &Caller::default())
     }
 
-    /// [`list_tools`](Self::list_tools), with those that are there for the caller's user alone.
+    /// [`list_tools`](Self::list_tools), including the tools that only the caller's user has.
     ///
     /// # Errors
     /// [`ClientError`], see [`Client::list_tools`].
@@ -77,11 +77,11 @@ impl<'a> Raw<'a> {
         body_of(status, body)
     }
 
-    /// `GET /api/v1/tools/{tool}`, as a [`ToolAnswer`](pillion_wire::ToolAnswer): a tool as the
-    /// list for this caller has it.
+    /// `GET /api/v1/tools/{tool}`, as a [`ToolAnswer`](pillion_wire::ToolAnswer): one tool from the
+    /// caller's tool list.
     ///
     /// # Errors
-    /// [`ClientError`]: `not_found` where the list does not have it.
+    /// [`ClientError`]: `not_found` if the tool is not in the list.
     pub fn tool(&self, tool: &str, caller: &Caller) -> Result<Vec<u8>, ClientError> {
         let tool = utf8_percent_encode(tool, SEGMENT);
         let path = format!("{}{tool}", route::TOOLS);
@@ -89,7 +89,7 @@ impl<'a> Raw<'a> {
         body_of(status, body)
     }
 
-    /// `GET /api/v1/tools/schemas`, of one category if it is named.
+    /// `GET /api/v1/tools/schemas`, optionally limited to one category.
     ///
     /// # Errors
     /// [`ClientError`], see [`Client::schemas`].
@@ -97,7 +97,7 @@ impl<'a> Raw<'a> {
         self.schemas_for(category, &Caller::default())
     }
 
-    /// [`schemas`](Self::schemas), with those that are there for the caller's user alone.
+    /// [`schemas`](Self::schemas), including the tools that only the caller's user has.
     ///
     /// # Errors
     /// [`ClientError`], see [`Client::schemas`].
@@ -111,7 +111,7 @@ impl<'a> Raw<'a> {
         body_of(status, body)
     }
 
-    /// `POST /api/v1/tools/execute/{tool}` with `arguments` as the body: an object as JSON.
+    /// `POST /api/v1/tools/execute/{tool}` with `arguments`, a JSON object, as the body.
     ///
     /// # Errors
     /// [`ClientError`], see [`Client::execute`].
@@ -136,12 +136,11 @@ impl<'a> Raw<'a> {
         self.post(route::BATCH_EXECUTE, request, caller)
     }
 
-    /// `GET /api/v1/tool-calls/` with this query, as a
-    /// [`ToolCallList`](pillion_wire::ToolCallList).
+    /// `GET /api/v1/tool-calls/` with `query`, as a [`ToolCallList`](pillion_wire::ToolCallList).
     ///
     /// # Errors
-    /// [`ClientError`]: `invalid_input` for a query that makes no sense, `unavailable` where
-    /// the sidecar's store is.
+    /// [`ClientError`]: `invalid_input` for an invalid query, `unavailable` if
+    /// the sidecar's store is unavailable.
     pub fn tool_calls(&self, query: &[(&str, String)]) -> Result<Vec<u8>, ClientError> {
         self.get(&with_query(route::TOOL_CALLS, query))
     }
@@ -149,13 +148,13 @@ impl<'a> Raw<'a> {
     /// `GET /api/v1/tool-calls/{id}`, as a [`ToolCallAnswer`](pillion_wire::ToolCallAnswer).
     ///
     /// # Errors
-    /// [`ClientError`]: `not_found` where there is no such call.
+    /// [`ClientError`]: `not_found` if the call does not exist.
     pub fn tool_call(&self, id: &str) -> Result<Vec<u8>, ClientError> {
         let id = utf8_percent_encode(id, SEGMENT);
         self.get(&format!("{}{id}", route::TOOL_CALLS))
     }
 
-    /// `GET /api/v1/tool-calls/statistics` with this query, as
+    /// `GET /api/v1/tool-calls/statistics` with `query`, as
     /// [`ToolCallStatistics`](pillion_wire::ToolCallStatistics).
     ///
     /// # Errors
@@ -164,8 +163,7 @@ impl<'a> Raw<'a> {
         self.get(&with_query(route::TOOL_CALL_STATISTICS, query))
     }
 
-    /// `GET /api/v1/approvals/` with this query, as an
-    /// [`ApprovalList`](pillion_wire::ApprovalList).
+    /// `GET /api/v1/approvals/` with `query`, as an [`ApprovalList`](pillion_wire::ApprovalList).
     ///
     /// # Errors
     /// As [`tool_calls`](Self::tool_calls).
@@ -176,18 +174,18 @@ impl<'a> Raw<'a> {
     /// `GET /api/v1/approvals/{id}`, as an [`ApprovalAnswer`](pillion_wire::ApprovalAnswer).
     ///
     /// # Errors
-    /// [`ClientError`]: `not_found` where there is no such approval.
+    /// [`ClientError`]: `not_found` if the approval does not exist.
     pub fn approval(&self, id: &str) -> Result<Vec<u8>, ClientError> {
         let id = utf8_percent_encode(id, SEGMENT);
         self.get(&format!("{}{id}", route::APPROVALS))
     }
 
     /// `POST /api/v1/approvals/{id}/approve`, or `/deny`; the body is a
-    /// [`DecisionRequest`](pillion_wire::DecisionRequest) as JSON. The answer is an
+    /// [`DecisionRequest`](pillion_wire::DecisionRequest) as JSON. The response is an
     /// [`ApprovalAnswer`](pillion_wire::ApprovalAnswer).
     ///
     /// # Errors
-    /// [`ClientError`]: `not_found`; status 409 where somebody has decided before, or it has
+    /// [`ClientError`]: `not_found`; status 409 if the approval was already decided or has
     /// expired.
     pub fn decide(
         &self,
@@ -204,16 +202,16 @@ impl<'a> Raw<'a> {
     /// `GET /api/v1/models/`, as a [`ModelList`](pillion_wire::ModelList).
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// As [`Client::health`].
     pub fn models(&self) -> Result<Vec<u8>, ClientError> {
         self.get(route::MODELS)
     }
 
-    /// `GET /api/v1/models/{id}`, as a [`ModelAnswer`](pillion_wire::ModelAnswer) of the tools that
-    /// there are for this caller.
+    /// `GET /api/v1/models/{id}`, as a [`ModelAnswer`](pillion_wire::ModelAnswer) with the tools
+    /// that the caller may use.
     ///
     /// # Errors
-    /// [`ClientError`]: `not_found` where there is no such model.
+    /// [`ClientError`]: `not_found` if the model does not exist.
     pub fn model(&self, id: &str, caller: &Caller) -> Result<Vec<u8>, ClientError> {
         let id = utf8_percent_encode(id, SEGMENT);
         let (status, body) = self
@@ -225,7 +223,7 @@ impl<'a> Raw<'a> {
     /// `GET /api/v1/providers/`, as a [`ProviderList`](pillion_wire::ProviderList).
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// As [`Client::health`].
     pub fn providers(&self) -> Result<Vec<u8>, ClientError> {
         self.get(route::PROVIDERS)
     }
@@ -234,7 +232,7 @@ impl<'a> Raw<'a> {
     /// [`ProviderKeyInput`](pillion_wire::ProviderKeyInput) as JSON.
     ///
     /// # Errors
-    /// [`ClientError`]: `not_found` where there is no such provider; `denied` where the sidecar has
+    /// [`ClientError`]: `not_found` if the provider does not exist; `denied` if the sidecar has
     /// no vault.
     pub fn set_provider_key(&self, name: &str, body: &[u8]) -> Result<Vec<u8>, ClientError> {
         self.change_key("PUT", &provider_key(name), Some(body))
@@ -251,7 +249,7 @@ impl<'a> Raw<'a> {
     /// `GET /api/v1/tool-keys/`, as a [`ToolKeyList`](pillion_wire::ToolKeyList).
     ///
     /// # Errors
-    /// [`ClientError`].
+    /// As [`Client::health`].
     pub fn tool_keys(&self) -> Result<Vec<u8>, ClientError> {
         self.get(route::TOOL_KEYS)
     }
@@ -260,8 +258,8 @@ impl<'a> Raw<'a> {
     /// [`ProviderKeyInput`](pillion_wire::ProviderKeyInput) as JSON.
     ///
     /// # Errors
-    /// [`ClientError`]: `not_found` where the tool's service wants no key; `denied` where the sidecar
-    /// has no vault.
+    /// [`ClientError`]: `not_found` if the tool uses no service with an API key; `denied` if the
+    /// sidecar has no vault.
     pub fn set_tool_key(&self, tool: &str, body: &[u8]) -> Result<Vec<u8>, ClientError> {
         self.change_key("PUT", &tool_key(tool), Some(body))
     }
@@ -285,12 +283,12 @@ impl<'a> Raw<'a> {
         body_of(status, body)
     }
 
-    /// `POST /api/v1/chat/`, or to the chat of that id; the body is a
-    /// [`ChatRequest`](pillion_wire::ChatRequest) as JSON, the answer a
+    /// `POST /api/v1/chat/`, or to the chat with `id`; the body is a
+    /// [`ChatRequest`](pillion_wire::ChatRequest) as JSON, the response a
     /// [`ChatAnswer`](pillion_wire::ChatAnswer).
     ///
     /// # Errors
-    /// [`ClientError`]: `not_found` where there is no such model or chat.
+    /// [`ClientError`]: `not_found` if the model or the chat does not exist.
     pub fn chat(
         &self,
         id: Option<&str>,
@@ -301,7 +299,8 @@ impl<'a> Raw<'a> {
         self.post(&format!("{}{id}", route::CHAT), body, caller)
     }
 
-    /// As [`chat`](Self::chat), with a body that asks for a stream: its events as they come.
+    /// As [`chat`](Self::chat), with a body that requests a stream. Returns the events as they
+    /// arrive.
     ///
     /// # Errors
     /// As [`chat`](Self::chat).
@@ -328,7 +327,7 @@ impl<'a> Raw<'a> {
         Err(refused(status, &refusal))
     }
 
-    /// `GET /api/v1/pins/` with this query, as a [`PinList`](pillion_wire::PinList).
+    /// `GET /api/v1/pins/` with `query`, as a [`PinList`](pillion_wire::PinList).
     ///
     /// # Errors
     /// As [`tool_calls`](Self::tool_calls).
@@ -337,10 +336,10 @@ impl<'a> Raw<'a> {
     }
 
     /// `GET /api/v1/pins/{server}/{tool}`, as a [`PinAnswer`](pillion_wire::PinAnswer); `user` is
-    /// whom the server lists the tool for, where it lists its tools for each.
+    /// the user whose tool list has the tool, if the server lists its tools per user.
     ///
     /// # Errors
-    /// [`ClientError`]: `not_found` where there is no such pin.
+    /// [`ClientError`]: `not_found` if the pin does not exist.
     pub fn pin(
         &self,
         server: &str,
@@ -350,13 +349,13 @@ impl<'a> Raw<'a> {
         self.get(&with_query(&pin_path(server, tool), &of_user(user)))
     }
 
-    /// `POST /api/v1/pins/{server}/{tool}/accept`, with `user` as for [`pin`](Self::pin); the body is an
-    /// [`AcceptPin`](pillion_wire::AcceptPin) as JSON, the answer a
+    /// `POST /api/v1/pins/{server}/{tool}/accept`, with `user` as for [`pin`](Self::pin); the body
+    /// is an [`AcceptPin`](pillion_wire::AcceptPin) as JSON, the response a
     /// [`PinAnswer`](pillion_wire::PinAnswer).
     ///
     /// # Errors
-    /// [`ClientError`]: `not_found`; status 409 where nothing, or something else, waits to be
-    /// accepted.
+    /// [`ClientError`]: `not_found`; status 409 if no definition, or a definition with another
+    /// hash, waits to be accepted.
     pub fn accept_pin(
         &self,
         server: &str,
@@ -413,7 +412,7 @@ fn body_of(status: u16, body: Vec<u8>) -> Result<Vec<u8>, ClientError> {
     Err(refused(status, &body))
 }
 
-/// What an answer says that is no success.
+/// Builds the error for a response without a 2xx status.
 fn refused(status: u16, body: &[u8]) -> ClientError {
     match serde_json::from_slice::<Failure>(body) {
         Ok(failure) => ClientError::Status {
@@ -424,13 +423,13 @@ fn refused(status: u16, body: &[u8]) -> ClientError {
     }
 }
 
-/// The path of a provider's key.
+/// Returns the path of a provider's API key.
 fn provider_key(name: &str) -> String {
     let name = utf8_percent_encode(name, SEGMENT);
     format!("{}{name}/key", route::PROVIDERS)
 }
 
-/// The path of the key of a tool's service.
+/// Returns the path of the API key of a tool's service.
 fn tool_key(tool: &str) -> String {
     let tool = utf8_percent_encode(tool, SEGMENT);
     format!("{}{tool}", route::TOOL_KEYS)

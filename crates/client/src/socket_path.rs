@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 /// The environment variable that names the socket.
 pub const SOCKET_VARIABLE: &str = "PILLION_SOCKET";
 
-/// Where the sidecar listens, and its clients look, when nobody says otherwise:
+/// Returns the default path of the sidecar's socket, for both the sidecar and its clients. The
+/// first that applies:
 ///
 /// 1. `$PILLION_SOCKET`,
 /// 2. `/run/pillion/pillion.sock` for root,
 /// 3. `$XDG_RUNTIME_DIR/pillion/pillion.sock`,
 /// 4. `/run/pillion/pillion.sock`.
 ///
-/// Root comes before the runtime directory because a root shell has one and a service of
-/// root has none: both must find the same socket.
+/// Root comes before `$XDG_RUNTIME_DIR` because a root shell has this variable and a service of
+/// root does not, but both must find the same socket.
 #[must_use]
 pub fn default_socket_path() -> PathBuf {
     resolve(
@@ -32,8 +33,7 @@ fn resolve(socket: Option<OsString>, runtime_dir: Option<OsString>, is_root: boo
     directory.join("pillion/pillion.sock")
 }
 
-/// Returns whether `path` is a file of another kind than a socket, so that no process can be
-/// reached by that path.
+/// Returns whether `path` is a file but not a socket, so that no process can listen there.
 ///
 /// ```
 /// use std::path::Path;

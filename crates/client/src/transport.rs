@@ -1,4 +1,4 @@
-//! HTTP over a Unix socket, as a transport of `ureq`.
+//! HTTP over a Unix socket, as a transport for `ureq`.
 
 mod connect;
 mod connection;
@@ -17,10 +17,10 @@ pub(crate) use connect::ConnectError;
 use connection::Connection;
 pub(crate) use connection::Interrupted;
 
-/// Asked now and then while a call waits; true ends the wait.
+/// A hook that is called at intervals while a call waits; returning true ends the wait.
 pub(crate) type InterruptHook = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Opens connections to one socket, whatever host the URI names.
+/// Opens connections to one socket, regardless of the host in the URI.
 pub(crate) struct UnixConnector {
     pub(crate) path: PathBuf,
     pub(crate) interrupt: Option<InterruptHook>,
@@ -50,8 +50,8 @@ impl fmt::Debug for UnixConnector {
     }
 }
 
-/// Resolves every host to a placeholder, because `ureq` wants an address: without this it
-/// would ask DNS, on a thread of its own.
+/// Resolves every host to a placeholder address, which `ureq` requires. The default resolver would
+/// query DNS on a separate thread.
 #[derive(Debug)]
 pub(crate) struct NoResolver;
 

@@ -1,11 +1,11 @@
-//! What it costs to record a call: two records, before it runs and when it has ended, both
-//! acknowledged when they survive the process. `sqlite` commits each, as for calls that others
-//! record too; `file` is the way of all others, through a file beside the database.
+//! The cost of recording a call: one record before the call runs and one when it has ended, each
+//! acknowledged when it survives the process. `sqlite` commits each record, as for calls that other
+//! processes record too; `file` uses the spool file beside the database, as for all other calls.
 //!
 //! `cargo bench -p pillion-store --bench call_log`
 //!
-//! The time is that of one call among so many callers at once, each of which waits for its own
-//! records: its inverse is the number of calls a second.
+//! The time is that of one call with the given number of concurrent callers, each of which waits
+//! for its own records. Its inverse is the number of calls per second.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use pillion_core::store::{
 use pillion_store::{SqlStore, StoreOptions};
 use tokio::runtime::Builder;
 
-/// How a call is recorded.
+/// The way in which a call is recorded.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Sqlite,
@@ -53,7 +53,7 @@ async fn call(log: &dyn CallLog, way: Way) -> Result<(), StoreError> {
     way.record(log, record).await
 }
 
-/// How long so many calls take among so many callers.
+/// Measures how long `number` calls of `callers` concurrent callers take.
 async fn calls(
     log: &Arc<SqlStore>,
     way: Way,
@@ -96,7 +96,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         group.bench_function(format!("{name}/{callers}"), |bencher| {
             bencher.iter_custom(|number| {
                 let took = runtime.block_on(calls(&log, way, number, callers));
-                // Without figures criterion has nothing to say, which shows.
+                // An error results in a time of zero, which criterion reports.
                 took.unwrap_or_default()
             });
         });

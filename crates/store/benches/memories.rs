@@ -1,4 +1,4 @@
-//! What a search of memories costs among 100,000 of one channel (docs/adr/0029).
+//! The cost of a search among the 100,000 memories of one channel (docs/adr/0029).
 //!
 //! `cargo bench -p pillion-store --bench memories`
 
@@ -11,7 +11,7 @@ use tokio::runtime::Builder;
 
 const MEMORIES: usize = 100_000;
 
-/// Words without meaning, always the same.
+/// Returns meaningless words that are the same in every run.
 fn text(nth: usize) -> String {
     let word = |place: usize| {
         let mut seed = (nth * 20 + place).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
@@ -28,7 +28,7 @@ fn text(nth: usize) -> String {
 async fn fill(store: &SqlStore) -> Result<(), Box<dyn Error>> {
     let now = Timestamp::now();
     for nth in 0..MEMORIES {
-        // 5,000 of everybody, 10,000 of one user, some hundreds of each other.
+        // 5,000 shared memories, 10,000 of one user, and several hundred of each other user.
         let user = match nth % 100 {
             0..5 => None,
             5..15 => Some("talkative".to_owned()),

@@ -154,7 +154,7 @@ impl ApprovalStore for SqlStore {
 }
 
 impl SqlStore {
-    /// Whether an approval was changed, and if not, why.
+    /// Returns an error that explains why, if no approval was changed.
     async fn changed(&self, changed: u64, id: &str, why: &str) -> Result<(), StoreError> {
         if changed == 1 {
             return Ok(());

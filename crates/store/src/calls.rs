@@ -1,6 +1,6 @@
-//! The call log: [`CallSpool`] takes the records of calls that nobody else records, in a file,
-//! and [`CallWriter`] all others, gathering what waits and committing it together; reading is
-//! here.
+//! The call log. [`CallSpool`] takes the records of calls that only this process records, in a
+//! file. [`CallWriter`] takes all other records, and commits several records together. This module
+//! reads the log.
 
 mod batch;
 mod query;
@@ -22,7 +22,7 @@ use crate::sql_store::SqlStore;
 pub(crate) use spool::{CallSpool, RecordsOnTheWay, StuckCalls, recover};
 pub(crate) use writer::CallWriter;
 
-/// Marks what an owner, $1, has left unfinished.
+/// Marks the unfinished calls of the owner `$1` as interrupted.
 const INTERRUPT: &str = "UPDATE tool_calls SET status = 'interrupted', completed_at = $2, \
      error = 'The sidecar ended before the call did' \
      WHERE owner = $1 AND (status = 'running' OR (status = 'pending' \
@@ -34,7 +34,7 @@ const INTERRUPT: &str = "UPDATE tool_calls SET status = 'interrupted', completed
 #[async_trait]
 impl CallLog for SqlStore {
     async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
-        // The call has run: where the database does not take its end, the file beside it does.
+        // The call has run: if the database cannot store its end, the spool file does.
         let end = self.call_spool.as_ref().filter(|_| spool::has_run(&call));
         let end = end.map(|spool| (spool, call.clone()));
         let mut written = self.call_writer.write(call).await;
@@ -61,7 +61,7 @@ impl CallLog for SqlStore {
         let sql = "SELECT * FROM tool_calls WHERE id = $1";
         let mut row = self.database.read_one(sql, vec![id.into()]).await?;
         if row.is_none() {
-            // Before it is said that there is none.
+            // Another process may have recorded the call and ended.
             self.catch_up_with_the_dead().await?;
             row = self.database.read_one(sql, vec![id.into()]).await?;
         }
@@ -158,7 +158,7 @@ impl SqlStore {
     }
 }
 
-/// A page of records that were asked for with one more than it holds, which tells whether
+/// Returns a page. The query has requested one item more than the page holds, which shows whether
 /// there is another page.
 pub(crate) fn page_of<T>(mut items: Vec<T>, size: u32, cursor: impl Fn(&T) -> Cursor) -> Page<T> {
     let size = usize::try_from(size).unwrap_or(usize::MAX);
@@ -168,12 +168,12 @@ pub(crate) fn page_of<T>(mut items: Vec<T>, size: u32, cursor: impl Fn(&T) -> Cu
     Page { items, next }
 }
 
-/// What whoever comes too late is told.
+/// The error for operations after the store was closed.
 fn closed() -> StoreError {
     StoreError::unavailable("the store is closed")
 }
 
-/// The failure, for one more of those who wait.
+/// Copies the failure for another waiting caller.
 fn repeat(failure: &Arc<StoreError>) -> StoreError {
     StoreError::new(failure.kind(), failure.to_string()).with_source(Arc::clone(failure))
 }

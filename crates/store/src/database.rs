@@ -1,4 +1,5 @@
-//! One way to speak to both databases: statements with `$1`, typed values, rows by column name.
+//! A common interface to SQLite and Postgres: statements with `$1`, typed values, rows by column
+//! name.
 
 mod error;
 mod lease;
@@ -22,14 +23,14 @@ pub(crate) use row::{Row, unreadable};
 pub(crate) use transaction::Transaction;
 pub(crate) use value::Value;
 
-/// Pools of connections. SQLite has one connection that writes, so that writers of this
-/// process queue in order instead of colliding, and others that only read.
+/// Pools of connections. SQLite has one writing connection, so that the writers of this process
+/// queue in order instead of failing with conflicts, and several reading connections.
 #[derive(Debug, Clone)]
 pub(crate) enum Database {
     Sqlite {
         writer: SqlitePool,
         readers: SqlitePool,
-        /// Where the files are; `None` for a database in memory.
+        /// The files of the database; `None` for a database in memory.
         placement: Option<Placement>,
     },
     Postgres(Postgres),
@@ -58,8 +59,7 @@ impl Database {
         }
     }
 
-    /// Runs a statement by itself: when this returns, it is committed. How many rows it
-    /// changed.
+    /// Runs one statement, commits it, and returns the number of changed rows.
     pub(crate) async fn write(&self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
         self.check_placement()?;
         let changed = match self {
@@ -78,8 +78,8 @@ impl Database {
 
     /// Runs a query.
     pub(crate) async fn read(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-        // A connection that is opened after a replacement would use another file than the existing
-        // connections.
+        // A connection that is opened after the file was replaced would use another file than the
+        // existing connections.
         self.check_placement()?;
         match self {
             Self::Sqlite { readers, .. } => value::sqlite(sql, values)
@@ -96,7 +96,7 @@ impl Database {
         .map_err(translate)
     }
 
-    /// The first row of a query.
+    /// Returns the first row of a query.
     pub(crate) async fn read_one(
         &self,
         sql: &str,
@@ -128,7 +128,8 @@ impl Database {
             Self::Sqlite {
                 writer, readers, ..
             } => {
-                // Everything into the one file. What keeps it in the log is safe there too.
+                // Moves the write-ahead log into the database file. If that fails, the log is as
+                // durable.
                 let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
                 if let Err(error) = self.write(sql, vec![]).await {
                     tracing::debug!(%error, "The store keeps its log");

@@ -37,7 +37,7 @@ impl IdempotencyStore for SqlStore {
             }
             let values = vec![(&key.scope).into(), (&key.key).into()];
             let Some(row) = self.database.read_one(find, values).await? else {
-                continue; // Whoever had it has just released it.
+                continue; // The previous owner has just released the key.
             };
             let fingerprint = row.text("fingerprint")?;
             return Ok(match row.optional_text("result")? {
@@ -77,7 +77,7 @@ impl IdempotencyStore for SqlStore {
     }
 
     async fn key_bytes(&self) -> Result<Vec<(String, u64)>, StoreError> {
-        // Both databases know the length of a text without reading the text.
+        // Both databases determine the length of a text without reading the text.
         let sql = "SELECT scope, CAST(SUM(octet_length(result)) AS BIGINT) AS bytes \
                    FROM idempotency_keys WHERE result IS NOT NULL GROUP BY scope";
         let rows = self.database.read(sql, Vec::new()).await?;

@@ -26,7 +26,7 @@ impl KeptStepsStore for SqlStore {
             return Ok(None);
         };
         let json = row.text("json")?;
-        // Of several that have read it one takes it.
+        // If several callers have read the entry, only one deletes and gets it.
         let take = "DELETE FROM kept_steps WHERE name = $1 AND json = $2";
         let values = vec![key.into(), json.as_str().into()];
         let is_taken = self.database.write(take, values).await? == 1;

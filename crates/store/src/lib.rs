@@ -1,5 +1,5 @@
-//! What outlives a crash of Pillion: [`SqlStore`] keeps it in a file of SQLite or in Postgres,
-//! and [`Vault`] encrypts what of it is secret.
+//! Persistent storage: [`SqlStore`] stores all data that must survive a crash in an SQLite file or
+//! in Postgres, and [`Vault`] encrypts the secrets.
 //!
 //! ```
 //! use pillion_core::store::{ServerStore, SettingsStore};

@@ -8,26 +8,26 @@ use crate::options::StoreOptions;
 use crate::sql_store::SqlStore;
 
 impl SqlStore {
-    /// Reads the whole store and says what is wrong with it; nothing if all is well. Postgres
-    /// checks what it reads by itself, so that nothing is looked for there.
+    /// Checks the integrity of the whole store and returns the problems; empty if there are none.
+    /// Does nothing for Postgres, which checks the data it reads.
     ///
     /// # Errors
-    /// `unavailable`; `corrupt` when it is too damaged to be looked at.
+    /// `unavailable`; `corrupt` if the store is too damaged to be checked.
     pub async fn check(&self) -> Result<Vec<String>, StoreError> {
         self.database.check().await
     }
 
-    /// Copies a store that is a file into a new file of mode 0600, as it is at one moment,
-    /// while calls go on, with every call that any process had recorded when this began. The
-    /// secrets in it need the same key.
+    /// Copies an SQLite store to a new file of mode 0600 without stopping calls. The copy is a
+    /// consistent snapshot, and includes all calls that any process had recorded before the backup
+    /// began. The secrets in the copy require the same key.
     ///
     /// # Errors
-    /// `conflict` when there is such a file; `invalid` for a store that is no file (for
-    /// Postgres there is `pg_dump`); `unavailable` when it cannot be written: then there is no
-    /// new file.
+    /// `conflict` if the file exists; `invalid` for a store that is not a file (use `pg_dump` for
+    /// Postgres); `unavailable` if the copy cannot be written; then there is no new file.
     pub async fn backup(&self, to: impl AsRef<Path> + Send) -> Result<(), StoreError> {
         let to = to.as_ref();
-        // Before the copy: what leaves those files meanwhile is in the database by then.
+        // Read before the copy: records that leave the spool files later are in the database by
+        // then.
         let on_the_way = match &self.file {
             Some(file) => RecordsOnTheWay::beside(file)?,
             None => RecordsOnTheWay::default(),
@@ -38,7 +38,7 @@ impl SqlStore {
             for companion in ["", "-wal", "-shm"] {
                 let mut path = to.as_os_str().to_owned();
                 path.push(companion);
-                let _ = std::fs::remove_file(path); // Mostly there is none.
+                let _ = std::fs::remove_file(path); // Usually absent.
             }
         }
         added

@@ -52,7 +52,7 @@ impl MemoryStore for SqlStore {
         let mut sql =
             format!("SELECT * FROM memories WHERE channel = $1 AND user_name IS NULL{has_words}");
         if search.user.is_some() {
-            // With OR in place of two queries, SQLite reads all of the channel.
+            // With OR instead of two queries, SQLite would read all memories of the channel.
             values.push((&search.user).into());
             sql += &format!(
                 " UNION ALL SELECT * FROM memories WHERE channel = $1 AND user_name = ${}{has_words}",
@@ -91,7 +91,7 @@ impl MemoryStore for SqlStore {
 }
 
 impl SqlStore {
-    /// Says of these memories that they were found.
+    /// Updates the access time of these memories.
     async fn access(&self, found: &[Memory], now: Timestamp) -> Result<(), StoreError> {
         if found.is_empty() {
             return Ok(());
@@ -106,7 +106,7 @@ impl SqlStore {
     }
 }
 
-/// A pattern of LIKE for texts that contain the word as it stands.
+/// Returns a LIKE pattern for texts that contain the word literally.
 fn pattern(word: &str) -> String {
     let mut pattern = "%".to_owned();
     for character in word.chars() {

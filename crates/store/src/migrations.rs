@@ -1,4 +1,4 @@
-//! The schema, as numbered steps from nothing to what this program needs.
+//! The database schema, as numbered migrations.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use pillion_core::store::{StoreError, Timestamp};
 
 use crate::database::{Database, Row, Transaction};
 
-/// A step; both databases read the same text. What has been released is never changed.
+/// A migration; SQLite and Postgres run the same SQL. A released migration is never changed.
 struct Migration {
     number: i64,
     name: &'static str,
@@ -61,15 +61,15 @@ const MIGRATIONS: [Migration; 9] = [
     },
 ];
 
-/// Which schema this program needs.
+/// The schema version that this program requires.
 pub(crate) const NEWEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;
 
-/// How long Postgres may take over a step: it may have to go through all that there is.
+/// The timeout of a migration in Postgres, which may have to rewrite all rows.
 const STEP: Duration = Duration::from_secs(600);
 
 const PRESENT: &str = "SELECT MAX(number) AS number FROM pillion_schema";
 
-/// Which step a store is at that has taken one at least.
+/// Returns the schema version of a store; at least one migration must have run.
 pub(crate) async fn present(database: &Database) -> Result<i64, StoreError> {
     let rows = database.read(PRESENT, vec![]).await.map_err(|error| {
         if error.is_unavailable() {
@@ -80,7 +80,7 @@ pub(crate) async fn present(database: &Database) -> Result<i64, StoreError> {
     known(&rows)
 }
 
-/// The step that the rows say, if this program knows it.
+/// Returns the schema version in the rows, if this program supports it.
 fn known(rows: &[Row]) -> Result<i64, StoreError> {
     let present = match rows.first() {
         Some(row) => row.optional_integer("number")?.unwrap_or(0),
@@ -95,12 +95,13 @@ fn known(rows: &[Row]) -> Result<i64, StoreError> {
     Ok(present)
 }
 
-/// Takes the steps that are missing, all of them or none.
+/// Runs the missing migrations in one transaction.
 pub(crate) async fn migrate(database: &Database) -> Result<(), StoreError> {
     let mut transaction = database.begin().await?;
     transaction.may_take(STEP);
     if let Transaction::Postgres(_) = transaction {
-        // Several programs may start at the same time. The number is ours alone: "pill".
+        // Several processes may start at the same time. The lock number is specific to Pillion
+        // ("pill" in ASCII).
         transaction
             .script("SELECT pg_advisory_xact_lock(1885957228)")
             .await?;

@@ -5,22 +5,22 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-/// Where a store is.
+/// The location of a store.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum StoreLocation {
-    /// In memory, and gone with the process.
+    /// In memory; lost when the process ends.
     Memory,
-    /// A file of SQLite.
+    /// An SQLite file.
     File(PathBuf),
-    /// A Postgres database, by its URL, which may hold a password.
+    /// A Postgres database. The URL may contain a password.
     Postgres(SecretString),
 }
 
 impl FromStr for StoreLocation {
     type Err = UnknownLocation;
 
-    /// `memory`, `postgres://...`, `sqlite:PATH`, or a path.
+    /// Parses `memory`, `postgres://...`, `sqlite:PATH` or a path.
     ///
     /// ```
     /// use pillion_store::StoreLocation;
@@ -43,7 +43,7 @@ impl FromStr for StoreLocation {
     }
 }
 
-/// The text names no store.
+/// The text is not a store location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownLocation;
 
@@ -55,44 +55,43 @@ impl fmt::Display for UnknownLocation {
 
 impl std::error::Error for UnknownLocation {}
 
-/// What an acknowledged write survives, in a file of SQLite. Postgres decides for itself
-/// (`synchronous_commit`).
+/// What a committed write to an SQLite file survives. For Postgres, the server's
+/// `synchronous_commit` decides.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
-    /// The death of the process, in whatever way. When the machine loses power, the last writes
-    /// may be missing; what there is, is consistent (`synchronous = NORMAL`).
+    /// Any end of the process. After a power failure, the last writes may be missing, but the store
+    /// is consistent (`synchronous = NORMAL`).
     #[default]
     Process,
-    /// The loss of power too, at the price of waiting for the disk at each write
-    /// (`synchronous = FULL`).
+    /// Also a power failure; each write waits for the disk (`synchronous = FULL`).
     PowerLoss,
 }
 
-/// Where a store is, and its bounds.
+/// The location and the limits of a store.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StoreOptions {
-    /// Where.
+    /// The location.
     pub location: StoreLocation,
-    /// What a write survives. Default: the death of the process.
+    /// What a committed write survives. Default: any end of the process.
     pub durability: Durability,
-    /// How long a write waits for others, another process's included, before it fails as
+    /// How long a write waits for other writers, including other processes, before it fails as
     /// `unavailable`. Default: 5 s.
     pub busy_timeout: Duration,
-    /// How long Postgres may take over a statement, beside the time that getting a connection
-    /// takes, before it fails as `unavailable` and the connection is given up: a server that has
-    /// gone silent says nothing by itself. Default: 15 s.
+    /// The timeout of a Postgres statement, in addition to the time to get a connection. After the
+    /// timeout, the statement fails as `unavailable` and the connection is closed, because an
+    /// unresponsive server never reports an error. Default: 15 s.
     pub statement_timeout: Duration,
-    /// Connections that read; for Postgres, all connections. Default: 4.
+    /// The number of connections for reading; for Postgres, of all connections. Default: 4.
     pub connections: u32,
-    /// The most bytes that a file may have; writing more fails as `unavailable`. Default:
-    /// none, which is the disk.
+    /// The maximum size of an SQLite file, in bytes; larger writes fail as `unavailable`. Default:
+    /// no limit.
     pub max_file_bytes: Option<u64>,
 }
 
 impl StoreOptions {
-    /// A store there, with the defaults.
+    /// Creates options for this location, with the default limits.
     #[must_use]
     pub fn new(location: StoreLocation) -> Self {
         Self {
@@ -105,7 +104,7 @@ impl StoreOptions {
         }
     }
 
-    /// A store in a file of SQLite.
+    /// Creates options for a store in an SQLite file.
     #[must_use]
     pub fn at_file(path: impl AsRef<Path>) -> Self {
         Self::new(StoreLocation::File(path.as_ref().to_owned()))

@@ -6,7 +6,7 @@ use pillion_core::store::{
 use crate::database::{Row, Transaction, Value, unreadable};
 use crate::sql_store::SqlStore;
 
-/// The longest name of a pack, a document or a log, in bytes.
+/// The maximum length of the name of a pack, a document or a log, in bytes.
 const LONGEST_NAME: usize = 512;
 
 #[async_trait]
@@ -21,7 +21,8 @@ impl PackStore for SqlStore {
         check_names([pack, name])?;
         let mut transaction = self.database.begin().await?;
         let values = || vec![pack.into(), name.into(), json.into()];
-        // A document may come or go between the two statements: then it is tried again.
+        // Another process may add or remove the document between the two statements; then both are
+        // repeated.
         let is_new = loop {
             let sql = "UPDATE pack_documents SET json = $3 WHERE pack = $1 AND name = $2";
             if transaction.write(sql, values()).await? == 1 {
@@ -86,7 +87,7 @@ impl PackStore for SqlStore {
     ) -> Result<LogEntry, StoreError> {
         check_names([pack, log])?;
         let mut transaction = self.database.begin().await?;
-        // Whoever changes the log's row is alone with it until the end.
+        // Locks the log's row until the end of the transaction.
         let sql = "INSERT INTO pack_logs (pack, name, latest, latest_at) VALUES ($1, $2, 1, $3) \
                    ON CONFLICT (pack, name) \
                    DO UPDATE SET latest = pack_logs.latest + 1, latest_at = excluded.latest_at";
@@ -173,9 +174,9 @@ impl PackStore for SqlStore {
     async fn remove_log(&self, pack: &str, log: &str) -> Result<bool, StoreError> {
         let mut transaction = self.database.begin().await?;
         let values = || vec![pack.into(), log.into()];
-        // Whoever adds an entry has the log's row, or waits for it: so there is nobody who does
-        // between here and the end. Without a row there are no entries; one that begins the log
-        // meanwhile is let be.
+        // Deleting the log's row excludes concurrent appends, which change the same row, until the
+        // end of the transaction. Without a row there are no entries; a log that is created
+        // concurrently stays.
         let sql = "DELETE FROM pack_logs WHERE pack = $1 AND name = $2";
         let is_there = transaction.write(sql, values()).await? == 1;
         if is_there {
@@ -188,7 +189,7 @@ impl PackStore for SqlStore {
 }
 
 impl SqlStore {
-    /// Logs of the pack that is the first value, in that order, as many as the second says.
+    /// Returns the summaries of logs. `values` begins with the pack and the limit.
     async fn summaries(
         &self,
         condition: &str,
@@ -233,9 +234,9 @@ fn check_names(names: [&str; 2]) -> Result<(), StoreError> {
     }
 }
 
-/// There are no more of something than there may be, with the one that has just been added: without
-/// a commit it is taken back. Whoever adds one waits here for the others, lest two of them do not
-/// see each other's.
+/// Checks that the pack does not exceed its limit, including the row that was just added; after an
+/// error, the caller does not commit. Transactions that add rows wait for each other here, because
+/// otherwise two of them would not see each other's row.
 async fn check_room(
     transaction: &mut Transaction,
     pack: &str,
@@ -259,18 +260,18 @@ fn size(limit: u32) -> i64 {
     limit.clamp(1, PageRequest::LARGEST).into()
 }
 
-/// A condition for names that begin so, letter for letter: SQLite's LIKE takes `a` for `A`.
+/// Returns a condition for names with this prefix. Case-sensitive, unlike SQLite's LIKE.
 fn beginning_with(prefix: &str, values: &mut Vec<Value>) -> String {
     if prefix.is_empty() {
         return String::new();
     }
     let letters = i64::try_from(prefix.chars().count()).unwrap_or(i64::MAX);
     values.push(prefix.into());
-    // A number in the text, since Postgres takes no BIGINT here.
+    // The number is part of the SQL, because Postgres' `substr` does not accept a BIGINT.
     format!(" AND substr(name, 1, {letters}) = ${}", values.len())
 }
 
-/// A condition for names that come after that one, if there is one.
+/// Returns a condition for names after `after`, if given.
 fn behind(after: Option<&str>, values: &mut Vec<Value>) -> String {
     let Some(after) = after else {
         return String::new();

@@ -98,12 +98,12 @@ fn not_pinned() -> StoreError {
     StoreError::not_found("that tool is not pinned")
 }
 
-/// Of the columns `server` and `user_name`; nobody's name is the empty one.
+/// Returns the values of the columns `server` and `user_name`. The empty name means no user.
 fn owner_values(owner: PinOwner<'_>) -> Vec<Value> {
     vec![owner.server.into(), owner.user.unwrap_or_default().into()]
 }
 
-/// Of the columns of the primary key.
+/// Returns the values of the primary key's columns.
 fn tool_values(owner: PinOwner<'_>, tool: &str) -> Vec<Value> {
     let mut values = owner_values(owner);
     values.push(tool.into());

@@ -6,7 +6,7 @@ use pillion_core::store::{NamedRecords, ServerRecord, ServerStore, StoreError, T
 use crate::database::{Row, Transaction};
 use crate::sql_store::SqlStore;
 
-/// How long Postgres may take over the records of all calls of a server.
+/// The Postgres timeout of statements that change all call records of a server.
 const WITH_ALL_CALLS: Duration = Duration::from_secs(600);
 
 #[async_trait]
@@ -51,7 +51,7 @@ impl ServerStore for SqlStore {
         found(changed.map_err(name_taken)?)?;
         let before = before.filter(|before| *before != server.name && records == NamedRecords::Own);
         if let Some(before) = &before {
-            // What is left of another server that had this name is not this one's.
+            // Pins that another server of this name has left behind do not apply to this server.
             let sql = "DELETE FROM tool_pins WHERE server = $1";
             transaction.write(sql, vec![(&server.name).into()]).await?;
             for sql in [
@@ -118,8 +118,8 @@ impl ServerStore for SqlStore {
 }
 
 impl SqlStore {
-    /// Calls that began while their server was renamed go by its new name, too, unless there is
-    /// another server of the old one by now.
+    /// Renames the server in the records of calls that began during the renaming, unless another
+    /// server has the old name by now.
     async fn rename_late_calls(&self, before: &str, name: &str) -> Result<(), StoreError> {
         self.catch_up_with_all().await?;
         let sql = "UPDATE tool_calls SET server = $2 WHERE server = $1 \
@@ -144,7 +144,7 @@ fn read(row: &Row) -> Result<ServerRecord, StoreError> {
     })
 }
 
-/// What the server of that id is called; the records of its calls go by the name.
+/// Returns the server's name; call records refer to servers by name.
 async fn name_of(transaction: &mut Transaction, id: &str) -> Result<Option<String>, StoreError> {
     let sql = "SELECT name FROM servers WHERE id = $1";
     let rows = transaction.read(sql, vec![id.into()]).await?;
@@ -153,7 +153,7 @@ async fn name_of(transaction: &mut Transaction, id: &str) -> Result<Option<Strin
 
 fn found(changed: u64) -> Result<(), StoreError> {
     match changed {
-        0 => Err(StoreError::not_found("Server not found")), // F2's text
+        0 => Err(StoreError::not_found("Server not found")), // part of the API
         _ => Ok(()),
     }
 }

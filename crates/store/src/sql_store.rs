@@ -11,44 +11,44 @@ use crate::database::Database;
 use crate::migrations;
 use crate::options::{Durability, StoreLocation, StoreOptions};
 
-/// How long a Postgres may take to hear that this was all.
+/// How long closing a Postgres store may take.
 const CLOSE: Duration = Duration::from_secs(10);
 
-/// Everything that must outlive a crash, in SQLite or Postgres: all traits of
-/// [`pillion_core::store`].
+/// The store in SQLite or Postgres. Implements all traits of [`pillion_core::store`].
 #[derive(Debug)]
 pub struct SqlStore {
     pub(crate) database: Database,
     pub(crate) call_writer: CallWriter,
-    /// For a file whose writes need not survive the loss of power.
+    /// The spool of call records; only for an SQLite file without the durability for power
+    /// failures.
     pub(crate) call_spool: Option<CallSpool>,
-    /// Where it is, if it is a file with the schema that this program writes.
+    /// The path of the SQLite file, if it has the current schema.
     pub(crate) file: Option<PathBuf>,
-    /// Why the last record of a call could not be written, if it could not.
+    /// Why the last write of a call record failed, if it failed.
     failure: Mutex<Option<String>>,
-    /// Whether there is one: a record that is written takes no lock.
+    /// Whether `failure` is set, so that a successful write needs no lock.
     has_failed: AtomicBool,
 }
 
 impl SqlStore {
-    /// Opens the store, making it or bringing its schema up to date where needed. Needs a
-    /// running tokio runtime.
+    /// Opens the store; creates the store or migrates its schema if necessary. Requires a running
+    /// tokio runtime.
     ///
     /// # Errors
-    /// `unavailable` when it cannot be opened for writing; `corrupt` when it is damaged, is no
-    /// store at all, or was made by a newer program.
+    /// `unavailable` if the store cannot be opened for writing; `corrupt` if it is damaged, is not
+    /// a store, or was created by a newer program.
     pub async fn open(options: &StoreOptions) -> Result<Self, StoreError> {
         let database = Database::open(options).await?;
         migrations::migrate(&database).await?;
         Self::start(database, options).await
     }
 
-    /// Opens a store that is there already, with the schema that it has. For whoever looks at
-    /// a store; what it reads may need [`open`](Self::open).
+    /// Opens an existing store for inspection, without a migration. Some reads fail until
+    /// [`open`](Self::open) has migrated the store.
     ///
     /// # Errors
-    /// `not_found` when there is none; `corrupt` when what is there is no store, or was made
-    /// by a newer program; `unavailable` when it cannot be opened.
+    /// `not_found` if the store does not exist; `corrupt` if it is not a store, or was created by a
+    /// newer program; `unavailable` if it cannot be opened.
     pub async fn open_existing(options: &StoreOptions) -> Result<Self, StoreError> {
         if let StoreLocation::File(path) = &options.location {
             let is_there = path.try_exists().map_err(|error| {
@@ -74,7 +74,7 @@ impl SqlStore {
         Ok(Self::of(database, None, file))
     }
 
-    /// With what processes that were killed have left to be written.
+    /// Starts the store, after writing the records that killed processes have left behind.
     async fn start(database: Database, options: &StoreOptions) -> Result<Self, StoreError> {
         let StoreLocation::File(path) = &options.location else {
             return Ok(Self::of(database, None, None));
@@ -99,16 +99,17 @@ impl SqlStore {
         }
     }
 
-    /// The outcome of recording a call, remembered for [`recording_failure`](Self::recording_failure).
+    /// Remembers the outcome of recording a call for
+    /// [`recording_failure`](Self::recording_failure).
     pub(crate) fn noted(&self, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
         match &outcome {
             Err(error) if error.kind() == StoreErrorKind::Unavailable => {
                 *self.failure.lock() = Some(error.to_string());
                 self.has_failed.store(true, Ordering::Relaxed);
             }
-            // A record that cannot be says nothing of the store.
+            // An invalid record says nothing about the store.
             Err(_) => {}
-            // The ends of calls are recorded while new calls cannot begin.
+            // The ends of calls are still recorded while new calls cannot begin.
             Ok(()) if self.has_failed.load(Ordering::Relaxed) && !self.is_stuck() => {
                 self.has_failed.store(false, Ordering::Relaxed);
                 *self.failure.lock() = None;
@@ -123,24 +124,21 @@ impl SqlStore {
         self.call_spool.as_ref().is_some_and(CallSpool::is_stuck)
     }
 
-    /// Why the last record of a call could not be written, if it could not.
+    /// Returns why the last write of a call record failed, if it failed.
     #[must_use]
     pub fn recording_failure(&self) -> Option<String> {
         self.failure.lock().clone()
     }
 
-    /// Returns why an open store cannot be used, if its file was deleted or replaced. Asks the file
-    /// system, not the database.
+    /// Returns why an open store cannot be used, if its file was deleted or replaced. Checks the
+    /// file system, not the database.
     #[must_use]
     pub fn file_failure(&self) -> Option<String> {
         let checked = self.database.check_placement();
         checked.err().map(|error| error.to_string())
     }
 
-    /// Waits until every call that this process recorded can be read.
-    ///
-    /// # Errors
-    /// `unavailable` while the database cannot be written.
+    /// Waits until every call that this process recorded is in the database.
     pub(crate) async fn catch_up(&self) -> Result<(), StoreError> {
         match &self.call_spool {
             Some(spool) => spool.catch_up().await,
@@ -148,8 +146,8 @@ impl SqlStore {
         }
     }
 
-    /// As [`catch_up`](Self::catch_up), for whoever is content with what there is while the
-    /// database cannot be written.
+    /// Like [`catch_up`](Self::catch_up), but returns without the newest records if the database
+    /// cannot be written.
     pub(crate) async fn catch_up_if_possible(&self) {
         if self.is_stuck() {
             return;
@@ -159,8 +157,8 @@ impl SqlStore {
         }
     }
 
-    /// As [`catch_up`](Self::catch_up), with the calls of processes that have ended since this
-    /// one began: before it is said what became of theirs.
+    /// Like [`catch_up`](Self::catch_up), and also writes the records of processes that have ended
+    /// since this process started. Required before deciding what became of their calls.
     pub(crate) async fn catch_up_with_the_dead(&self) -> Result<(), StoreError> {
         self.catch_up().await?;
         match &self.file {
@@ -169,10 +167,8 @@ impl SqlStore {
         }
     }
 
-    /// As [`catch_up`](Self::catch_up), with the calls of every process that has the same file.
-    ///
-    /// # Errors
-    /// `unavailable`.
+    /// Like [`catch_up`](Self::catch_up), and also writes the records of every process that uses
+    /// the same file.
     pub(crate) async fn catch_up_with_all(&self) -> Result<(), StoreError> {
         self.catch_up().await?;
         match &self.file {
@@ -184,7 +180,7 @@ impl SqlStore {
         }
     }
 
-    /// Which schema this store has; 0 is none yet.
+    /// Returns the version of the store's schema; 0 if the store has no schema yet.
     ///
     /// # Errors
     /// As [`open_existing`](Self::open_existing).
@@ -192,15 +188,15 @@ impl SqlStore {
         migrations::present(&self.database).await
     }
 
-    /// Which schema the stores of this program have.
+    /// Returns the schema version that this program requires.
     #[must_use]
     pub fn schema_number() -> i64 {
         migrations::NEWEST
     }
 
-    /// Writes what is waiting and closes every connection; whatever comes later is
-    /// `unavailable`. A store that is dropped instead loses nothing that it has acknowledged. A
-    /// Postgres that does not answer is waited for no longer than 10 s.
+    /// Writes all pending records and closes all connections; later operations fail as
+    /// `unavailable`. Dropping the store instead loses no committed write. Waits at most 10 s for
+    /// an unresponsive Postgres.
     pub async fn close(&self) {
         if let Some(spool) = &self.call_spool {
             spool.finish().await;

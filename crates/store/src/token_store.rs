@@ -9,21 +9,21 @@ use zeroize::Zeroizing;
 
 use crate::vault::{Vault, VaultError};
 
-/// Keeps what OAuth obtains in a [`Vault`], for one identity.
+/// A store of OAuth tokens in a [`Vault`], for one identity.
 ///
-/// A client may outlive the right to its tokens: calls go on to their end when a server is
-/// removed, and a token is renewed for them. [`close`](Self::close) keeps that out of the vault.
+/// A client may outlive the right to its tokens: after a server was removed, running calls continue
+/// and may renew a token. [`close`](Self::close) prevents these tokens from being stored.
 #[derive(Debug)]
 pub struct VaultTokenStore {
     vault: Arc<Vault>,
     identity: String,
     is_closed: AtomicBool,
-    /// Held by whoever changes an entry.
+    /// Held while an entry is being changed.
     changing: Mutex<()>,
 }
 
 impl VaultTokenStore {
-    /// The tokens of this identity: a user, or the empty text for the sidecar's own.
+    /// Creates the store of an identity: a user, or the empty string for the sidecar itself.
     pub fn new(vault: Arc<Vault>, identity: impl Into<String>) -> Self {
         Self {
             vault,
@@ -33,20 +33,20 @@ impl VaultTokenStore {
         }
     }
 
-    /// From now on there is nothing in it, and nothing is saved or cleared: who has it goes on
-    /// with the tokens at hand. What is being saved has been when this returns.
+    /// Closes the store: it appears empty, and nothing is saved or removed. Clients continue with
+    /// the tokens that they hold. Waits for saves in progress.
     pub async fn close(&self) {
         self.refuse();
         drop(self.changing.lock().await);
     }
 
-    /// As [`close`](Self::close), but what is being saved may be saved yet.
+    /// Like [`close`](Self::close), but does not wait for saves in progress.
     pub fn refuse(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
     }
 
-    /// Removes what this identity has under that key, or at every server and of every client. No
-    /// other store is closed by it.
+    /// Removes the identity's tokens for `key`, or all its tokens if `key` is `None`. Does not
+    /// close any store.
     ///
     /// # Errors
     /// [`VaultError::Store`].
@@ -68,7 +68,7 @@ impl VaultTokenStore {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// JSON, since any of the three may contain whatever would stand between them.
+    /// JSON, because each of the three parts may contain any separator.
     fn id(&self, key: &TokenKey) -> String {
         serde_json::json!([self.identity, key.server, key.client]).to_string()
     }
@@ -85,7 +85,7 @@ impl TokenStore for VaultTokenStore {
                 return Ok(None);
             };
             let credentials = serde_json::from_str(json.expose_secret());
-            // The error of the parser could show a piece of a token.
+            // The parser's error could contain a part of a token.
             credentials
                 .map(Some)
                 .map_err(|_| TokenStoreError::new("what is stored are no credentials"))

@@ -1,5 +1,4 @@
-//! Secrets, encrypted at rest (requirement L1): XChaCha20-Poly1305 under a key that the store
-//! never sees.
+//! Secrets, encrypted at rest with XChaCha20-Poly1305 under a key that is not in the store.
 
 mod error;
 mod key;
@@ -15,16 +14,16 @@ use tokio::sync::RwLock;
 pub use error::VaultError;
 pub use key::{MasterKey, MasterKeyError};
 
-/// What the check value says.
+/// The plaintext of the value that verifies the key.
 const CHECK: &str = "pillion";
-/// How often a rotation begins anew because a secret changed meanwhile.
+/// Maximum number of attempts of a rotation while other processes change secrets.
 const ROTATION_ATTEMPTS: usize = 5;
 
-/// Keeps secrets in a store that sees only ciphertext.
+/// Stores secrets in a store that only receives ciphertext.
 ///
-/// A ciphertext is bound to its place, so that whoever can write to the store cannot pass the
-/// secret of one server off as that of another. They can put an older one of the same place
-/// back, or remove it.
+/// A ciphertext is bound to its kind and id, so that an attacker with write access to the store
+/// cannot use the secret of one server for another server. Such an attacker can still restore an
+/// older secret of the same kind and id, or remove it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -42,15 +41,15 @@ const ROTATION_ATTEMPTS: usize = 5;
 /// ```
 pub struct Vault {
     store: Arc<dyn SecretStore>,
-    /// Held for reading by whoever uses the key, for writing by a rotation.
+    /// Locked for reading to use the key, and for writing by a rotation.
     key: RwLock<MasterKey>,
 }
 
 impl Vault {
-    /// Opens the vault of a store. The first key that a store sees becomes its key.
+    /// Opens the vault of a store. The first key becomes the key of the store.
     ///
     /// # Errors
-    /// [`VaultError::WrongKey`] when the store has another key; [`VaultError::Store`].
+    /// [`VaultError::WrongKey`] if the store has another key; [`VaultError::Store`].
     pub async fn open(store: Arc<dyn SecretStore>, key: MasterKey) -> Result<Self, VaultError> {
         let place = check_place();
         if store.secret(&place).await?.is_none() {
@@ -60,7 +59,7 @@ impl Vault {
             let sealed = key.seal(&place, &CHECK.into())?;
             store.put_secret(&place, &sealed).await?;
         }
-        // Read again: another process may have begun with another key at the same time.
+        // Read again, because another process may have set another key at the same time.
         let Some(check) = store.secret(&place).await? else {
             return Err(VaultError::NoCheck);
         };
@@ -69,10 +68,10 @@ impl Vault {
         Ok(Self { store, key })
     }
 
-    /// Puts a secret in the place of the one before.
+    /// Stores a secret, and replaces the previous secret of this kind and id.
     ///
     /// # Errors
-    /// [`VaultError::Store`] when it is not stored.
+    /// [`VaultError::Store`] if the secret could not be stored.
     pub async fn put(
         &self,
         kind: SecretKind,
@@ -85,11 +84,11 @@ impl Vault {
         Ok(self.store.put_secret(&place, &sealed).await?)
     }
 
-    /// The secret of that kind and id, if there is one.
+    /// Returns the secret of this kind and id, if there is one.
     ///
     /// # Errors
-    /// [`VaultError::WrongKey`] when another process has changed the key;
-    /// [`VaultError::Damaged`] when what is stored is not what was stored there.
+    /// [`VaultError::WrongKey`] if another process has changed the key; [`VaultError::Damaged`] if
+    /// the stored value was modified or moved.
     pub async fn get(
         &self,
         kind: SecretKind,
@@ -103,7 +102,7 @@ impl Vault {
         }
     }
 
-    /// Removes a secret; having none is no error.
+    /// Removes a secret; succeeds if there is none.
     ///
     /// # Errors
     /// [`VaultError::Store`].
@@ -111,7 +110,7 @@ impl Vault {
         Ok(self.store.remove_secret(&place(kind, id)).await?)
     }
 
-    /// The ids of all secrets of a kind, in their order.
+    /// Returns the ids of all secrets of a kind, sorted.
     ///
     /// # Errors
     /// [`VaultError::Store`].
@@ -126,12 +125,12 @@ impl Vault {
         Ok(ids)
     }
 
-    /// Encrypts every secret anew under another key, all or none; how many there are. From
-    /// then on only the new key opens the store.
+    /// Re-encrypts all secrets under a new key, atomically, and returns their number. After that,
+    /// only the new key opens the store.
     ///
     /// # Errors
-    /// [`VaultError::Damaged`] when a secret cannot be read; [`VaultError::Store`], also when
-    /// other processes keep changing secrets. Nothing has changed then.
+    /// [`VaultError::Damaged`] if a secret cannot be read; [`VaultError::Store`], also if other
+    /// processes keep changing secrets. After an error, nothing has changed.
     pub async fn rotate(&self, new: MasterKey) -> Result<usize, VaultError> {
         let mut key = self.key.write().await;
         for _ in 0..ROTATION_ATTEMPTS {

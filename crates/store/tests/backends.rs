@@ -1,5 +1,5 @@
-//! The contract over memory, a file and a real Postgres; and what files and servers have of
-//! their own.
+//! Runs the contract on memory, a file and a real Postgres, and tests what is specific to files and
+//! servers.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn run<F: Future>(future: F) -> F::Output {
     runtime.unwrap().block_on(future)
 }
 
-/// Runs every case on a store of its own.
+/// Runs each case on its own store.
 fn contract(mut options: impl FnMut(&str) -> StoreOptions) {
     run(async {
         for (name, case) in CASES {
@@ -95,8 +95,8 @@ fn a_file_keeps_what_it_has_and_is_for_its_owner_alone() {
         let modes: Vec<u32> = files
             .map(|file| file.unwrap().metadata().unwrap().permissions().mode() & 0o777)
             .collect();
-        // The file, its log and the index of the log, two with the records of calls, and the
-        // lock of whoever has looked for others, if there were any.
+        // The database file, its write-ahead log and the log's index, two spool files, and the
+        // recovery lock if it was used.
         assert!(modes.len() >= 5, "{modes:?}");
         assert!(modes.iter().all(|mode| *mode == 0o600), "{modes:?}");
     });
@@ -221,7 +221,7 @@ fn a_postgres_that_goes_silent_is_unavailable_until_it_answers_again() {
         let store = Arc::new(SqlStore::open(&options).await.unwrap());
         let kept = running("roll");
         store.record_call(kept.clone()).await.unwrap();
-        // Each of its connections has been used.
+        // Every connection has been used.
         ask_often(&store).await;
         relay.go_silent();
         let lost = async {
@@ -311,13 +311,13 @@ fn postgres_is_spoken_to_by_the_runtime_that_opened_the_store() {
         })
         .join()
         .unwrap();
-        // The thread is gone. What it has left in the pool serves others.
+        // The thread has ended. Connections that it left in the pool serve other threads.
         ask_often(&store).await;
         store.close().await;
     });
 }
 
-/// More at a time than there are connections.
+/// Sends more concurrent requests than there are connections.
 async fn ask_often(store: &Arc<SqlStore>) {
     let mut asking = JoinSet::new();
     for _ in 0..32 {

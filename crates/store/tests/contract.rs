@@ -1,4 +1,4 @@
-//! What every store does, whatever keeps it. Each case begins with an empty store.
+//! The behavior of every store, for all backends. Each case begins with an empty store.
 
 mod approvals;
 mod calls;
@@ -21,7 +21,7 @@ macro_rules! cases {
     };
 }
 
-/// Every case, by name.
+/// All cases, by name.
 pub const CASES: [(&str, Case); 42] = cases![
     servers::f1_servers_are_kept_and_changed,
     servers::f1_names_and_ids_are_unique,

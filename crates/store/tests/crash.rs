@@ -1,4 +1,4 @@
-//! What was acknowledged is there, however the process ended.
+//! Acknowledged writes survive any end of the process.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,7 +13,7 @@ use pillion_store::{SqlStore, StoreOptions};
 use crate::contract::running;
 use crate::other_process;
 
-/// The files of records beside the database.
+/// Returns the spool files beside the database.
 fn files_of_calls(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -28,7 +28,7 @@ async fn what_stands_beside_the_database_is_read_once_its_process_is_gone() {
     let file = directory.path().join("pillion.db");
     let options = StoreOptions::at_file(&file);
     let program = std::env::current_exe().unwrap();
-    // Locked out of the database, the records of that process stay where they are.
+    // Without the database lock, the other process's records stay in its spool files.
     let store = SqlStore::open(&options).await.unwrap();
     let mut lock = other_process::command(&program, "lock", &file)
         .spawn()
@@ -47,8 +47,8 @@ async fn what_stands_beside_the_database_is_read_once_its_process_is_gone() {
         .map(|path| fs::read_to_string(path).unwrap())
         .collect();
     assert_eq!(text.matches("running").count(), 1, "{text}");
-    // As another process would have left it that was killed in the middle of a write, and one
-    // whose record is no text at all.
+    // As left by a process that was killed in the middle of a write, and by one whose record is not
+    // text.
     let half = text.replace(&call.id.to_string(), &lost.id.to_string());
     let other = running("draw");
     let whole = text.replace(&call.id.to_string(), &other.id.to_string());
@@ -66,7 +66,7 @@ async fn what_stands_beside_the_database_is_read_once_its_process_is_gone() {
     drop(lock.stdin.take());
     lock.wait().unwrap();
 
-    // Another process takes what nobody has, and leaves this one's alone.
+    // Another process reads the files without an owner, and leaves this process's files alone.
     let second = SqlStore::open(&options).await.unwrap();
     assert!(second.call(other.id).await.unwrap().is_some());
     assert_eq!(second.call(lost.id).await.unwrap(), None);
@@ -94,7 +94,7 @@ async fn a_killed_process_loses_nothing_that_it_acknowledged() {
         let output = BufReader::new(child.stdout.take().unwrap());
         let mut lines = other_process::says(output);
         let first = lines.next().unwrap();
-        // Another moment in each round.
+        // A different time in each round.
         std::thread::sleep(Duration::from_millis((round * 37) % 120));
         child.kill().unwrap();
         for line in std::iter::once(first).chain(lines) {
@@ -120,7 +120,7 @@ async fn has_all(store: &SqlStore, acknowledged: &HashMap<CallId, CallStatus>) {
     for (id, status) in acknowledged {
         let stored = store.call(*id).await.unwrap();
         let stored = stored.unwrap_or_else(|| panic!("{id} is lost")).status;
-        // A write may have come through whose acknowledgement did not.
+        // A write may have succeeded without its acknowledgment.
         let further = *status == CallStatus::Running && stored == CallStatus::Success;
         assert!(
             stored == *status || further,
@@ -155,7 +155,7 @@ async fn a_copy_has_what_another_process_had_acknowledged_before() {
         }
         let store = SqlStore::open_existing(&StoreOptions::at_file(&file)).await;
         let store = store.unwrap();
-        // The last of them are on their way; all of them would take long to look at.
+        // The latest calls are still in the spool files; checking all calls would take long.
         let before = acknowledged.lock().unwrap().clone();
         let before = before[before.len() - 200..].iter().copied().collect();
         let copy = directory.path().join(format!("copy-{round}.db"));

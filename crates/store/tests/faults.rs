@@ -1,5 +1,5 @@
-//! A full disk, a locked, read-only or damaged file: clear errors, and no lie about what is
-//! stored.
+//! A full disk, and a locked, read-only or damaged file: clear errors, and no false
+//! acknowledgments.
 
 use std::fs::{self, Permissions};
 use std::io::{BufReader, Seek, SeekFrom, Write};
@@ -49,7 +49,7 @@ async fn a_full_store_is_unavailable_and_keeps_what_it_acknowledged() {
         }
     }
     assert!((1..100).contains(&kept), "{kept}");
-    // What is small still fits, or is refused in the same way.
+    // A small value either still fits or is rejected in the same way.
     if let Err(error) = store.set_setting("a", "1").await {
         assert!(error.is_unavailable(), "{error:?}");
     }
@@ -65,7 +65,7 @@ async fn a_full_disk_is_unavailable_and_keeps_what_it_acknowledged() {
 async fn fill_the_disk(task: &str) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pillion.db");
-    // 2 MiB; without the trap the limit would end the process with a signal.
+    // 2 MiB. Without the trap, a signal would end the process at the limit.
     let mut child = Command::new("sh");
     let script = "trap '' XFSZ; ulimit -f 4096; exec \"$0\" \"$@\"";
     child
@@ -112,10 +112,10 @@ async fn a_file_that_another_process_locks_is_unavailable_until_it_lets_go() {
     assert!(refused.2.unwrap_err().is_unavailable());
     let refused = SqlStore::open(&options).await.unwrap_err();
     assert!(refused.is_unavailable(), "{refused:?}");
-    // Reading needs no lock.
+    // Reads do not need the lock.
     assert_eq!(store.setting("a").await.unwrap().as_deref(), Some("1"));
 
-    // A file of its own takes the calls that nobody else records, until that is known.
+    // The spool file takes the calls of this process until the lock is noticed.
     let (third, fourth) = (running("roll"), running("roll"));
     store.record_own_call(third.clone()).await.unwrap();
     // Acknowledged records are read from memory, and running calls may end.
@@ -151,10 +151,10 @@ async fn a_read_only_file_is_unavailable() {
     let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
     store.close().await;
     fs::set_permissions(&file, Permissions::from_mode(0o444)).unwrap();
-    // Root may write to whatever there is; another user has to be able to run the program.
+    // Root may write to any file, so another user runs the program.
     let program = directory.path().join("program");
-    // By another process: a descriptor that is open for writing here would be inherited by what
-    // other tests start meanwhile, and the program be busy.
+    // Copied by another process: if this process had the copy open for writing, children of other
+    // tests would inherit the descriptor, and the program could not be run.
     let this = std::env::current_exe().unwrap();
     let copied = Command::new("cp").arg(this).arg(&program).status();
     assert!(copied.unwrap().success());
@@ -190,7 +190,7 @@ async fn what_is_no_store_or_damaged_is_corrupt() {
         store.record_call(call).await.unwrap();
     }
     store.close().await;
-    // Everything but the first pages, with the schema.
+    // Everything except the first pages, which contain the schema.
     let length = fs::metadata(&file).unwrap().len();
     let from = 60 * 4_096;
     let mut damaged = fs::OpenOptions::new().write(true).open(&file).unwrap();

@@ -28,15 +28,15 @@ async fn a_call_that_ends_on_a_full_disk_is_listed_and_survives_as_it_ended() {
     child.arg(std::env::current_exe().unwrap());
     other_process::prepare(&mut child, "end on a full disk", &disk.join("pillion.db"));
     let Ok(mut child) = child.spawn() else {
-        return; // This system has no such program.
+        return; // `unshare` is not installed.
     };
     let said: Vec<_> = other_process::says(BufReader::new(child.stdout.take().unwrap())).collect();
     let status = child.wait().unwrap();
     if said.is_empty() && !nix_is_root() {
-        return; // Only root makes disks.
+        return; // Only root can mount the disk.
     }
     assert!(status.success(), "{said:?}");
-    // The files, as a process finds them after a crash at this point.
+    // Reads the files as a process finds them after a crash at this point.
     let options = StoreOptions::at_file(copy.join("pillion.db"));
     let store = SqlStore::open(&options).await.unwrap();
     store.interrupt_calls("here", &[], at(9_000)).await.unwrap();
@@ -115,7 +115,7 @@ pub async fn end_on_a_full_disk(file: &Path) {
     for call in calls {
         say(&call.id.to_string());
     }
-    // When there is room again, calls can begin, and the waiting records are in the database.
+    // When the disk has room again, calls can begin, and the waiting records are in the database.
     fs::remove_file(disk.join("filler")).unwrap();
     let last = begin();
     store.record_own_call(last.clone()).await.unwrap();

@@ -1,5 +1,4 @@
-//! The file is deleted or replaced while the store is open: no write is acknowledged that would be
-//! lost.
+//! If the file is deleted or replaced while the store is open, no lost write is acknowledged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,7 +62,7 @@ async fn a_store_whose_file_is_gone_acknowledges_nothing() {
     assert_eq!(store.call(other.id).await.unwrap(), Some(end_of_other));
     assert_eq!(store.setting("a").await.unwrap().as_deref(), Some("1"));
 
-    // The write-ahead log belongs to the store: it alone has the latest commits.
+    // The write-ahead log is part of the store: the latest commits are only there.
     let log = directory.path().join("pillion.db-wal");
     fs::rename(&log, &moved).unwrap();
     assert_refuses(&store).await;
@@ -87,7 +86,7 @@ async fn a_file_of_recorded_calls_that_was_removed_is_made_again() {
             fs::remove_file(path).unwrap();
         }
         store.record_own_call(after.clone()).await.unwrap();
-        // The files, as a process finds them after a crash.
+        // Reads the files as a process finds them after a crash.
         let crashed = tempfile::tempdir().unwrap();
         let copied = crashed.path().join("pillion.db");
         store.backup(&copied).await.unwrap();

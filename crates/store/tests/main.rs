@@ -1,4 +1,4 @@
-//! The contract of the store, over everything that keeps one, and what happens when it cannot.
+//! Tests the contract of the store with every backend, and the failures of each backend.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! This test program again, as another process that does one thing with a store.
+//! Runs this test program as another process that performs one task with a store.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::full_disk;
 const TASK: &str = "PILLION_STORE_TASK";
 const FILE: &str = "PILLION_STORE_FILE";
 
-/// The command that does the task with this program.
+/// Returns a command that performs the task with this program.
 pub fn command(program: &Path, task: &str, file: &Path) -> Command {
     let mut command = Command::new(program);
     prepare(&mut command, task, file);
@@ -32,16 +32,16 @@ pub fn prepare(command: &mut Command, task: &str, file: &Path) {
         .stdout(Stdio::piped());
 }
 
-/// What the other process says.
+/// Returns the lines that the other process prints with `say`.
 pub fn says(output: impl BufRead) -> impl Iterator<Item = String> {
     let lines = output.lines().map_while(Result::ok);
-    // The test program says things of its own, on the same line at that.
+    // The test harness prints its own output, even on the same line.
     lines.filter_map(|line| Some(line.split_once('>')?.1.to_owned()))
 }
 
 pub fn say(what: &str) {
     let mut output = std::io::stdout().lock();
-    // Nobody listens any more: this process is about to be ended.
+    // An error means that the reader has gone and is about to end this process.
     let _ = writeln!(output, ">{what}");
     let _ = output.flush();
 }
@@ -73,7 +73,7 @@ fn task() {
     });
 }
 
-/// Keeps everybody else from writing, until its input ends.
+/// Locks the database against other writers until standard input ends.
 async fn lock(file: &str) {
     let options = SqliteConnectOptions::new().filename(file);
     let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
@@ -82,8 +82,8 @@ async fn lock(file: &str) {
     std::io::stdin().lines().for_each(drop);
 }
 
-/// Records calls from eight callers without end, and says what was acknowledged; four of them
-/// record calls of their own.
+/// Records calls from eight concurrent callers without end, and prints the acknowledged records.
+/// Four callers use `record_own_call`.
 async fn write(file: &str) {
     let store = SqlStore::open(&StoreOptions::at_file(file)).await.unwrap();
     let store = std::sync::Arc::new(store);
@@ -109,7 +109,7 @@ async fn write_on(store: std::sync::Arc<SqlStore>, are_own: bool) {
     }
 }
 
-/// Records calls until that fails, and says what was acknowledged and how it failed.
+/// Records calls until an error, and prints the acknowledged records and the error.
 async fn fill(file: &str, are_own: bool) {
     let store = SqlStore::open(&StoreOptions::at_file(file)).await.unwrap();
     for _ in 0..10_000 {

@@ -1,4 +1,4 @@
-//! L1: what is secret is encrypted at rest, bound to its place, and opened by its key alone.
+//! L1: secrets are encrypted at rest, bound to their kind and id, and readable only with their key.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ async fn l1_a_wrong_key_is_found_at_the_start() {
     assert_eq!((stored, given), ids);
     Vault::open(store.clone(), copy(&key)).await.unwrap();
 
-    // Secrets without the check value: somebody has removed it.
+    // Secrets without the check value, which was removed.
     let vault = Vault::open(store.clone(), copy(&key)).await.unwrap();
     vault
         .put(SecretKind::Credential, "a", &"1".into())
@@ -105,7 +105,7 @@ async fn l1_a_secret_opens_in_its_place_alone() {
         let refused = vault.get(moved.kind, &moved.id).await.unwrap_err();
         assert!(matches!(refused, VaultError::Damaged { .. }), "{refused:?}");
     }
-    // A bit of any byte, and every length.
+    // One changed bit in each byte, and every shorter length.
     for byte in 0..sealed.sealed.len() {
         let mut changed = sealed.clone();
         changed.sealed[byte] ^= 1;
@@ -133,7 +133,7 @@ async fn l1_a_rotation_changes_everything_at_once() {
             .unwrap();
     }
     let before = store.secrets().await.unwrap();
-    // Others go on writing meanwhile.
+    // Other tasks keep writing during the rotation.
     let writer = tokio::spawn({
         let vault = vault.clone();
         async move {

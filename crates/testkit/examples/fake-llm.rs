@@ -1,6 +1,7 @@
-//! A language model for demonstrations that needs no key: it prints its base URL, and then does
-//! what it is told, as [`FakeLlm::obedient`] says, until its standard input ends. It speaks as
-//! OpenAI's chat completions, or as the argument says: `openai-responses`, `anthropic`, `google`.
+//! A fake language model for demonstrations, without an API key. The program prints its base URL,
+//! and then answers like [`FakeLlm::obedient`] until its standard input ends. It speaks the API of
+//! OpenAI's Chat Completions, or the API that its argument names: `openai-responses`, `anthropic`
+//! or `google`.
 
 #![allow(
     clippy::print_stdout,
@@ -24,6 +25,6 @@ async fn main() {
     let llm = FakeLlm::obedient(dialect).await;
     println!("{}", llm.base_url);
     let end = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
-    // However it ended, it has.
+    // The result does not matter, only that the input has ended.
     let _ = end.await;
 }

@@ -1,12 +1,13 @@
 use std::path::{Path, PathBuf};
 
-/// The checkout whose tests run.
+/// Returns the root of the checkout whose tests are running.
 ///
-/// Asked for when they run: checkouts may share a target folder, and cargo does not build anew what
-/// it built from the same sources in another one, which may be gone.
+/// Determined at run time: checkouts may share a target directory, and cargo may reuse a test that
+/// was built in another checkout, which may no longer exist.
 ///
 /// # Panics
-/// When a program that cargo did not start runs where the checkout it was built in is gone.
+/// If cargo did not start the program, and the checkout that the program was built in no longer
+/// exists.
 #[must_use]
 pub fn checkout() -> PathBuf {
     let package = std::env::var_os("CARGO_MANIFEST_DIR");

@@ -17,24 +17,24 @@ use heard::Heard;
 
 pub use answer::{LlmAnswer, LlmCall, LlmFault};
 
-/// How a fake language model is spoken to.
+/// The API of a fake language model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LlmDialect {
-    /// OpenAI's chat completions, at `/v1/chat/completions`. The others know neither thoughts nor
+    /// OpenAI's Chat Completions, at `/v1/chat/completions`. Only this API supports thoughts and
     /// calls without ids.
     OpenAiChat,
     /// OpenAI's Responses, at `/v1/responses`.
     OpenAiResponses,
-    /// Anthropic's messages, at `/v1/messages`.
+    /// Anthropic's Messages, at `/v1/messages`.
     Anthropic,
     /// Google's `generateContent` and `streamGenerateContent`, below `/v1/models`.
     Google,
 }
 
-/// A language model that says what it is told to, plain and streamed, as each request asks, and
-/// that breaks off, stalls and errs where it is told to. As providers do, it refuses conversations that
-/// are not sound: arguments of a call that are no object, and thoughts that nothing came of.
+/// A fake language model that gives scripted answers, streamed if the request asks for it, with
+/// scripted faults. Like real providers, it rejects invalid conversations: a call whose arguments
+/// are not an object, and thinking without a following answer.
 ///
 /// ```
 /// # use pillion_testkit::{FakeLlm, LlmAnswer};
@@ -51,9 +51,9 @@ pub enum LlmDialect {
 /// ```
 #[derive(Debug)]
 pub struct FakeLlm {
-    /// Below which the endpoints are.
+    /// The base URL of the endpoints.
     pub base_url: String,
-    /// What was asked.
+    /// The requests received so far.
     pub requests: Recorder,
     server: FaultServer,
 }
@@ -61,19 +61,20 @@ pub struct FakeLlm {
 type Script = dyn Fn(&Recorded) -> LlmAnswer + Send + Sync;
 
 impl FakeLlm {
-    /// Gives these answers one after the other, as OpenAI's chat completions, and the last of them
-    /// again and again.
+    /// Starts a model that gives these answers in order, with OpenAI's Chat Completions API, and
+    /// repeats the last answer.
     ///
     /// # Panics
-    /// When there is no free port, or no answer.
+    /// If there is no free port, or no answer.
     pub async fn start(answers: impl IntoIterator<Item = LlmAnswer>) -> Self {
         Self::in_turn(LlmDialect::OpenAiChat, answers).await
     }
 
-    /// The same in another dialect.
+    /// Starts a model that gives these answers in order, with another API, and repeats the last
+    /// answer.
     ///
     /// # Panics
-    /// When there is no free port, or no answer.
+    /// If there is no free port, or no answer.
     pub async fn in_turn(
         dialect: LlmDialect,
         answers: impl IntoIterator<Item = LlmAnswer>,
@@ -92,10 +93,10 @@ impl FakeLlm {
         .await
     }
 
-    /// Answers each request as `script` says.
+    /// Starts a model that answers each request with the result of `script`.
     ///
     /// # Panics
-    /// When there is no free port.
+    /// If there is no free port.
     pub async fn answering(
         dialect: LlmDialect,
         script: impl Fn(&Recorded) -> LlmAnswer + Send + Sync + 'static,
@@ -110,12 +111,12 @@ impl FakeLlm {
         Self::of(server)
     }
 
-    /// A model that does what the last message of the user says: lines of a tool's name and its
-    /// arguments as JSON, such as `roll_dice {"notation": "2d6"}`, are calls, all in one answer; when
-    /// their results are there, it repeats them in words. Anything else it repeats.
+    /// Starts a model that follows the user's last message. Lines with a tool's name and JSON
+    /// arguments, such as `roll_dice {"notation": "2d6"}`, become calls in one answer, and the next
+    /// answer repeats their results as text. The model repeats any other message.
     ///
     /// # Panics
-    /// When there is no free port.
+    /// If there is no free port.
     pub async fn obedient(dialect: LlmDialect) -> Self {
         Self::answering(dialect, move |request| {
             obedient::answer(&Heard::of(dialect, &request.json()))
@@ -132,20 +133,20 @@ impl FakeLlm {
         }
     }
 
-    /// How many requests are being answered: see [`FaultServer::in_progress`].
+    /// Returns the number of requests in progress; see [`FaultServer::in_progress`].
     #[must_use]
     pub fn in_progress(&self) -> usize {
         self.server.in_progress()
     }
 
-    /// The bodies of the requests.
+    /// Returns the bodies of the requests.
     #[must_use]
     pub fn bodies(&self) -> Vec<Value> {
         self.requests.all().iter().map(Recorded::json).collect()
     }
 }
 
-/// The steps of an answer on the wire.
+/// Returns the steps that send an answer.
 fn play(dialect: LlmDialect, request: &Recorded, answer: &LlmAnswer) -> Vec<Fault> {
     let mut steps = Vec::new();
     if !answer.delay.is_zero() {
@@ -212,7 +213,7 @@ fn play(dialect: LlmDialect, request: &Recorded, answer: &LlmAnswer) -> Vec<Faul
     steps
 }
 
-/// A stream of events, each a chunk of the body.
+/// Adds the steps of a stream of events, one chunk per event.
 fn stream(steps: &mut Vec<Fault>, events: &[String], fault: Option<&LlmFault>) {
     let head =
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";

@@ -12,53 +12,53 @@ use tokio::task::JoinHandle;
 use crate::{Recorder, Reply};
 use server::Server;
 
-/// The ways in which servers speak MCP over HTTP.
+/// The HTTP transports of fake MCP servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Dialect {
-    /// `POST /sse` answers `data: {json}\n\n`; there is no `initialize`.
+    /// `POST /sse` returns `data: {json}\n\n`; there is no `initialize`.
     PostSse,
-    /// `POST /mcp` answers JSON.
+    /// `POST /mcp` returns JSON.
     PlainHttp,
-    /// `GET /sse` is a stream; `POST /sse` answers 202 and the response comes there.
+    /// `GET /sse` is a stream; `POST /sse` returns 202, and the response arrives on the stream.
     GetSse,
-    /// `GET /sse` announces an endpoint; `POST` there answers 202, the response comes on
-    /// the stream. `POST /sse` answers 405.
+    /// `GET /sse` announces an endpoint; `POST` to it returns 202, and the response arrives on the
+    /// stream. `POST /sse` returns 405.
     LegacySse(Endpoint),
-    /// `POST /mcp` with sessions, answering JSON.
+    /// `POST /mcp` with sessions, returning JSON.
     StreamableJson,
-    /// `POST /mcp` with sessions, answering an event stream.
+    /// `POST /mcp` with sessions, returning an event stream.
     StreamableSse,
-    /// `POST /mcp` of revision 2026-07-28: no handshake, every request checked for what
-    /// it must say of itself; `subscriptions/listen` opens a stream.
+    /// `POST /mcp` of revision 2026-07-28, without a handshake. The server checks the required
+    /// headers and `_meta` of every request; `subscriptions/listen` opens a stream.
     Stateless,
 }
 
-/// The form of the endpoint that a legacy server announces.
+/// The form of the endpoint that a server with the legacy SSE transport announces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
     /// `/messages?session=1`
     Relative,
     /// `http://127.0.0.1:PORT/messages?session=1`
     Absolute,
-    /// This very text.
+    /// This text.
     Text(String),
 }
 
 /// A fake MCP server.
 ///
-/// It knows `initialize`, `ping`, `tools/list` (one tool, `roll`) and `tools/call` (always
-/// `{"total":15,"rolls":[15]}`), unless the builder says otherwise.
+/// The server supports `initialize`, `ping`, `tools/list` (one tool, `roll`) and `tools/call`
+/// (always `{"total":15,"rolls":[15]}`), unless the builder sets other handlers.
 #[derive(Debug)]
 pub struct FakeMcp {
-    /// Where clients connect to.
+    /// The URL that clients connect to.
     pub url: String,
-    /// What they sent.
+    /// The requests received so far.
     pub requests: Recorder,
     server: Arc<Server>,
     task: JoinHandle<()>,
 }
 
-/// A fake MCP server that has not started.
+/// A builder for a [`FakeMcp`].
 pub struct FakeMcpBuilder {
     dialect: Dialect,
     listener: TcpListener,
@@ -68,16 +68,16 @@ pub struct FakeMcpBuilder {
 }
 
 impl FakeMcp {
-    /// A server of this dialect with every answer at its default.
+    /// Starts a server with this transport and the default replies.
     #[must_use]
     pub fn start(dialect: Dialect) -> Self {
         Self::builder(dialect).start()
     }
 
-    /// A server of this dialect.
+    /// Returns a builder for a server with this transport.
     ///
     /// # Panics
-    /// When there is no free port.
+    /// If there is no free port.
     #[must_use]
     pub fn builder(dialect: Dialect) -> FakeMcpBuilder {
         FakeMcpBuilder {
@@ -89,37 +89,37 @@ impl FakeMcp {
         }
     }
 
-    /// Forgets every session: the next request in one is answered with 404. Streams stay
-    /// open.
+    /// Forgets all sessions: the next request of a session is answered with 404. Streams stay open.
     pub fn forget_sessions(&self) {
         self.server.forget_sessions();
     }
 
-    /// Ends every open event stream.
+    /// Closes all open event streams.
     pub fn close_streams(&self) {
         self.server.close_streams();
     }
 
-    /// How many event streams are open.
+    /// Returns the number of open event streams.
     #[must_use]
     pub fn open_streams(&self) -> usize {
         self.server.open_streams()
     }
 
-    /// How many messages were answered with 202 by a server that answers on a stream.
+    /// Returns the number of messages that were answered with 202, for servers that respond on a
+    /// stream.
     #[must_use]
     pub fn accepted(&self) -> usize {
         self.server.accepted()
     }
 
-    /// Writes bytes into every open event stream.
+    /// Writes bytes to all open event streams.
     pub fn push(&self, bytes: impl Into<Vec<u8>>) {
         self.server.push(bytes.into());
     }
 }
 
 impl FakeMcpBuilder {
-    /// Answers one method by a function of its parameters.
+    /// Sets the handler of a method, a function of the parameters.
     #[must_use]
     pub fn on(
         mut self,
@@ -130,7 +130,7 @@ impl FakeMcpBuilder {
         self
     }
 
-    /// Has a GET stream for each session. (Of [`StreamableJson`] and [`StreamableSse`]
+    /// Enables a GET stream for each session. (Only [`StreamableJson`] and [`StreamableSse`]
     /// servers.)
     ///
     /// [`StreamableJson`]: Dialect::StreamableJson
@@ -141,15 +141,15 @@ impl FakeMcpBuilder {
         self
     }
 
-    /// Takes so long for the 202 to a message that is answered on a stream, unless the client
-    /// goes away before.
+    /// Delays the 202 for a message whose response arrives on a stream, unless the client
+    /// disconnects before.
     #[must_use]
     pub fn accepting_after(mut self, delay: Duration) -> Self {
         self.accepts_after = delay;
         self
     }
 
-    /// Starts it.
+    /// Starts the server.
     ///
     /// # Panics
     /// Outside a tokio runtime.

@@ -8,59 +8,61 @@ use url::form_urlencoded;
 
 use crate::{Fault, FaultServer, Recorded, Recorder, Reply};
 
-/// An MCP server (POST-SSE) that wants a token, and the authorization server that gives it,
-/// at one origin. Every secret that it gives begins with `hush-`.
+/// A fake MCP server (POST-SSE) that requires a token, and its authorization server, at one origin.
+/// All issued secrets begin with `hush-`.
 #[derive(Debug)]
 pub struct FakeOAuth {
     /// The MCP server's URL.
     pub url: String,
-    /// The issuer, which is the origin.
+    /// The issuer, which equals the origin.
     pub issuer: String,
-    /// All requests, to both.
+    /// All requests to both servers.
     pub requests: Recorder,
     state: Arc<Mutex<State>>,
     _server: FaultServer,
 }
 
-/// How the fake server behaves; the default is well.
+/// The behavior of the fake servers. The default is correct behavior.
 #[derive(Debug, Clone, Default)]
 pub struct OAuthRules {
-    /// How long tokens say that they are good for, in seconds.
+    /// The `expires_in` of tokens, in seconds.
     pub expires_in: Option<u64>,
-    /// Whether there are refresh tokens; each is good for one use.
+    /// Whether refresh tokens are issued; each can be used once.
     pub refresh: bool,
-    /// How long a token request takes.
+    /// The delay of a token response.
     pub token_delay: Duration,
-    /// What the challenge of a request without a token asks for.
+    /// The scope in the challenge for a request without a token.
     pub scope: Option<String>,
-    /// The scope that `tools/call` needs, beyond a good token.
+    /// The scope that `tools/call` requires.
     pub call_scope: Option<String>,
-    /// Tokens allow nothing beyond being good.
+    /// Issues tokens without a scope.
     pub narrow: bool,
-    /// Each refusal for a missing scope names another one.
+    /// Requires another scope after each refusal for a missing scope.
     pub greedy: bool,
-    /// Whoever opens the authorization page refuses.
+    /// The user denies authorization.
     pub refuses: bool,
-    /// Paths that are answered with these faults instead.
+    /// Faults for specific paths.
     pub faults: HashMap<String, Vec<Fault>>,
-    /// The issuer of the metadata's authorization server, where it is another.
+    /// The issuer in the metadata's authorization server, if it differs.
     pub other_issuer: Option<String>,
-    /// Members of the authorization server's metadata that differ; null leaves one out.
+    /// Changed members of the authorization server's metadata; null removes a member.
     pub metadata: Value,
 }
 
 #[derive(Debug, Default)]
 struct State {
     rules: OAuthRules,
-    /// Access tokens that are good, with their scopes.
+    /// Valid access tokens, with their scopes.
     access: HashMap<String, String>,
     refresh: HashMap<String, String>,
     given: usize,
 }
 
 impl FakeOAuth {
+    /// Starts the servers.
+    ///
     /// # Panics
-    /// When there is no free port.
+    /// If there is no free port.
     pub async fn start(rules: OAuthRules) -> Self {
         let listener = TcpListener::from_std(crate::listen()).unwrap();
         let issuer = format!("http://{}", listener.local_addr().unwrap());
@@ -81,38 +83,38 @@ impl FakeOAuth {
         }
     }
 
-    /// Changes how it behaves from now on.
+    /// Changes the behavior.
     ///
     /// # Panics
-    /// After a panic in here.
+    /// If another call has panicked.
     pub fn change(&self, change: impl FnOnce(&mut OAuthRules)) {
         change(&mut self.state.lock().unwrap().rules);
     }
 
-    /// No access token is good any more; refresh tokens are.
+    /// Revokes all access tokens, but no refresh tokens.
     ///
     /// # Panics
-    /// After a panic in here.
+    /// If another call has panicked.
     pub fn revoke(&self) {
         self.state.lock().unwrap().access.clear();
     }
 
-    /// No refresh token is good any more.
+    /// Revokes all refresh tokens.
     ///
     /// # Panics
-    /// After a panic in here.
+    /// If another call has panicked.
     pub fn revoke_refresh_tokens(&self) {
         self.state.lock().unwrap().refresh.clear();
     }
 
-    /// The forms of the token requests so far.
+    /// Returns the forms of the token requests so far.
     #[must_use]
     pub fn token_requests(&self) -> Vec<HashMap<String, String>> {
         let requests = self.requests_to("/token");
         requests.iter().map(|request| form(&request.body)).collect()
     }
 
-    /// The requests to one path so far.
+    /// Returns the requests to one path so far.
     #[must_use]
     pub fn requests_to(&self, path: &str) -> Vec<Recorded> {
         let mut requests = self.requests.all();
@@ -167,7 +169,7 @@ impl State {
         metadata
     }
 
-    /// Sends the browser back at once, with a code that says what was asked for.
+    /// Redirects the browser back at once, with a code that contains the requested scope.
     fn authorize(&self, origin: &str, request: &Recorded) -> Vec<Fault> {
         let (_, query) = request.path.split_once('?').unwrap_or_default();
         let asked = form(query.as_bytes());
@@ -188,7 +190,7 @@ impl State {
     fn token(&mut self, form: &HashMap<String, String>) -> Vec<Fault> {
         let field = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
         let scope = match field("grant_type") {
-            // The code holds what was asked for.
+            // The code contains the requested scope.
             "authorization_code" if !field("code_verifier").is_empty() => {
                 field("code").strip_prefix("hush-code-").map(str::to_owned)
             }

@@ -1,6 +1,5 @@
-/// The program, and the arguments that begin with it, of an MCP server over its standard
-/// streams which does wrong what it is told to: by further arguments, and by the tools that
-/// are called. The script says which there are.
+/// Returns the program and arguments of a fake MCP server with the stdio transport. Flags in the
+/// arguments, and the names of called tools, trigger faults; see the script.
 #[must_use]
 pub fn fake_stdio(flags: &[&str]) -> (&'static str, Vec<String>) {
     let script = include_str!("fake_stdio/server.py");

@@ -17,18 +17,18 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use crate::{Recorded, Recorder};
 
-/// An MCP server over WebSocket; a call of one of these tools does something odd:
+/// A fake MCP server over WebSocket. Calls of some tools cause unusual behavior.
 ///
-/// `binary` answers in a binary message, `garbage` says what is no JSON-RPC first, `ask`
-/// sends a request of its own and answers with what comes back, `large` answers with
-/// `{"bytes": N}` bytes, `close` says goodbye, `cut` only goes, `silent` answers nothing,
-/// `deaf` does not even read any more; `echo` answers with its arguments, any other tool
-/// with the result of a dice roll.
+/// `binary` answers in a binary message; `garbage` first sends messages that are not JSON-RPC;
+/// `ask` sends a request and answers with the response to it; `large` answers with `{"bytes": N}`
+/// bytes; `close` sends a close frame; `cut` closes the connection without one; `silent` does not
+/// answer; `deaf` also stops reading. `echo` answers with its arguments, and any other tool with
+/// the result of a dice roll.
 #[derive(Debug)]
 pub struct FakeWebSocket {
-    /// Where clients connect to: `ws`.
+    /// The URL that clients connect to, with the scheme `ws`.
     pub url: String,
-    /// The requests for a WebSocket, without bodies.
+    /// The WebSocket handshake requests, without bodies.
     pub requests: Recorder,
     open: Arc<AtomicUsize>,
     goodbyes: Arc<AtomicUsize>,
@@ -36,22 +36,22 @@ pub struct FakeWebSocket {
     task: JoinHandle<()>,
 }
 
-/// What a server says to the subprotocol that it is asked for.
+/// The server's answer to the requested subprotocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subprotocol {
-    /// The same.
+    /// The requested subprotocol.
     Agreed,
-    /// Nothing.
+    /// No subprotocol.
     Unnamed,
-    /// Something else.
+    /// Another subprotocol.
     Another,
 }
 
 impl FakeWebSocket {
-    /// Starts it.
+    /// Starts the server.
     ///
     /// # Panics
-    /// When there is no free port.
+    /// If there is no free port.
     pub async fn start(subprotocol: Subprotocol) -> Self {
         let listener = TcpListener::from_std(crate::listen()).unwrap();
         let url = format!("ws://{}/mcp", listener.local_addr().unwrap());
@@ -66,7 +66,7 @@ impl FakeWebSocket {
             subprotocol,
         };
         let task = tokio::spawn(async move {
-            // Dropping the set with this task ends the connections.
+            // Dropping the set with this task closes the connections.
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 connections.spawn(connection.clone().serve(stream));
@@ -82,22 +82,22 @@ impl FakeWebSocket {
         }
     }
 
-    /// Speaks this revision and no other from now on. Until then it speaks any that has a
-    /// handshake.
+    /// Restricts the server to this protocol revision. Before, the server supports every revision
+    /// with a handshake.
     ///
     /// # Panics
-    /// When a connection has panicked.
+    /// If a connection has panicked.
     pub fn speak(&self, revision: &str) {
         *self.revision.lock().unwrap() = Some(revision.to_owned());
     }
 
-    /// How many connections are open.
+    /// Returns the number of open connections.
     #[must_use]
     pub fn open(&self) -> usize {
         self.open.load(Ordering::SeqCst)
     }
 
-    /// How many clients have closed their connection as the protocol asks for.
+    /// Returns the number of clients that have closed their connection with a close frame.
     #[must_use]
     pub fn goodbyes(&self) -> usize {
         self.goodbyes.load(Ordering::SeqCst)
@@ -171,7 +171,7 @@ impl Connection {
     }
 }
 
-/// What a server of one revision answers to the question what it speaks.
+/// Returns the answer of a server of one revision to the client's handshake or discovery.
 fn greeting(message: &Value, revision: Option<&str>) -> Option<String> {
     let revision = revision?;
     let is_stateless = revision >= "2026-07-28";
@@ -194,7 +194,7 @@ fn greeting(message: &Value, revision: Option<&str>) -> Option<String> {
     Some(text.to_string())
 }
 
-/// Answers one message; none when the connection is over.
+/// Answers one message; `None` if the connection is closed.
 async fn answer(socket: &mut Socket, message: &Value) -> Option<()> {
     let Some(id) = message.get("id").cloned() else {
         return Some(());
@@ -254,7 +254,7 @@ async fn answer(socket: &mut Socket, message: &Value) -> Option<()> {
     socket.send(Message::text(text.to_string())).await.ok()
 }
 
-/// Sends a request and gives what comes next.
+/// Sends a request and returns the next message.
 async fn ask(socket: &mut Socket) -> Option<Value> {
     let text = r#"{"jsonrpc":"2.0","id":"q1","method":"ping"}"#;
     socket.send(Message::text(text)).await.ok()?;

@@ -12,33 +12,34 @@ use tokio::task::JoinHandle;
 
 use crate::{Recorded, Recorder};
 
-/// One step of an answer, below HTTP.
+/// One step of a raw answer, below HTTP.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// These bytes.
+    /// Sends these bytes.
     Send(Vec<u8>),
-    /// These bytes so many times.
+    /// Sends these bytes this many times.
     Times(usize, Vec<u8>),
-    /// These bytes again and again, until the client goes away.
+    /// Sends these bytes repeatedly until the client disconnects.
     Forever(Vec<u8>),
-    /// A pause, which ends with the client.
+    /// Waits for this time, or until the client disconnects.
     Wait(Duration),
-    /// A pause until the test says that it is over.
+    /// Waits until the test notifies the server.
     WaitFor(Arc<Notify>),
-    /// Nothing more, with the connection open.
+    /// Sends nothing more, and keeps the connection open.
     Hang,
-    /// The end of the connection. Without it the next request on it is answered.
+    /// Closes the connection. Without this step, the server answers the next request on the
+    /// connection.
     Close,
 }
 
 impl Fault {
-    /// A proper answer: a status such as `200 OK`, a content type, a body.
+    /// A complete HTTP response with a status such as `200 OK`, a content type and a body.
     #[must_use]
     pub fn answer(status: &str, content_type: &str, body: impl AsRef<[u8]>) -> Self {
         Self::answer_with(status, &[("Content-Type", content_type)], body)
     }
 
-    /// A proper answer with these headers.
+    /// A complete HTTP response with these headers.
     #[must_use]
     pub fn answer_with(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Self {
         let body = body.as_ref();
@@ -52,7 +53,7 @@ impl Fault {
         Self::Send(bytes)
     }
 
-    /// The head of an answer whose body ends with the connection.
+    /// The head of a response whose body ends with the connection.
     #[must_use]
     pub fn head(content_type: &str) -> Self {
         let head =
@@ -63,27 +64,27 @@ impl Fault {
 
 type Script = dyn Fn(&Recorded) -> Vec<Fault> + Send + Sync;
 
-/// A server on a raw TCP socket that answers each request with the bytes it is told to.
+/// A server on a raw TCP socket that answers each request with scripted bytes.
 #[derive(Debug)]
 pub struct FaultServer {
-    /// Where clients connect to.
+    /// The URL that clients connect to.
     pub url: String,
-    /// What they sent.
+    /// The requests received so far.
     pub requests: Recorder,
     in_progress: Arc<AtomicUsize>,
     task: JoinHandle<()>,
 }
 
 impl FaultServer {
-    /// Answers each request as `script` says.
+    /// Starts a server that answers each request with the steps of `script`.
     ///
     /// # Panics
-    /// When there is no free port.
+    /// If there is no free port.
     pub async fn start(script: impl Fn(&Recorded) -> Vec<Fault> + Send + Sync + 'static) -> Self {
         Self::on(TcpListener::from_std(crate::listen()).unwrap(), script)
     }
 
-    /// The same on a socket that is bound already.
+    /// Starts a server that answers each request with the steps of `script`, on a bound socket.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -98,7 +99,7 @@ impl FaultServer {
         let counter = Arc::clone(&in_progress);
         let script: Arc<Script> = Arc::new(script);
         let task = tokio::spawn(async move {
-            // Dropping the set with this task ends the connections.
+            // Dropping the set with this task closes the connections.
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let (script, recorder) = (Arc::clone(&script), recorder.clone());
@@ -113,8 +114,8 @@ impl FaultServer {
         }
     }
 
-    /// How many requests are being answered: they were read, and neither has the answer ended nor has
-    /// the server seen that the client is gone.
+    /// Returns the number of requests in progress: requests whose answer has not ended, and whose
+    /// client is not known to have disconnected.
     #[must_use]
     pub fn in_progress(&self) -> usize {
         self.in_progress.load(Ordering::SeqCst)
@@ -127,7 +128,7 @@ impl Drop for FaultServer {
     }
 }
 
-/// One more request in progress, for as long as this is there.
+/// Counts a request as in progress until it is dropped.
 struct InProgress(Arc<AtomicUsize>);
 
 impl InProgress {
@@ -161,7 +162,7 @@ async fn serve(
     }
 }
 
-/// Plays one step; false when the connection is over.
+/// Runs one step; returns `false` if the connection is closed.
 async fn play(stream: &mut TcpStream, fault: Fault) -> bool {
     match fault {
         Fault::Send(bytes) => stream.write_all(&bytes).await.is_ok(),
@@ -186,7 +187,7 @@ async fn play(stream: &mut TcpStream, fault: Fault) -> bool {
             true
         }
         Fault::Hang => {
-            // Until the client goes away.
+            // Reads until the client disconnects.
             while stream.read(&mut [0; 1024]).await.is_ok_and(|read| read > 0) {}
             false
         }
@@ -194,14 +195,14 @@ async fn play(stream: &mut TcpStream, fault: Fault) -> bool {
     }
 }
 
-/// Waits until the client is gone; for ever where it has more to say.
+/// Waits until the client disconnects; never returns if the client sends more data.
 async fn gone(stream: &TcpStream) {
     if stream.peek(&mut [0]).await.is_ok_and(|read| read > 0) {
         std::future::pending::<()>().await;
     }
 }
 
-/// Reads one request with a `Content-Length` body, or none at the end.
+/// Reads one request with a `Content-Length` body; `None` at the end of the connection.
 async fn read_request(stream: &mut TcpStream, unread: &mut Vec<u8>) -> Option<Recorded> {
     let head_end = loop {
         if let Some(at) = unread.windows(4).position(|four| four == b"\r\n\r\n") {

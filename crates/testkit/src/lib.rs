@@ -1,9 +1,10 @@
-//! Servers for the tests: fake MCP servers in every dialect, one that breaks the rules of
-//! HTTP as told, one with a certificate that is expired or that nobody trusts, and the real ones of
-//! `tests/peers`; a fake language model; a real Postgres;
-//! WebAssembly components, built from their sources; and the servers of benchmarks.
+//! Servers for tests: fake MCP servers with every transport, a server with scripted HTTP faults,
+//! TLS servers with expired or untrusted certificates, the real MCP servers of `tests/peers`, a
+//! fake language model, and a real Postgres. Also WebAssembly components, built from their sources,
+//! and the servers of benchmarks.
 //!
-//! All but [`fake_stdio`], [`Postgres`], [`PostgresRelay`], [`Twin`] and [`wasm_component`] listen on 127.0.0.1, need a tokio runtime, and end when they are dropped.
+//! All servers except [`fake_stdio`], [`Postgres`], [`PostgresRelay`], [`Twin`] and
+//! [`wasm_component`] listen on 127.0.0.1, require a tokio runtime, and stop when they are dropped.
 
 #![allow(
     clippy::unwrap_used,

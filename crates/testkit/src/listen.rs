@@ -4,18 +4,18 @@ use std::ops::RangeInclusive;
 use std::sync::{LazyLock, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Binds a port of 127.0.0.1 that no server of this process had before, for a client may
-/// remember what was spoken there. It lies below those that the system gives to outgoing
-/// connections, which would otherwise take it while a server is restarted.
+/// Binds a port of 127.0.0.1 that no server of this process has used before, because clients may
+/// cache the protocol of a URL. The port is below the range for outgoing connections, which could
+/// otherwise take the port while a server restarts.
 ///
 /// # Panics
-/// When there is no free port.
+/// If there is no free port.
 #[must_use]
 pub fn listen() -> TcpListener {
-    /// Below 32768, where Linux begins unless told otherwise.
+    /// Below 32768, the default beginning of Linux's range for outgoing connections.
     const PORTS: RangeInclusive<u16> = 12_000..=32_000;
     static USED: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
-    // Other processes choose from the same: each begins somewhere else.
+    // Other processes use the same range, so each begins at another port.
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH);
     let spread = seconds.unwrap().subsec_nanos() ^ std::process::id();
     let count = u32::from(PORTS.end() - PORTS.start()) + 1;

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-/// A real MCP server of `tests/peers`, in a process group of its own that ends with this.
+/// A real MCP server of `tests/peers`, in its own process group, which ends when this value is
+/// dropped.
 #[derive(Debug)]
 pub struct Peer {
-    /// Where clients connect to.
+    /// The URL that clients connect to.
     pub url: String,
     name: String,
     port: u16,
@@ -19,27 +20,27 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts the server, waiting until it answers. None, and a message on standard error,
-    /// when its packages are not installed.
+    /// Starts the server and waits until it answers. Returns `None`, with a message on standard
+    /// error, if its packages are not installed.
     ///
     /// # Panics
-    /// When there is no server of that name; when it does not start; and when it is not
-    /// installed and `PILLION_REQUIRE_PEERS` is `1`.
+    /// If there is no server of that name; if it does not start; or if it is not installed and
+    /// `PILLION_REQUIRE_PEERS` is `1`.
     #[must_use]
     pub fn start(name: &str) -> Option<Self> {
         is_installed(name).then(|| {
-            // Somebody else may take the port before the server does: then the next one.
+            // Another process may take the port before the server does; then try the next port.
             let started = (0..5).find_map(|_| Self::try_start(name, free_port()));
             started.unwrap_or_else(|| panic!("'{name}' does not start"))
         })
     }
 
-    /// The program and the arguments of a server that speaks over its standard streams;
-    /// whoever asks runs it. None as for [`start`](Self::start).
+    /// Returns the program and arguments of a server with the stdio transport, for the caller to
+    /// run. Returns `None` as [`start`](Self::start) does.
     ///
     /// # Panics
-    /// When there is no server of that name, or it does not speak over its standard streams;
-    /// and when it is not installed and `PILLION_REQUIRE_PEERS` is `1`.
+    /// If there is no server of that name, or it has no stdio transport; or if it is not installed
+    /// and `PILLION_REQUIRE_PEERS` is `1`.
     #[must_use]
     pub fn command(name: &str) -> Option<(String, Vec<String>)> {
         is_installed(name).then(|| {
@@ -52,11 +53,10 @@ impl Peer {
         })
     }
 
-    /// Ends the server and starts it again at the same URL: it has then forgotten every
-    /// session.
+    /// Stops the server and starts it again at the same URL, without its sessions.
     ///
     /// # Panics
-    /// When it does not start again.
+    /// If the server does not start again.
     #[must_use]
     pub fn restart(self) -> Self {
         let (name, port) = (self.name.clone(), self.port);
@@ -66,10 +66,11 @@ impl Peer {
         started.unwrap_or_else(|| panic!("'{name}' does not start again"))
     }
 
-    /// The same with SIGKILL: the server finishes nothing first.
+    /// Kills the server with SIGKILL, so that it finishes nothing, and starts it again at the same
+    /// URL.
     ///
     /// # Panics
-    /// When it does not start again.
+    /// If the server does not start again.
     #[must_use]
     pub fn kill_and_restart(self) -> Self {
         killpg(self.group(), Signal::SIGKILL).unwrap();
@@ -93,7 +94,7 @@ impl Peer {
         let mut line = String::new();
         let output = process.stdout.take().unwrap();
         BufReader::new(output).read_line(&mut line).unwrap();
-        // From here on dropping it ends the process.
+        // From here on, dropping the value ends the process.
         let peer = Self {
             url: line.trim().to_owned(),
             name: name.to_owned(),
@@ -106,8 +107,8 @@ impl Peer {
 
 fn is_installed(name: &str) -> bool {
     let check = Command::new(script()).args(["--check", name]).status();
-    // A name that does not exist must not pass for a server that is not installed: its test
-    // would be skipped for ever.
+    // An unknown name must not count as a server that is not installed, because its test would
+    // always be skipped.
     let code = check.unwrap().code();
     assert!(matches!(code, Some(0 | 3)), "There is no server '{name}'");
     let installed = code == Some(0);
@@ -123,8 +124,8 @@ fn script() -> PathBuf {
     crate::checkout().join("tests/peers/start")
 }
 
-/// Waits until nobody listens there: a server that was killed goes after the script that started
-/// it, and on a busy machine a good while after.
+/// Waits until the port is free: a killed server ends after the script that started it, on a busy
+/// machine much later.
 fn wait_until_free(port: u16) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while TcpStream::connect(("127.0.0.1", port)).is_ok() {
@@ -140,7 +141,7 @@ fn free_port() -> u16 {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may have ended on its own.
+        // The server may have ended by itself.
         let _ = killpg(self.group(), Signal::SIGTERM);
         let _ = self.process.wait();
     }

@@ -14,8 +14,8 @@ use tempfile::TempDir;
 
 pub use relay::PostgresRelay;
 
-/// A real Postgres, with its data in a directory of its own and a Unix socket there: nothing
-/// else reaches it. It ends with this.
+/// A real Postgres server with its data and Unix socket in a private directory, so that only the
+/// test can reach it. The server stops when this value is dropped.
 #[derive(Debug)]
 pub struct Postgres {
     programs: PathBuf,
@@ -24,16 +24,16 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts a server without databases, waiting until it answers. None, and a message on
-    /// standard error, when its programs are not installed.
+    /// Starts a server without databases and waits until it answers. Returns `None`, with a message
+    /// on standard error, if Postgres is not installed.
     ///
     /// # Panics
-    /// When it does not start; and when it is not installed and `PILLION_REQUIRE_PEERS` is `1`.
+    /// If the server does not start; or if it is not installed and `PILLION_REQUIRE_PEERS` is `1`.
     #[must_use]
     pub fn start() -> Option<Self> {
         let programs = programs()?;
         let directory = TempDir::with_prefix("pillion-postgres-").unwrap();
-        // The programs refuse to run as root, and only their user may see the data.
+        // Postgres refuses to run as root, and only its user may have access to the data.
         if let Some((uid, gid)) = other_user() {
             chown(directory.path(), Some(uid), Some(gid)).unwrap();
         }
@@ -54,10 +54,10 @@ impl Postgres {
         Some(postgres)
     }
 
-    /// Makes an empty database; its URL.
+    /// Creates an empty database and returns its URL.
     ///
     /// # Panics
-    /// When there is one of that name.
+    /// If there is a database of that name.
     #[must_use]
     pub fn database(&self, name: &str) -> String {
         let made = self.client("createdb").arg(name).output().unwrap();
@@ -65,19 +65,19 @@ impl Postgres {
         url(self.directory.path(), name)
     }
 
-    /// Ends the server at once, as a crash would; its data stays.
+    /// Stops the server immediately, like a crash; the data stays.
     ///
     /// # Panics
-    /// When it has ended before.
+    /// If the server has already stopped.
     pub fn crash(&mut self) {
         kill(self.pid(), Signal::SIGQUIT).unwrap();
         self.server.wait().unwrap();
     }
 
-    /// Starts it again after a [`crash`](Self::crash).
+    /// Starts the server again after a [`crash`](Self::crash).
     ///
     /// # Panics
-    /// When it does not start.
+    /// If the server does not start.
     pub fn start_again(&mut self) {
         self.server = spawn(&self.programs, self.directory.path());
         self.wait();
@@ -113,7 +113,7 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // It may have ended on its own.
+        // The server may have ended by itself.
         let _ = kill(self.pid(), Signal::SIGQUIT);
         let _ = self.server.wait();
     }
@@ -149,7 +149,7 @@ fn command(programs: &Path, name: &str, directory: &Path) -> Command {
     command
 }
 
-/// Whom to run as when this is root.
+/// Returns the user and group to run Postgres as, if this process runs as root.
 fn other_user() -> Option<(u32, u32)> {
     geteuid().is_root().then(|| {
         let mut users = ["postgres", "nobody"].into_iter();
@@ -159,7 +159,7 @@ fn other_user() -> Option<(u32, u32)> {
     })
 }
 
-/// Where the newest installed server is: Debian keeps each version in a directory of its own.
+/// Returns the programs of the newest installed version: Debian has a directory for each version.
 fn programs() -> Option<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
     let newest = versions

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::Value;
 
-/// A request as a server saw it.
+/// A request as the server received it.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     /// `GET`, `POST` or `DELETE`.
@@ -17,31 +17,31 @@ pub struct Recorded {
     pub body: Bytes,
 }
 
-/// The requests that a server has seen, in order. Clones share them.
+/// The requests that a server has received, in order. Clones share the list.
 #[derive(Debug, Clone, Default)]
 pub struct Recorder(Arc<Mutex<Vec<Recorded>>>);
 
 impl Recorded {
-    /// The body as JSON; null when it is none.
+    /// Returns the body as JSON; null if it is not JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// The JSON-RPC method in the body, or nothing.
+    /// Returns the JSON-RPC method in the body, or an empty string.
     #[must_use]
     pub fn rpc_method(&self) -> String {
         let json = self.json();
         json["method"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// The JSON-RPC id in the body as JSON text, such as `1` or `"mcp_1"`.
+    /// Returns the JSON-RPC id in the body as JSON text, such as `1` or `"mcp_1"`.
     #[must_use]
     pub fn rpc_id(&self) -> String {
         self.json()["id"].to_string()
     }
 
-    /// A header's text, or nothing.
+    /// Returns a header's value, or an empty string.
     #[must_use]
     pub fn header(&self, name: &str) -> &str {
         let value = self.headers.get(name);
@@ -56,13 +56,13 @@ impl Recorder {
         self.0.lock().unwrap().push(request);
     }
 
-    /// All of them.
+    /// Returns all requests.
     #[must_use]
     pub fn all(&self) -> Vec<Recorded> {
         self.0.lock().unwrap().clone()
     }
 
-    /// Those with this JSON-RPC method.
+    /// Returns the requests with this JSON-RPC method.
     #[must_use]
     pub fn calls(&self, rpc_method: &str) -> Vec<Recorded> {
         let mut requests = self.all();
@@ -70,7 +70,7 @@ impl Recorder {
         requests
     }
 
-    /// `METHOD rpc-method` of each, such as `POST tools/call` or `GET `.
+    /// Returns `METHOD rpc-method` for each request, such as `POST tools/call` or `GET `.
     #[must_use]
     pub fn summary(&self) -> Vec<String> {
         let requests = self.all();

@@ -3,27 +3,27 @@ use std::time::Duration;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-/// What a fake server answers to one JSON-RPC request.
+/// A fake server's reply to one JSON-RPC request.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    /// `"result":...` or `"error":...`, put into the response as it is.
+    /// `"result":...` or `"error":...`, copied unchanged into the response.
     payload: String,
-    /// How long the server takes.
+    /// The delay of the reply.
     pub(crate) delay: Duration,
-    /// Messages that come before it, in an event stream.
+    /// Messages that precede the reply in an event stream.
     pub(crate) before: Vec<String>,
-    /// Whether every event stream ends with it.
+    /// Whether the server closes all event streams after the reply.
     pub(crate) is_last: bool,
 }
 
 impl Reply {
-    /// A result.
+    /// Creates a reply with a result.
     #[must_use]
     pub fn result(result: &Value) -> Self {
         Self::raw_result(&result.to_string())
     }
 
-    /// A result as JSON text, which goes out byte for byte.
+    /// Creates a reply with a result as JSON text, which is sent unchanged.
     #[must_use]
     pub fn raw_result(result: &str) -> Self {
         Self {
@@ -34,13 +34,13 @@ impl Reply {
         }
     }
 
-    /// An error.
+    /// Creates a reply with an error.
     #[must_use]
     pub fn error(code: i64, message: &str) -> Self {
         Self::raw_error(&json!({"code": code, "message": message}))
     }
 
-    /// An error object of any form.
+    /// Creates a reply with an error object of any form.
     #[must_use]
     pub fn raw_error(error: &Value) -> Self {
         Self {
@@ -51,13 +51,13 @@ impl Reply {
         }
     }
 
-    /// The same, after a while.
+    /// Delays the reply.
     #[must_use]
     pub fn after(self, delay: Duration) -> Self {
         Self { delay, ..self }
     }
 
-    /// The same, in an event stream after other messages. (Of [`Stateless`] servers.)
+    /// Sends a message before the reply, in an event stream. (Only [`Stateless`] servers.)
     ///
     /// [`Stateless`]: crate::Dialect::Stateless
     #[must_use]
@@ -66,8 +66,7 @@ impl Reply {
         self
     }
 
-    /// The same, and the end of every event stream right behind it. (Of servers that answer
-    /// on a stream.)
+    /// Closes all event streams after the reply. (Only servers that respond on a stream.)
     #[must_use]
     pub fn last(self) -> Self {
         Self {
@@ -76,7 +75,7 @@ impl Reply {
         }
     }
 
-    /// The HTTP status that goes with it.
+    /// Returns the HTTP status of the reply.
     pub(crate) fn status(&self) -> StatusCode {
         if self.payload.contains("\"code\":-32601") {
             StatusCode::NOT_FOUND
@@ -87,7 +86,7 @@ impl Reply {
         }
     }
 
-    /// The whole response to the request with this id (as JSON text).
+    /// Returns the complete response to the request with this id, which is JSON text.
     #[must_use]
     pub fn response(&self, id: &str) -> String {
         format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{}}}", self.payload)

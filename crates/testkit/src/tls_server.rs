@@ -5,23 +5,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// A TLS server on 127.0.0.1 that only shakes hands.
+/// A TLS server on 127.0.0.1 that only performs handshakes.
 #[derive(Debug)]
 pub struct TlsServer {
-    /// Where clients connect to: `https`.
+    /// The URL that clients connect to, with the scheme `https`.
     pub url: String,
     handshakes: Arc<AtomicUsize>,
 }
 
-/// Who signs the certificates of servers; whoever trusts [`pem`](Self::pem) trusts them.
+/// A certificate authority. Clients that trust [`pem`](Self::pem) trust the certificates of its
+/// servers.
 pub struct CertificateAuthority(CertifiedIssuer<'static, KeyPair>);
 
 impl TlsServer {
-    /// Starts one whose certificate it has signed itself, in a thread that lives as long as
-    /// the process.
+    /// Starts a server with a self-signed certificate, in a thread that runs until the process
+    /// ends.
     ///
     /// # Panics
-    /// When there is no free port.
+    /// If there is no free port.
     #[must_use]
     pub fn untrusted() -> Self {
         let key = KeyPair::generate().unwrap();
@@ -59,7 +60,7 @@ impl TlsServer {
         Self { url, handshakes }
     }
 
-    /// How many clients have accepted the certificate.
+    /// Returns the number of clients that have accepted the certificate.
     #[must_use]
     pub fn handshakes(&self) -> usize {
         self.handshakes.load(Ordering::SeqCst)
@@ -67,10 +68,10 @@ impl TlsServer {
 }
 
 impl CertificateAuthority {
-    /// A new one, that nobody trusts yet.
+    /// Creates a certificate authority.
     ///
     /// # Panics
-    /// When the system has no random numbers.
+    /// If the operating system provides no randomness.
     #[must_use]
     pub fn new() -> Self {
         let mut params = CertificateParams::default();
@@ -79,25 +80,25 @@ impl CertificateAuthority {
         Self(CertifiedIssuer::self_signed(params, key).unwrap())
     }
 
-    /// Its own certificate, as a file of trusted certificates has it.
+    /// Returns the authority's own certificate in PEM format.
     #[must_use]
     pub fn pem(&self) -> String {
         self.0.pem()
     }
 
-    /// Starts a server with a certificate that is good for many years.
+    /// Starts a server with a certificate that is valid for many years.
     ///
     /// # Panics
-    /// When there is no free port.
+    /// If there is no free port.
     #[must_use]
     pub fn server(&self) -> TlsServer {
         self.start(&params())
     }
 
-    /// Starts a server with a certificate that was good until 2021.
+    /// Starts a server with a certificate that expired in 2021.
     ///
     /// # Panics
-    /// When there is no free port.
+    /// If there is no free port.
     #[must_use]
     pub fn expired_server(&self) -> TlsServer {
         let mut params = params();

@@ -3,27 +3,27 @@ use std::process::{Child, Command, Stdio};
 
 use tokio::net::TcpListener;
 
-/// This same program once more, in a process of its own, as a server for a benchmark: neither its work nor
-/// its memory counts as that of what is measured. It is killed when this is dropped.
+/// A copy of this program in another process, as the server of a benchmark, so that the server's
+/// work and memory are not measured. The process is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Twin {
     child: Child,
-    /// Where it listens, on 127.0.0.1.
+    /// The server's port on 127.0.0.1.
     pub port: u16,
 }
 
 impl Twin {
-    /// Starts it with this argument, and waits until it [listens](Self::listen).
+    /// Starts the process with this argument, and waits until it [listens](Self::listen).
     ///
     /// # Errors
-    /// It cannot be started, or ends before it listens.
+    /// The process cannot be started, or ends before it listens.
     pub fn start(argument: &str) -> io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg(argument)
             .stdout(Stdio::piped())
             .spawn()?;
         let stdout = child.stdout.take();
-        // From here on it is killed whatever happens.
+        // From here on, the process is killed in any case.
         let mut twin = Self { child, port: 0 };
         let mut line = String::new();
         if let Some(stdout) = stdout {
@@ -33,16 +33,16 @@ impl Twin {
         Ok(twin)
     }
 
-    /// Whether this process is the one that was started with this argument.
+    /// Returns whether this process was started with this argument.
     #[must_use]
     pub fn is_me(argument: &str) -> bool {
         std::env::args().skip(1).any(|it| it == argument)
     }
 
-    /// In that process: listens on a free port, and tells the one that waits for it.
+    /// Listens on a free port, in the started process, and reports the port to the waiting process.
     ///
     /// # Errors
-    /// There is no free port, or nobody to tell.
+    /// There is no free port, or the waiting process has ended.
     pub async fn listen() -> io::Result<TcpListener> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let mut stdout = io::stdout();

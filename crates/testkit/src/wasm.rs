@@ -1,13 +1,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The component that a crate of this repository is built to, by the crate's directory, such as
-/// `wasm-examples/text_facts`. None where Rust cannot build for WebAssembly here, which the
-/// test's output says.
+/// Builds the WebAssembly component of a crate of this repository, given the crate's directory,
+/// such as `wasm-examples/text_facts`, and returns its path. Returns `None`, with a message on
+/// standard error, if the Rust target for WebAssembly is not installed.
 ///
 /// # Panics
-/// When the crate cannot be built although the target is there; and when the target is not there
-/// and `PILLION_REQUIRE_PEERS` is `1`.
+/// If the crate cannot be built; or if the target is not installed and `PILLION_REQUIRE_PEERS` is
+/// `1`.
 #[must_use]
 pub fn wasm_component(directory: &str) -> Option<PathBuf> {
     const TARGET: &str = "wasm32-wasip2";
@@ -26,7 +26,7 @@ pub fn wasm_component(directory: &str) -> Option<PathBuf> {
         eprintln!("SKIPPED: Rust has no target {TARGET} here: rustup target add {TARGET}");
         return None;
     }
-    // Tests are in DIRECTORY/PROFILE/deps: what they build stands beside.
+    // Tests are in DIRECTORY/PROFILE/deps; components are built in DIRECTORY.
     let test = std::env::current_exe().unwrap();
     let target_directory = test.ancestors().nth(3).unwrap().join("wasm-guests");
     let built = Command::new(env!("CARGO"))
@@ -40,7 +40,7 @@ pub fn wasm_component(directory: &str) -> Option<PathBuf> {
         ])
         .current_dir(&crate_directory)
         .env("CARGO_TARGET_DIR", &target_directory)
-        // Those are for the tests themselves.
+        // These flags are for the tests themselves.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .output()

@@ -3,7 +3,7 @@ use serde_json::Value;
 
 use crate::Answer;
 
-/// The body of `POST /api/v1/tools/batch-execute`.
+/// Request body of `POST /api/v1/tools/batch-execute`.
 ///
 /// ```
 /// use pillion_wire::{BatchMode, BatchRequest};
@@ -19,58 +19,58 @@ use crate::Answer;
 pub struct BatchRequest {
     /// The calls.
     pub calls: Vec<BatchCall>,
-    /// How to run them.
+    /// How the calls run.
     #[serde(default)]
     pub mode: BatchMode,
 }
 
-/// One call of a batch. Fields that this does not name, such as the `type` and `index` of
-/// a model's tool call, are ignored.
+/// One call of a batch. Unknown fields, such as the `type` and `index` of a model's tool call, are
+/// ignored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BatchCall {
-    /// The caller's id of the call, which the result carries back.
+    /// The caller's id for the call; the call's result has the same id.
     pub id: String,
-    /// The tool's name or an alias of it.
+    /// The tool's name or alias.
     pub name: String,
-    /// The arguments: an object, or a string of JSON as models give it.
+    /// The arguments: an object, or a string of JSON as models write it.
     #[serde(default)]
     pub arguments: Value,
 }
 
-/// How the calls of a batch run. Either way the results keep the order of the calls and no
-/// failure touches another call.
+/// How the calls of a batch run. In both modes, the results keep the order of the calls, and a
+/// failed call does not affect the other calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum BatchMode {
-    /// Side by side, as many at once as the executor allows.
+    /// Runs the calls concurrently, up to the limits of the executor.
     #[default]
     Parallel,
-    /// One after the other.
+    /// Runs one call after the other.
     Sequential,
 }
 
-/// The answer of `POST /api/v1/tools/batch-execute`.
+/// Response body of `POST /api/v1/tools/batch-execute`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BatchAnswer {
-    /// Always true: each result says for itself whether its call worked.
+    /// Always true: each result has its own `success`.
     pub success: bool,
-    /// One result a call, in the order of the calls.
+    /// One result per call, in the order of the calls.
     pub results: Vec<BatchResult>,
-    /// How many results there are.
+    /// The number of results.
     pub total: usize,
 }
 
-/// The result of one call of a batch: the answer that the call alone would have had, and
-/// the call's id.
+/// The result of one call of a batch: the response that the call has outside a batch, and the
+/// call's id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BatchResult {
-    /// The id that the call came with.
+    /// The id from the request's call.
     pub id: String,
-    /// The answer.
+    /// The response to the call.
     #[serde(flatten)]
     pub answer: Answer,
 }

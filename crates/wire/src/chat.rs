@@ -3,42 +3,43 @@ use serde_json::Value;
 
 use crate::JsonObject;
 
-/// The body of `POST /api/v1/chat`, and of `POST /api/v1/chat/{id}` (requirement H7). Of `message`
-/// and `messages` a new chat has one; to go on with one whose calls waited, neither is needed.
+/// Request body of `POST /api/v1/chat` and `POST /api/v1/chat/{id}`. A new chat requires either
+/// `message` or `messages`; a request that continues a chat after an approval or a failure requires
+/// neither.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ChatRequest {
-    /// The model's name, as `GET /api/v1/models` lists it; the default one where it is absent. Only
-    /// for a new chat.
+    /// The model's id, as in `GET /api/v1/models`; the default model if absent. Only for a new
+    /// chat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What the user says.
+    /// The user's message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The conversation so far, in the shapes of OpenAI's chat completions.
+    /// The conversation so far, in the format of OpenAI's Chat Completions.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Object>>))]
     pub messages: Option<Vec<JsonObject>>,
-    /// What the model is told before the conversation. Only for a new chat.
+    /// The system prompt. Only for a new chat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// On whose behalf the tools run; so does the header `x-pillion-user`.
+    /// The user on whose behalf tools run, like the header `x-pillion-user`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The channel that it belongs to; so does the header `x-pillion-channel`.
+    /// The channel that the chat belongs to, like the header `x-pillion-channel`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
     /// Whether the model may use tools. Default true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enable_tools: Option<bool>,
-    /// Whether the answer is a stream of server-sent events. Default false.
+    /// Whether the response is a stream of server-sent events. Default false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<bool>,
-    /// How much chance there is in the answer, 0 to 2 for most models.
+    /// The sampling temperature; most models accept 0 to 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// The longest answer, in tokens.
+    /// The maximum length of the answer, in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "openapi",
@@ -47,44 +48,45 @@ pub struct ChatRequest {
     pub max_output_tokens: Option<u64>,
 }
 
-/// How a chat goes: the answer of `POST /api/v1/chat`, and the last event of its stream.
+/// The state of a chat: the response body of `POST /api/v1/chat`, and the last event of its stream.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct ChatAnswer {
-    /// Whether the model has answered.
+    /// Whether the model has given its final answer.
     pub success: bool,
-    /// The chat's id, to go on with it.
+    /// The chat's id, which continues the chat in `POST /api/v1/chat/{id}`.
     pub id: String,
-    /// The model's name.
+    /// The model's id.
     pub model: String,
-    /// `answered`; `awaiting_approval`: calls wait for somebody's decision, and a `POST` to the chat
-    /// goes on after it; `failed` or `interrupted`: nothing is lost, and a `POST` to the
-    /// chat goes on where it was; `running`: a request goes on with it now.
+    /// The chat's status. `answered`: the model has answered. `awaiting_approval`: tool calls wait
+    /// for a decision, and a `POST` to the chat continues after the decision. `failed` or
+    /// `interrupted`: a `POST` to the chat continues where the chat stopped. `running`: another
+    /// request is continuing the chat.
     pub status: String,
-    /// What the model says.
+    /// The model's answer.
     pub content: Option<String>,
-    /// Why its answer ended: `stop`, `length` when it is incomplete, `content_filter`, or the provider's
-    /// own word.
+    /// Why the answer ended: `stop`, `length` (the answer is incomplete), `content_filter`, or the
+    /// provider's own value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
-    /// `tool_calls` or `tool_rounds` where that limit made it answer.
+    /// The limit that ended the tool calls: `tool_calls` or `tool_rounds`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_reached: Option<String>,
-    /// The calls of this request, in the order in which they ended.
+    /// The tool calls that this request made, in the order in which the calls ended.
     pub tool_calls: Vec<ChatToolCall>,
-    /// The calls that wait.
+    /// The tool calls that wait for approval.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub approvals: Vec<ChatApproval>,
-    /// What the chat has cost up to here.
+    /// The token usage of the chat so far.
     pub usage: ChatUsage,
-    /// What went wrong.
+    /// The error message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Which kind of failure it is (requirement C5).
+    /// The error code, one of the values of `Failure.error_code`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_code: Option<String>,
-    /// After how many seconds to try again, where that is known.
+    /// The number of seconds after which to retry, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<f64>,
 }
@@ -94,93 +96,93 @@ pub struct ChatAnswer {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct ChatToolCall {
-    /// Its id in the chat.
+    /// The call's id in the chat.
     pub id: String,
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// What the model gave it: an object, or text where that is no JSON.
+    /// The arguments from the model: an object, or text if the model did not write valid JSON.
     pub arguments: Value,
-    /// Whether it did what it was asked.
+    /// Whether the tool succeeded.
     pub success: bool,
-    /// What the model was told.
+    /// The result as the model reads it.
     pub content: String,
-    /// Which kind of failure it was.
+    /// The error code of a failed call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_code: Option<String>,
 }
 
-/// A call that waits for somebody's approval.
+/// A tool call that waits for approval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct ChatApproval {
-    /// The approval's id, as `GET /api/v1/approvals` lists it.
+    /// The approval's id, as in `GET /api/v1/approvals`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The call's id in the chat.
     pub call: String,
-    /// The tool.
+    /// The tool's name.
     pub tool: String,
-    /// What it would run with.
+    /// The arguments of the call.
     pub arguments: Value,
 }
 
-/// What a chat has cost, in tokens as the provider counts them.
+/// The token usage of a chat, as counted by the provider.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct ChatUsage {
-    /// Requests to the model.
+    /// The number of requests to the model.
     #[cfg_attr(feature = "openapi", schema(minimum = 0))]
     pub requests: u64,
-    /// Tokens read.
+    /// The number of input tokens.
     #[cfg_attr(feature = "openapi", schema(minimum = 0))]
     pub input_tokens: u64,
-    /// Tokens written.
+    /// The number of output tokens.
     #[cfg_attr(feature = "openapi", schema(minimum = 0))]
     pub output_tokens: u64,
-    /// Tokens read from the provider's cache.
+    /// The number of input tokens that the provider read from its cache.
     #[cfg_attr(feature = "openapi", schema(minimum = 0))]
     pub cached_tokens: u64,
 }
 
-/// The answer of `GET /api/v1/chat/{id}`.
+/// Response body of `GET /api/v1/chat/{id}`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct ChatTranscript {
     /// Always true.
     pub success: bool,
-    /// How it goes; the calls of single requests are in the messages.
+    /// The state of the chat. The tool calls are in the messages.
     pub chat: ChatAnswer,
-    /// When it began, RFC 3339 in UTC.
+    /// When the chat began, RFC 3339 in UTC.
     pub created_at: String,
-    /// When it went on last.
+    /// When the chat last continued, RFC 3339 in UTC.
     pub updated_at: String,
-    /// What the model is told beside the messages, in the provider's shape.
+    /// The system prompt outside the messages, in the provider's format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<Value>,
-    /// The messages in the shapes of the model's provider.
+    /// The messages, in the provider's format.
     pub messages: Vec<Value>,
 }
 
-/// The answer of `GET /api/v1/chat`.
+/// Response body of `GET /api/v1/chat`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ChatList {
     /// Always true.
     pub success: bool,
-    /// The chats, those first that went on last.
+    /// The chats, most recently used first.
     pub chats: Vec<ChatAnswer>,
 }
 
-/// The answer of `DELETE /api/v1/chat/{id}`.
+/// Response body of `DELETE /api/v1/chat/{id}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ChatRemoved {
     /// Always true.
     pub success: bool,
-    /// The chat's id.
+    /// The removed chat's id.
     pub removed: String,
 }
 
@@ -189,32 +191,32 @@ pub struct ChatRemoved {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct ModelEntry {
-    /// Its name here.
+    /// The model's id.
     pub id: String,
-    /// Its name for people.
+    /// The model's display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Its provider.
+    /// The name of the model's provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// How the provider is spoken to: `openai`, `openai-responses`, `anthropic`, `google`. Absent
-    /// where there is nobody to speak to.
+    /// The API that the provider speaks: `openai`, `openai-responses`, `anthropic` or `google`.
+    /// Absent for a model without a provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
-    /// Whether chats that name none are with it.
+    /// Whether the model is the default for chats.
     pub is_default: bool,
-    /// Whether it can call functions.
+    /// Whether the model supports function calling.
     pub function_calling: bool,
-    /// Whether it may see the tools of MCP servers.
+    /// Whether the model may see the tools of MCP servers.
     pub mcp: bool,
-    /// The only tools that it may see; empty means all.
+    /// The tools that the model may see; empty for all tools.
     pub enabled_tools: Vec<String>,
-    /// Why no chat with it is possible.
+    /// Why the model cannot be used for chats.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// The answer of `GET /api/v1/models`.
+/// Response body of `GET /api/v1/models`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelList {
@@ -224,7 +226,7 @@ pub struct ModelList {
     pub models: Vec<ModelEntry>,
 }
 
-/// The answer of `GET /api/v1/models/{id}`.
+/// Response body of `GET /api/v1/models/{id}`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelAnswer {
@@ -232,25 +234,25 @@ pub struct ModelAnswer {
     pub success: bool,
     /// The model.
     pub model: ModelEntry,
-    /// Every tool that there is for the caller, and whether the model sees it.
+    /// All tools that the caller may use, and whether the model sees each tool.
     pub tools: Vec<ModelTool>,
 }
 
-/// A tool, as a model has it (requirement H2).
+/// A tool from the point of view of a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelTool {
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// The MCP server that it is of.
+    /// The label of the tool's MCP server; absent for a local tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// Whether the model sees it.
+    /// Whether the model sees the tool.
     pub visible: bool,
-    /// Whether its provider calls the tool by itself, instead of having it called here.
+    /// Whether the model's provider calls the tool directly on the MCP server.
     #[serde(default)]
     pub native: bool,
-    /// Why it does not.
+    /// Why the model does not see the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -259,20 +261,21 @@ pub struct ModelTool {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProviderEntry {
-    /// Its name here.
+    /// The provider's name.
     pub name: String,
-    /// How it is spoken to.
+    /// The API that the provider speaks: `openai`, `openai-responses`, `anthropic` or `google`.
     pub api: String,
-    /// The host that it is at.
+    /// The provider's host.
     pub host: String,
-    /// Where its key comes from: `variable`, `vault`, or `none`, also where the variable is not set.
+    /// The source of the API key: `variable`, `vault` or `none`; `none` also if the environment
+    /// variable is not set.
     pub key: String,
-    /// The variable that is to have its key, where the configuration names one.
+    /// The name of the environment variable that the configuration sets for the API key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_env: Option<String>,
 }
 
-/// The answer of `GET /api/v1/providers`.
+/// Response body of `GET /api/v1/providers`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProviderList {
@@ -282,34 +285,34 @@ pub struct ProviderList {
     pub providers: Vec<ProviderEntry>,
 }
 
-/// A built-in tool whose service wants a key.
+/// A built-in tool that uses a service with an API key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ToolKeyEntry {
-    /// The tool.
+    /// The tool's name.
     pub tool: String,
-    /// The service that it asks, such as `brave`.
+    /// The name of the service, such as `brave`.
     pub service: String,
-    /// Where its key comes from: `variable`, `vault`, or `none`.
+    /// The source of the API key: `variable`, `vault` or `none`.
     pub key: String,
 }
 
-/// The answer of `GET /api/v1/tool-keys`.
+/// Response body of `GET /api/v1/tool-keys`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ToolKeyList {
     /// Always true.
     pub success: bool,
-    /// The tools.
+    /// The tools that use a service with an API key.
     pub tools: Vec<ToolKeyEntry>,
 }
 
-/// The body of `PUT /api/v1/providers/{name}/key` and of `PUT /api/v1/tool-keys/{tool}`.
+/// Request body of `PUT /api/v1/providers/{name}/key` and `PUT /api/v1/tool-keys/{tool}`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProviderKeyInput {
-    /// The key.
+    /// The API key.
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 4096))]
     pub key: String,
 }

@@ -3,20 +3,20 @@ use serde_json::Value;
 
 use crate::{Failure, JsonObject};
 
-/// The answer of `POST /api/v1/tools/execute/{tool_name}`; both come with HTTP status 200
-/// (requirement I2).
+/// Response body of `POST /api/v1/tools/execute/{tool_name}`. Both variants have HTTP status 200.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Answer {
-    /// The tool was found. Whether it worked is in `result.success`.
+    /// The tool exists, and its call has an outcome. `result.success` says whether the call
+    /// succeeded.
     Ran(Execution),
-    /// There is no such tool.
+    /// The tool does not exist.
     Refused(Failure),
 }
 
 impl Answer {
-    /// Whether the tool was found and did what it was asked.
+    /// Returns whether the tool exists and the call succeeded.
     #[must_use]
     pub fn is_success(&self) -> bool {
         match self {
@@ -26,46 +26,46 @@ impl Answer {
     }
 }
 
-/// A tool was found and its executor has answered.
+/// The response to a call of an existing tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Execution {
-    /// Always true, even where `result.success` is false.
+    /// Always true, even if `result.success` is false.
     pub success: bool,
-    /// The tool as the request named it.
+    /// The tool's name as in the request.
     pub tool: String,
-    /// What came of it.
+    /// The outcome of the call.
     pub result: Outcome,
 }
 
-/// What came of one tool call.
+/// The outcome of a tool call.
 ///
-/// Nothing of a tool's result is lost on the way: where a tool gives machine-readable data
-/// beside what the model reads, `data` has the one and `result` the other; where it gives
-/// one value, `data` has it and `result` is left out.
+/// If a tool returns both machine-readable data and a result for the model, `data` has the data and
+/// `result` has the result for the model. If a tool returns one value, `data` has the value and
+/// `result` is absent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Outcome {
-    /// Whether the tool did what it was asked.
+    /// Whether the call succeeded.
     pub success: bool,
-    /// The tool's data, else its result. A failed call may have it too.
+    /// The tool's data, or else the tool's result. A failed call may also have data.
     #[serde(default)]
     pub data: Value,
-    /// What went wrong, in words.
+    /// The error message.
     #[serde(default)]
     pub error: Option<String>,
-    /// What went wrong, from the fixed set of [`Failure::error_code`].
+    /// The error code, one of the values of `Failure.error_code`.
     #[serde(default)]
     pub error_code: Option<String>,
-    /// What the model reads; only where the tool also gave `data`.
+    /// The result for the model; only present if the tool also returned `data`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
-    /// The outcome as text for the model: the result, or `Error: ` and the error. Of an MCP
-    /// result that is text and nothing else, that text, and of one without blocks its
+    /// The outcome as text for the model: the result, or `Error: ` and the error message. For an
+    /// MCP result with only text blocks: that text. For an MCP result without blocks: the
     /// structured content.
     #[serde(default)]
     pub text: String,
-    /// Facts about the run; `execution_time` is in seconds.
+    /// Facts about the call, such as `execution_time` in seconds.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub metadata: JsonObject,

@@ -2,8 +2,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::JsonObject;
 
-/// The body of every answer that ran no tool (requirement B5): an unknown tool comes with
-/// HTTP status 200, everything else with the status that fits.
+/// The response body if no tool ran. The HTTP status is 200 for an unknown tool, and an error
+/// status for any other failure.
 ///
 /// ```
 /// use pillion_wire::Failure;
@@ -15,24 +15,23 @@ use crate::JsonObject;
 pub struct Failure {
     /// Always false.
     pub success: bool,
-    /// The tool that was asked for, where the request got far enough to name one.
+    /// The tool that the request named, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// What went wrong, in words.
+    /// The error message.
     pub error: String,
-    /// What went wrong, from the fixed set: `invalid_input`, `not_found`, `rate_limited`,
-    /// `timeout`, `approval_required`, `denied`, `unavailable`, `cancelled`,
-    /// `internal_error`.
+    /// The error code: `invalid_input`, `not_found`, `rate_limited`, `timeout`,
+    /// `approval_required`, `denied`, `unavailable`, `cancelled` or `internal_error`.
     pub error_code: String,
-    /// More to go by; an unknown tool comes with `available_tools`, and with
-    /// `unavailable_servers` where it may be one of theirs.
+    /// Details about the failure. An unknown tool has `available_tools`, and also
+    /// `unavailable_servers` if the tool may belong to an unavailable MCP server.
     #[serde(default, skip_serializing_if = "JsonObject::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub details: JsonObject,
 }
 
 impl Failure {
-    /// A failure without a tool and without details.
+    /// Creates a failure without a tool and without details.
     #[must_use]
     pub fn new(error_code: impl Into<String>, error: impl Into<String>) -> Self {
         Self {
@@ -44,7 +43,7 @@ impl Failure {
         }
     }
 
-    /// Names the tool that was asked for.
+    /// Sets the tool that the request named.
     #[must_use]
     pub fn for_tool(mut self, tool: impl Into<String>) -> Self {
         self.tool = Some(tool.into());

@@ -1,10 +1,8 @@
-//! The request and response bodies of the sidecar's API, and the names of its routes and
-//! headers.
+//! The request and response bodies, routes and headers of the sidecar's REST API.
 //!
-//! Plain data for both ends of the socket: `pillion serve` writes these, the client and
-//! the PHP extension read them. The shapes are those of requirements I1, I2 and B5: an
-//! envelope says whether the tool was *found and run*, and inside it the
-//! [`Outcome`] says whether the tool *did what it was asked*.
+//! The server (`pillion serve`), the client and the PHP extension share these types. A response has
+//! two levels: the envelope says whether the tool was *found and run*, and the [`Outcome`] inside
+//! the envelope says whether the call *succeeded*.
 //!
 //! ```
 //! use pillion_wire::{Answer, Outcome};
@@ -23,7 +21,7 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! With the feature `openapi` every body derives its OpenAPI schema.
+//! With the feature `openapi`, every body derives its OpenAPI schema.
 
 mod approvals;
 mod batch;

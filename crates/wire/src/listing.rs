@@ -1,53 +1,53 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The answer of `GET /api/v1/tools/` (requirement I1).
+/// Response body of `GET /api/v1/tools/`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ToolList {
     /// Always true.
     pub success: bool,
-    /// The tools, in the order in which they were registered.
+    /// The tools, in the order of registration.
     pub tools: Vec<ToolSummary>,
-    /// How many there are.
+    /// The number of tools.
     pub total: usize,
-    /// The MCP servers whose tools are missing from the list.
+    /// The MCP servers that could not list their tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unavailable_servers: Vec<UnavailableServer>,
-    /// The files of the folder of sandboxed tools that are none.
+    /// The invalid files in the folder of sandboxed (WebAssembly) tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faulty_tools: Vec<FaultyTool>,
 }
 
-/// One tool of a list.
+/// A tool with its parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ToolSummary {
-    /// The name to call it by.
+    /// The tool's name.
     pub name: String,
-    /// What it does, in words for the model.
+    /// The tool's description for the model.
     pub description: String,
-    /// The arguments it takes.
+    /// The tool's parameters.
     pub parameters: Vec<Parameter>,
-    /// The group it is listed under.
+    /// The tool's category.
     #[serde(default)]
     pub category: String,
-    /// The label of the MCP server that offers it; absent for all other tools.
+    /// The label of the tool's MCP server; absent for a local tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_label: Option<String>,
-    /// The URL of that server without its query, or `stdio:` and the program's name.
+    /// The URL of the tool's MCP server without the query, or `stdio:` and the program's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_url: Option<String>,
-    /// The name that the server itself has for the tool.
+    /// The tool's name on its MCP server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_tool: Option<String>,
-    /// What is hidden in the definition of an MCP server's tool, place by place: invisible
-    /// characters, comments, escapes of terminals.
+    /// Hidden text in the definition of an MCP server's tool, one entry per field: invisible
+    /// characters, comments or terminal escapes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// The answer of `GET /api/v1/tools/{name}`.
+/// Response body of `GET /api/v1/tools/{name}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ToolAnswer {
@@ -57,64 +57,65 @@ pub struct ToolAnswer {
     pub tool: ToolSummary,
 }
 
-/// One argument of a tool.
+/// A parameter of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Parameter {
-    /// Its key in the arguments object.
+    /// The parameter's name in the arguments object.
     pub name: String,
-    /// Its JSON type in capitals, such as `STRING`; `ANY` where the schema names none.
+    /// The parameter's JSON type in capitals, such as `STRING`; `ANY` if the schema has no type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What it means; empty when the tool does not say.
+    /// The parameter's description; empty if the schema has none.
     #[serde(default)]
     pub description: String,
-    /// Whether a call without it is refused.
+    /// Whether a call without the parameter is rejected.
     pub required: bool,
-    /// Its value in a call that leaves it out; null when there is none.
+    /// The parameter's default value; null if there is none.
     #[serde(default)]
     pub default: Value,
-    /// The only values allowed; absent when any is.
+    /// The allowed values; absent if any value is allowed.
     #[serde(default, rename = "enum", skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<Value>,
 }
 
-/// An MCP server that could not be asked for its tools.
+/// An MCP server that could not list its tools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UnavailableServer {
     /// The server's label in the configuration.
     pub label: String,
-    /// Why it could not be asked.
+    /// Why the server is unavailable.
     pub error: String,
 }
 
-/// A file of the folder of sandboxed tools that is no tool as it is.
+/// An invalid file in the folder of sandboxed (WebAssembly) tools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FaultyTool {
-    /// The tool that it would be; null for the folder itself.
+    /// The name of the file's tool; null if the folder itself is faulty.
     pub tool: Option<String>,
-    /// What is wrong, as a word: `not_granted`, `core_module` and so on.
+    /// The error code, such as `not_granted` or `core_module`.
     pub code: String,
-    /// What is wrong.
+    /// The error message.
     pub error: String,
-    /// Whether the tool is offered all the same, as its file was before.
+    /// Whether the previous version of the tool is still offered.
     pub is_older_offered: bool,
 }
 
-/// The answer of `GET /api/v1/tools/schemas` (requirement I1).
+/// Response body of `GET /api/v1/tools/schemas`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SchemaList {
     /// Always true.
     pub success: bool,
-    /// `{"type": "function", "function": {"name", "description", "parameters"}}` each (A3).
+    /// The schemas, each of the form `{"type": "function", "function": {"name", "description",
+    /// "parameters"}}`.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<Object>))]
     pub schemas: Vec<Value>,
-    /// How many there are.
+    /// The number of schemas.
     pub total: usize,
-    /// The MCP servers whose tools are missing from the list.
+    /// The MCP servers that could not list their tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unavailable_servers: Vec<UnavailableServer>,
 }

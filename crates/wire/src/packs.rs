@@ -2,77 +2,77 @@ use serde::{Deserialize, Serialize};
 
 use crate::JsonObject;
 
-/// The answer of `GET /api/v1/packs`.
+/// Response body of `GET /api/v1/packs`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PackList {
     /// Always true.
     pub success: bool,
-    /// The packs, in the order in which they are offered.
+    /// The packs, in the order in which the sidecar registered them.
     pub packs: Vec<PackEntry>,
 }
 
-/// A pack: what belongs together of tools, resources, streams and things that it keeps.
+/// A pack: tools, resources, event streams and stored entries that belong together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PackEntry {
-    /// Its name.
+    /// The pack's name.
     pub name: String,
-    /// The names of its tools, as far as they are there for the client.
+    /// The names of the pack's tools that the client may use.
     pub tools: Vec<String>,
-    /// The templates (RFC 6570) of its resources' URIs.
+    /// The URI templates (RFC 6570) of the pack's resources.
     pub resources: Vec<String>,
-    /// The names of its event streams.
+    /// The names of the pack's event streams.
     pub streams: Vec<String>,
-    /// What it keeps, by kind.
+    /// The kinds of entries that the pack stores.
     pub keeps: Vec<KeptKind>,
 }
 
-/// Things of one kind that a pack keeps.
+/// One kind of entry that a pack stores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KeptKind {
-    /// The kind, such as `scenes`, which stands behind the pack's name in its path.
+    /// The kind's name, such as `scenes`; the path segment after the pack's name.
     pub kind: String,
-    /// How many there are.
+    /// The number of stored entries.
     #[cfg_attr(feature = "openapi", schema(minimum = 0))]
     pub number: u64,
-    /// How many there may be; absent where there may be any number.
+    /// The maximum number of stored entries; absent if there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 4_294_967_295_i64, format = Int64))]
     pub most: Option<u32>,
 }
 
-/// The answer of `GET /api/v1/packs/{pack}/{kind}`.
+/// Response body of `GET /api/v1/packs/{pack}/{kind}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KeptList {
     /// Always true.
     pub success: bool,
-    /// What is kept, by name.
+    /// The stored entries, ordered by name.
     pub kept: Vec<KeptEntry>,
-    /// What to send as `after` for those that follow; absent when there are none.
+    /// The value of `after` that requests the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// Something that a pack keeps.
+/// An entry that a pack stores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KeptEntry {
-    /// Its name, which stands percent-encoded at the end of its path.
+    /// The entry's name; percent-encoded, the last segment of the entry's path.
     pub name: String,
-    /// What is known of it: of a scene `messages` and `last_message_at`.
+    /// Facts about the entry; for a scene, `messages` and `last_message_at`.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub facts: JsonObject,
 }
 
-/// The answer of `DELETE /api/v1/packs/{pack}/{kind}/{name}`.
+/// Response body of `DELETE /api/v1/packs/{pack}/{kind}/{name}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KeptRemoved {
     /// Always true.
     pub success: bool,
-    /// The name of what is gone.
+    /// The name of the removed entry.
     pub removed: String,
 }

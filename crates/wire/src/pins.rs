@@ -1,45 +1,46 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a tool of an MCP server is accepted to be. Times are RFC 3339, in UTC.
+/// A pin: the accepted definition of an MCP server's tool. Times are RFC 3339, in UTC.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PinEntry {
     /// The server's label.
     pub server: String,
-    /// The user whom the server lists the tool for, where it lists its tools for each.
+    /// The user whose tool list the pin belongs to, if the server lists its tools per user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The tool's name there.
+    /// The tool's name on the server.
     pub tool: String,
-    /// `accepted`, or `changed` where the server offers something else.
+    /// `accepted`, or `changed` if the server offers another definition.
     pub status: String,
     /// SHA-256 of the accepted definition.
     pub hash: String,
-    /// When it was accepted: first seen, or by an operator.
+    /// When the definition was accepted: when the sidecar first saw it, or when an operator
+    /// accepted it.
     pub accepted_at: String,
-    /// SHA-256 of what the server offers instead.
+    /// SHA-256 of the changed definition that the server offers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending_hash: Option<String>,
-    /// When that was first seen.
+    /// When the sidecar first saw the changed definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending_since: Option<String>,
-    /// What is hidden in the newest definition, place by place.
+    /// Hidden text in the newest definition, one entry per field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// The answer of `GET /api/v1/pins`.
+/// Response body of `GET /api/v1/pins`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PinList {
     /// Always true.
     pub success: bool,
-    /// The pins, server by server in the order of the configuration.
+    /// The pins, grouped by server in the order of the configuration.
     pub pins: Vec<PinEntry>,
 }
 
-/// The answer of `GET /api/v1/pins/{server}/{tool}`, and of `accept`.
+/// Response body of `GET /api/v1/pins/{server}/{tool}` and of `accept`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PinAnswer {
@@ -49,30 +50,31 @@ pub struct PinAnswer {
     pub pin: PinEntry,
     /// The accepted definition.
     pub definition: Value,
-    /// What is otherwise in what the server offers now.
+    /// The differences between the accepted definition and the definition that the server offers
+    /// now.
     pub changes: Vec<PinChange>,
 }
 
-/// One place where two definitions differ.
+/// One difference between two tool definitions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PinChange {
-    /// The names that lead there, with dots between them.
+    /// The path of the differing value: its keys, separated by dots.
     pub path: String,
-    /// What stood there; absent if nothing did.
+    /// The value in the accepted definition; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// What stands there now; absent if nothing does.
+    /// The value in the definition that the server offers now; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
 }
 
-/// What may stand in the body of `accept`.
+/// Request body of `accept`. An empty body is also valid.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct AcceptPin {
-    /// The hash of the definition that was looked at: another one is not accepted.
+    /// The hash of the reviewed definition; a definition with another hash is not accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
 }

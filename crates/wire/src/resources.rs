@@ -3,38 +3,38 @@ use serde_json::Value;
 
 use crate::UnavailableServer;
 
-/// The answer of `GET /api/v1/servers/{id}/resources`.
+/// Response body of `GET /api/v1/servers/{id}/resources`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ResourceList {
     /// Always true.
     pub success: bool,
-    /// The resources as the server wrote them: `uri`, `name`, and what else MCP has.
+    /// The resources as the server sent them: `uri`, `name` and other fields of MCP.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<Object>))]
     pub resources: Vec<Value>,
-    /// How many there are.
+    /// The number of resources.
     pub total: usize,
-    /// The server, where it could not be asked.
+    /// The server, if it could not list its resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unavailable_servers: Vec<UnavailableServer>,
 }
 
-/// The answer of `GET /api/v1/servers/{id}/resources/read` (requirement F2).
+/// Response body of `GET /api/v1/servers/{id}/resources/read`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceAnswer {
     /// Always true.
     pub success: bool,
-    /// What the resource holds; empty where the server gave nothing.
+    /// The first content of the resource; empty if the server returned none.
     pub content: String,
-    /// Of which type that is, where the server says.
+    /// The MIME type of `content`, if the server sent one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// `base64` where the content is bytes; absent for text.
+    /// `base64` if `content` is binary; absent for text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<String>,
-    /// What the server gave beside the first, as it wrote it.
+    /// The other contents of the resource, as the server sent them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<Object>))]
     pub further: Vec<Value>,

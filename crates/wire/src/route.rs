@@ -1,120 +1,123 @@
-//! The paths of the API. Each also works with its trailing slash added or left out.
+//! The paths of the API. A trailing slash may be added or omitted in each path.
 
-/// `GET`: every tool with its parameters, as a [`ToolList`](crate::ToolList). With a tool's name
-/// (percent-encoded) appended: that tool, as a [`ToolAnswer`](crate::ToolAnswer).
+/// `GET`: all tools with their parameters, as a [`ToolList`](crate::ToolList). With a
+/// percent-encoded tool name appended: one tool, as a [`ToolAnswer`](crate::ToolAnswer).
 pub const TOOLS: &str = "/api/v1/tools/";
 
-/// `GET`: every tool's schema in OpenAI's form, as a [`SchemaList`](crate::SchemaList).
+/// `GET`: the schemas of all tools in OpenAI's format, as a [`SchemaList`](crate::SchemaList).
 pub const SCHEMAS: &str = "/api/v1/tools/schemas";
 
-/// `POST`, with the tool's name (percent-encoded) appended: runs one tool and answers
-/// with an [`Answer`](crate::Answer). The body is the arguments object.
+/// `POST` with a percent-encoded tool name appended: runs one tool and returns an
+/// [`Answer`](crate::Answer). The body is the arguments object.
 pub const EXECUTE: &str = "/api/v1/tools/execute/";
 
-/// `POST`: runs the calls of a [`BatchRequest`](crate::BatchRequest) and answers with a
+/// `POST`: runs the calls of a [`BatchRequest`](crate::BatchRequest) and returns a
 /// [`BatchAnswer`](crate::BatchAnswer).
 pub const BATCH_EXECUTE: &str = "/api/v1/tools/batch-execute";
 
-/// `GET`: the recorded calls, as a [`ToolCallList`](crate::ToolCallList). With an id
-/// appended: that call, as a [`ToolCallAnswer`](crate::ToolCallAnswer).
+/// `GET`: the recorded calls, as a [`ToolCallList`](crate::ToolCallList). With an id appended: one
+/// call, as a [`ToolCallAnswer`](crate::ToolCallAnswer).
 pub const TOOL_CALLS: &str = "/api/v1/tool-calls/";
 
-/// `GET`: what is known of each tool's calls, as
-/// [`ToolCallStatistics`](crate::ToolCallStatistics).
+/// `GET`: the call statistics of each tool, as [`ToolCallStatistics`](crate::ToolCallStatistics).
 pub const TOOL_CALL_STATISTICS: &str = "/api/v1/tool-calls/statistics";
 
-/// `GET`, with an id appended: a result that was too large to be handed over at once.
+/// `GET` with an id appended: a stored result that was too large for the response to its call.
 pub const RESULTS: &str = "/api/v1/results/";
 
-/// The MCP server: `POST`, and `GET` and `DELETE` for revisions with sessions. The bodies are
-/// those of the Model Context Protocol.
+/// The MCP endpoint: `POST`, and also `GET` and `DELETE` for protocol revisions with sessions. The
+/// bodies are MCP messages.
 pub const MCP: &str = "/mcp";
 
-/// `POST`, on the Unix socket: makes the connection that of one MCP client. From the answer on it
-/// carries that protocol's messages, a line each, as they are over standard streams.
+/// `POST` on the Unix socket: turns the connection into the connection of one MCP client. After the
+/// response, the connection carries newline-delimited MCP messages, as in MCP's stdio transport.
 pub const MCP_STDIO: &str = "/mcp/stdio";
 
-/// `GET`: whether the sidecar is up, as a [`Health`](crate::Health).
+/// `GET`: the liveness of the sidecar, as a [`Health`](crate::Health).
 pub const HEALTH: &str = "/healthz";
 
-/// `GET`: the OpenAPI document of all this.
+/// `GET`: the OpenAPI document of the REST API.
 pub const OPENAPI: &str = "/openapi.json";
 
-/// `GET`: whether requests should come here, as a [`Readiness`](crate::Readiness).
+/// `GET`: whether the sidecar is ready for requests, as a [`Readiness`](crate::Readiness).
 pub const READY: &str = "/readyz";
 
-/// `GET`: what was counted, for Prometheus.
+/// `GET`: metrics in Prometheus' text format.
 pub const METRICS: &str = "/metrics";
 
-/// `POST`: makes the connection that of a process that offers tools of its own. `GET`: those
-/// who do, as a [`WorkerList`](crate::WorkerList).
+/// `POST`: turns the connection into the connection of a worker, a process that offers its own
+/// tools. `GET`: the connected workers, as a [`WorkerList`](crate::WorkerList).
 pub const WORKERS: &str = "/api/v1/workers/";
 
-/// `GET`: how the sidecar is doing, as a [`Status`](crate::Status).
+/// `GET`: the sidecar's status, as a [`Status`](crate::Status).
 pub const STATUS: &str = "/api/v1/status";
 
-/// `GET`: the calls that wait, or waited, for approval, as an
-/// [`ApprovalList`](crate::ApprovalList). With an id appended: that one, as an
-/// [`ApprovalAnswer`](crate::ApprovalAnswer); with `/approve` or `/deny` after it, `POST`: the
-/// decision. Its body may be a [`DecisionRequest`](crate::DecisionRequest).
+/// `GET`: the pending and past approvals, as an [`ApprovalList`](crate::ApprovalList). With an id
+/// appended: one approval, as an [`ApprovalAnswer`](crate::ApprovalAnswer). `POST` with an id and
+/// `/approve` or `/deny` appended: decides; the optional body is a
+/// [`DecisionRequest`](crate::DecisionRequest).
 pub const APPROVALS: &str = "/api/v1/approvals/";
 
-/// `GET`: what happens, as server-sent events.
+/// `GET`: the sidecar's events, as server-sent events.
 pub const EVENTS: &str = "/api/v1/events";
 
 /// `GET`: the event streams of packs, as a [`StreamList`](crate::StreamList). With a name appended:
-/// that one, as server-sent events.
+/// one stream, as server-sent events.
 pub const STREAMS: &str = "/api/v1/streams/";
 
-/// `GET`: the packs and how much each keeps, as a [`PackList`](crate::PackList). With a pack's name
-/// and a kind appended: what it keeps of that, as a [`KeptList`](crate::KeptList); with a name
-/// (percent-encoded) after them, `DELETE`: that is removed.
+/// `GET`: the packs and the number of entries that each pack stores, as a
+/// [`PackList`](crate::PackList). With a pack's name and a kind appended: the entries of that kind,
+/// as a [`KeptList`](crate::KeptList). `DELETE` with a pack's name, a kind and a percent-encoded
+/// entry name appended: removes the entry.
 pub const PACKS: &str = "/api/v1/packs/";
 
-/// `GET`: what the tools of MCP servers are accepted to be, as a [`PinList`](crate::PinList).
-/// With a server's label and a tool's name there appended: that one and what is otherwise, as a
-/// [`PinAnswer`](crate::PinAnswer); with `/accept` after it, `POST`: what is otherwise is accepted.
+/// `GET`: the accepted definitions of MCP servers' tools, as a [`PinList`](crate::PinList). With a
+/// server's label and the tool's name on that server appended: one pin and its differences, as a
+/// [`PinAnswer`](crate::PinAnswer). `POST` with `/accept` appended after the tool: accepts the
+/// changed definition.
 pub const PINS: &str = "/api/v1/pins/";
 
-/// `GET`: the MCP servers, as a [`ServerList`](crate::ServerList). `POST`: adds the one of a
-/// [`ServerInput`](crate::ServerInput). With an id or a name appended: `GET`, `PUT`, `PATCH`
-/// and `DELETE` of that server; and after it `/enable`, `/disable`, `/connect`, `/disconnect`,
-/// `/reconnect`, `/tools`, `/resources`, `/resources/read`, `/test`.
+/// `GET`: the MCP servers, as a [`ServerList`](crate::ServerList). `POST`: adds the server of a
+/// [`ServerInput`](crate::ServerInput). With an id or a name appended: `GET`, `PUT`, `PATCH` and
+/// `DELETE` of one server, and below it `/enable`, `/disable`, `/connect`, `/disconnect`,
+/// `/reconnect`, `/credentials`, `/tools`, `/resources`, `/resources/read`, `/test`.
 pub const SERVERS: &str = "/api/v1/servers/";
 
-/// `POST`: asks the server of a [`ServerInput`](crate::ServerInput) for its tools without
-/// keeping it, and answers with a [`ServerTrial`](crate::ServerTrial).
+/// `POST`: lists the tools of a [`ServerInput`](crate::ServerInput) without adding the server, and
+/// returns a [`ServerTrial`](crate::ServerTrial).
 pub const SERVER_TEST: &str = "/api/v1/servers/test";
 
-/// `POST`: looks at the store again, which somebody else may have changed.
+/// `POST`: reads the servers from the store again, after another process has changed the store.
 pub const SERVER_REFRESH: &str = "/api/v1/servers/refresh";
 
-/// `POST`: encrypts every credential anew, under the key in the file beside the vault's.
+/// `POST`: re-encrypts every credential under the new key, in the file beside the vault's key file.
 pub const VAULT_ROTATE: &str = "/api/v1/vault/rotate";
 
-/// `POST`: begins a chat with a [`ChatRequest`](crate::ChatRequest), and answers with a
+/// `POST`: starts a chat with a [`ChatRequest`](crate::ChatRequest), and returns a
 /// [`ChatAnswer`](crate::ChatAnswer) or a stream of events. `GET`: the caller's chats. With an id
-/// appended: `GET` is a [`ChatTranscript`](crate::ChatTranscript), `POST` goes on with it, `DELETE`
-/// forgets it.
+/// appended: `GET` returns a [`ChatTranscript`](crate::ChatTranscript), `POST` continues the chat,
+/// `DELETE` removes the chat.
 pub const CHAT: &str = "/api/v1/chat/";
 
-/// `GET`: the language models, as a [`ModelList`](crate::ModelList). With an id (percent-encoded)
-/// appended: which tools it sees, as a [`ModelAnswer`](crate::ModelAnswer).
+/// `GET`: the language models, as a [`ModelList`](crate::ModelList). With a percent-encoded id
+/// appended: one model and the tools that it sees, as a [`ModelAnswer`](crate::ModelAnswer).
 pub const MODELS: &str = "/api/v1/models/";
 
-/// `GET`: where language models answer, as a [`ProviderList`](crate::ProviderList). With a name and
-/// `/key` appended: `PUT` a [`ProviderKeyInput`](crate::ProviderKeyInput), and `DELETE`.
+/// `GET`: the providers of language models, as a [`ProviderList`](crate::ProviderList). With a name
+/// and `/key` appended: `PUT` sets the API key of a [`ProviderKeyInput`](crate::ProviderKeyInput),
+/// `DELETE` removes it.
 pub const PROVIDERS: &str = "/api/v1/providers/";
 
-/// `GET`: the built-in tools whose service wants a key, as a [`ToolKeyList`](crate::ToolKeyList). With a
-/// tool's name appended: `PUT` a [`ProviderKeyInput`](crate::ProviderKeyInput), and `DELETE`.
+/// `GET`: the built-in tools that use a service with an API key, as a
+/// [`ToolKeyList`](crate::ToolKeyList). With a tool's name appended: `PUT` sets the API key of a
+/// [`ProviderKeyInput`](crate::ProviderKeyInput), `DELETE` removes it.
 pub const TOOL_KEYS: &str = "/api/v1/tool-keys/";
 
-/// `POST`: a chat as OpenAI's chat completions have it; its tools run here.
+/// `POST`: a chat in the format of OpenAI's Chat Completions; the sidecar runs the tools.
 pub const CHAT_COMPLETIONS: &str = "/v1/chat/completions";
 
-/// `POST`: a chat as Anthropic's messages have it; its tools run here.
+/// `POST`: a chat in the format of Anthropic's Messages; the sidecar runs the tools.
 pub const MESSAGES: &str = "/v1/messages";
 
-/// `GET`: the language models as OpenAI lists them. With an id (percent-encoded) appended: that one.
+/// `GET`: the language models in OpenAI's format. With a percent-encoded id appended: one model.
 pub const OPENAI_MODELS: &str = "/v1/models";

@@ -1,237 +1,238 @@
 use serde::{Deserialize, Serialize};
 
-/// An MCP server as the sidecar shows it (requirements F1, F3). Credentials are never part
-/// of it. Times are RFC 3339, in UTC.
+/// An MCP server of the sidecar. Secrets are never included. Times are RFC 3339, in UTC.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ServerEntry {
-    /// Its id: a UUID that never changes.
+    /// The server's id: a UUID that never changes.
     pub id: String,
-    /// Its name, which no other server has. Calls in the log go by it.
+    /// The server's name, unique among all servers. The call log names the server by this name.
     pub name: String,
-    /// What it is for.
+    /// The server's description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// `file` for one of the configuration file, which nobody changes here, else `store`.
+    /// `file` if the server comes from the configuration file, where the API cannot change it; else
+    /// `store`.
     pub origin: String,
-    /// How it is spoken to; `auto` finds out.
+    /// The transport; `auto` detects the transport.
     pub transport: String,
     /// Whether a connection starts with `initialize`: `auto` or `never`.
     #[serde(default)]
     pub handshake: String,
-    /// The revision of MCP that the handshake offers; absent for the newest.
+    /// The MCP protocol revision that the handshake offers; absent for the newest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol_version: Option<String>,
-    /// Where it is, without its query; absent for a program.
+    /// The server's URL without the query; absent for a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The program that it is, without its arguments; absent for one behind a URL.
+    /// The program without its arguments; absent for a server with a URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// The credential of the server, without its secrets.
+    /// The server's credential, without secrets.
     pub authentication: ServerAuthentication,
-    /// The names of the headers that every request has besides.
+    /// The names of the additional headers of every request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<String>,
-    /// How long one operation may take, in milliseconds.
+    /// The timeout of one operation, in milliseconds.
     pub timeout: u64,
-    /// How often it is asked again at once when it does not list its tools.
+    /// The number of immediate retries if the server fails to list its tools.
     pub retry_attempts: u8,
-    /// Whether it is used.
+    /// Whether the server is enabled.
     pub enabled: bool,
-    /// What stands before the names of its tools.
+    /// The prefix of the server's tool names.
     pub tool_prefix: String,
-    /// Whether calls of its tools need approval: `auto`, `trusted-only` or `always-ask`; absent
-    /// where `[approvals]` says.
+    /// Whether calls of the server's tools need approval: `auto`, `trusted-only` or `always-ask`;
+    /// absent if the configuration section `[approvals]` applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub require_approval: Option<String>,
-    /// What becomes of its tools that change: `off`, `warn` or `block`; absent where `mcp.pin`
-    /// says.
+    /// What happens if a tool's definition changes: `off`, `warn` or `block`; absent if `mcp.pin`
+    /// applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pin: Option<String>,
-    /// How many calls of all its tools together one user may make, beside the limit of each;
-    /// absent for any number.
+    /// The rate limit per user for all tools of the server together, in addition to the limit of
+    /// each tool; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<ServerRateLimit>,
     /// Maximum number of concurrent calls of the server's tools; absent if
     /// `executor.max_concurrent` applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<usize>,
-    /// Whose credential its calls go out with: `shared`, `per_user` or `user_or_shared`.
+    /// Which credential calls use: `shared` (the server's), `per_user` (the user's) or
+    /// `user_or_shared` (the user's if there is one).
     #[serde(default)]
     pub credential: String,
     /// `disconnected`, `connecting`, `connected` or `error`.
     pub status: String,
-    /// Why, where the status is `error`.
+    /// The error message if `status` is `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Its tools that are offered.
+    /// The number of tools that the sidecar offers from the server.
     pub tool_count: usize,
-    /// The calls of those since the sidecar started.
+    /// The calls of the server's tools since the sidecar started.
     pub calls: ServerCalls,
-    /// When it last answered.
+    /// When the server last responded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_connected_at: Option<String>,
-    /// When it was added; absent for one of the configuration file.
+    /// When the server was added; absent for a server of the configuration file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
-    /// When it was changed last.
+    /// When the server was last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<String>,
 }
 
-/// The credential of a server as in the request that adds a server, without its secrets.
+/// The credential of a server, without secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ServerAuthentication {
-    /// The type: `none`, `bearer`, `api-key`, `basic`, `oauth`.
+    /// The type: `none`, `bearer`, `api-key`, `basic` or `oauth`.
     #[serde(rename = "type")]
     pub kind: String,
 }
 
-/// At most so many calls in any minute, hour and day (C7). An absent number is no limit.
+/// Maximum numbers of calls per minute, hour and day. An absent number means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ServerRateLimit {
-    /// Calls in any 60 seconds.
+    /// Maximum number of calls in any 60 seconds.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 4_294_967_295_i64, format = Int64))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_minute: Option<u32>,
-    /// Calls in any 60 minutes.
+    /// Maximum number of calls in any 60 minutes.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 4_294_967_295_i64, format = Int64))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_hour: Option<u32>,
-    /// Calls in any 24 hours.
+    /// Maximum number of calls in any 24 hours.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 4_294_967_295_i64, format = Int64))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_day: Option<u32>,
 }
 
-/// Calls of a server's tools that have ended.
+/// Numbers of finished calls of a server's tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ServerCalls {
-    /// All of them.
+    /// The number of finished calls.
     pub total: u64,
-    /// Those that failed.
+    /// The number of failed calls.
     pub failed: u64,
 }
 
-/// The answer of `GET /api/v1/servers`.
+/// Response body of `GET /api/v1/servers`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ServerList {
     /// Always true.
     pub success: bool,
-    /// The servers of the configuration file in its order, then the others by name.
+    /// The servers: those of the configuration file in its order, then the added servers by name.
     pub servers: Vec<ServerEntry>,
-    /// How many there are.
+    /// The number of servers.
     pub total: usize,
 }
 
-/// The answer of whatever shows, adds or changes one server.
+/// Response body of requests that read, add or change one server.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ServerAnswer {
     /// Always true.
     pub success: bool,
-    /// The server, as it is now.
+    /// The server in its current state.
     pub server: ServerEntry,
 }
 
-/// The answer where a server was removed.
+/// Response body of a request that removed a server or a user's credential.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ServerRemoved {
     /// Always true.
     pub success: bool,
-    /// The id that it had.
+    /// The id of the removed server, or the name of the user whose credential was removed.
     pub removed: String,
 }
 
-/// How a server answered when it was asked for its tools for the sake of it.
+/// The result of a connection test of a server.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ServerTrial {
-    /// Whether the server could be asked at all: true also when it then failed.
+    /// Whether the test ran; true even if the server failed the test.
     pub success: bool,
-    /// Whether it listed its tools.
+    /// Whether the server listed its tools.
     pub reachable: bool,
-    /// Why not.
+    /// The error message if the server is not reachable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What it calls itself, with its version.
+    /// The server's own name and version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The names of its tools, as it has them.
+    /// The names of the tools on the server.
     pub tools: Vec<String>,
-    /// How long it took, in milliseconds.
+    /// The duration of the test, in milliseconds.
     pub duration_ms: u64,
 }
 
-/// The body of what adds a server (F1): `url` and what else is needed.
+/// Request body that adds a server. `url` is required.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ServerInput {
-    /// Its name, 1 to 100 characters.
+    /// The server's name, 1 to 100 characters.
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it is for.
+    /// The server's description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// `auto` (the default), `streamable_http`, `legacy_sse`, `post_sse`, `get_sse`, `http` or
-    /// `websocket`; `sse` is taken for `legacy_sse`.
+    /// `websocket`; `sse` is an alias of `legacy_sse`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
-    /// Whether a connection starts with `initialize`: `auto` (the default: if the server knows it) or
-    /// `never`.
+    /// Whether a connection starts with `initialize`: `auto` (the default: if the server supports
+    /// it) or `never`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handshake: Option<String>,
-    /// The revision of MCP that the handshake offers, such as `2025-06-18`; the newest unless given.
+    /// The MCP protocol revision that the handshake offers, such as `2025-06-18`; default: the
+    /// newest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol_version: Option<String>,
-    /// Where it is.
+    /// The server's URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// More headers for every request. Kept encrypted, shown nowhere.
+    /// Additional headers for every request. Stored encrypted and never returned.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers: Option<serde_json::Value>,
-    /// `{"type": "none"}`, `{"type": "bearer", "token"}`, `{"type": "api-key", "key",
-    /// "header"}`, `{"type": "basic", "username", "password"}` or `{"type": "oauth", ...}`.
-    /// Kept encrypted, shown nowhere.
+    /// `{"type": "none"}`, `{"type": "bearer", "token"}`, `{"type": "api-key", "key", "header"}`,
+    /// `{"type": "basic", "username", "password"}` or `{"type": "oauth", ...}`. Stored encrypted
+    /// and never returned.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authentication: Option<serde_json::Value>,
-    /// How long one operation may take, in milliseconds; 30,000 unless given.
+    /// The timeout of one operation, in milliseconds; default 30,000.
     #[cfg_attr(feature = "openapi", schema(minimum = 1000, maximum = 300_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
-    /// How often it is asked again at once when it does not list its tools; 3 unless given.
+    /// The number of immediate retries if the server fails to list its tools; default 3.
     #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 5))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_attempts: Option<u8>,
-    /// Whether it is used; true unless given.
+    /// Whether the server is enabled; default true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// What stands before the names of its tools; its name and `_` unless given.
+    /// The prefix of the server's tool names; default: the server's name and `_`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_prefix: Option<String>,
-    /// Whether calls of its tools need approval: `auto` (also `never`), `trusted-only` or
-    /// `always-ask` (also `always` and `prompt`); what `[approvals]` says unless given.
+    /// Whether calls of the server's tools need approval: `auto` (or `never`), `trusted-only` or
+    /// `always-ask` (or `always` and `prompt`); default: the configuration section `[approvals]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub require_approval: Option<String>,
-    /// What becomes of its tools that change: `off`, `warn` or `block`; what `mcp.pin` says
-    /// unless given.
+    /// What happens if a tool's definition changes: `off`, `warn` or `block`; default: `mcp.pin`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pin: Option<String>,
-    /// How many calls of all its tools together one user may make, beside the limit of each; any
-    /// number unless given.
+    /// The rate limit per user for all tools of the server together, in addition to the limit of
+    /// each tool; default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<ServerRateLimit>,
     /// Maximum number of concurrent calls of the server's tools; `executor.max_concurrent` if
@@ -239,54 +240,53 @@ pub struct ServerInput {
     #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<usize>,
-    /// Whose credential its calls go out with: `shared` (its own, the default), `per_user` (that
-    /// of the user on whose behalf the call is made), or `user_or_shared` (the user's where there
-    /// is one).
+    /// Which credential calls use: `shared` (the server's, the default), `per_user` (the credential
+    /// of the user on whose behalf the call runs) or `user_or_shared` (the user's if there is one).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credential: Option<String>,
 }
 
-/// That a user has a credential for a server; what it is nobody is told.
+/// A user's credential for a server, without secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct UserCredentialEntry {
-    /// Whose it is.
+    /// The user's name.
     pub user: String,
-    /// Its kind: `bearer`, `api-key`, `basic` or `oauth`.
+    /// The credential's type: `bearer`, `api-key`, `basic` or `oauth`.
     pub authentication: String,
-    /// When it was given.
+    /// When the credential was set.
     pub set_at: String,
 }
 
-/// The answer of `GET /api/v1/servers/{id}/credentials`.
+/// Response body of `GET /api/v1/servers/{id}/credentials`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UserCredentialList {
     /// Always true.
     pub success: bool,
-    /// By the user's name.
+    /// The credentials, ordered by the user's name.
     pub credentials: Vec<UserCredentialEntry>,
-    /// How many there are.
+    /// The number of credentials.
     pub total: usize,
 }
 
-/// The answer where a user was given a credential.
+/// Response body of a request that set a user's credential.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UserCredentialAnswer {
     /// Always true.
     pub success: bool,
-    /// What may be known of it.
+    /// The user's credential, without secrets.
     pub credential: UserCredentialEntry,
 }
 
-/// The body of what gives a user a credential.
+/// Request body that sets a user's credential.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UserCredentialInput {
-    /// `{"type": "bearer", "token"}`, `{"type": "api-key", "key", "header"}` or
-    /// `{"type": "basic", "username", "password"}`. Kept encrypted, shown nowhere.
+    /// `{"type": "bearer", "token"}`, `{"type": "api-key", "key", "header"}` or `{"type": "basic",
+    /// "username", "password"}`. Stored encrypted and never returned.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub authentication: serde_json::Value,
 }

@@ -2,140 +2,141 @@ use serde::{Deserialize, Serialize};
 
 use crate::{FaultyTool, UnavailableServer};
 
-/// The answer of `GET /readyz`.
+/// Response body of `GET /readyz`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Readiness {
-    /// `ready`; `starting` until every MCP server was asked for its tools; `draining` while the
-    /// sidecar stops; `store_gone` while the file of the store is deleted or replaced.
+    /// `ready`; `starting` until the first discovery of the MCP servers' tools has ended;
+    /// `draining` during shutdown; `store_gone` while the store's file is deleted or replaced.
     pub status: String,
-    /// The MCP servers that failed when they were last asked.
+    /// The MCP servers whose last tool listing failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unavailable_servers: Vec<UnavailableServer>,
-    /// Why records of calls cannot be written, where they could not the last time: calls fail then.
+    /// Why the last write to the call log failed; calls fail while the call log cannot be written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_error: Option<String>,
-    /// How the last reload of the configuration went, if there was one.
+    /// The result of the last reload of the configuration, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_reload: Option<ReloadReport>,
 }
 
-/// How a reload of the configuration went.
+/// The result of a reload of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReloadReport {
-    /// When, in ISO 8601.
+    /// When the reload happened, in ISO 8601.
     pub at: String,
-    /// Whether it is in force.
+    /// Whether the new configuration is in force.
     pub success: bool,
-    /// Why not: the file, the line, the key and what is wrong. What held before still does.
+    /// Why the reload failed: the file, the line, the key and the problem. The previous
+    /// configuration stays in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// The answer of `GET /api/v1/status`.
+/// Response body of `GET /api/v1/status`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Status {
     /// The sidecar's version.
     pub version: String,
-    /// As in [`Readiness::status`].
+    /// The readiness, as in [`Readiness::status`].
     pub status: String,
-    /// The id of its process.
+    /// The process id.
     pub pid: u32,
-    /// When it started, in ISO 8601.
+    /// When the sidecar started, in ISO 8601.
     pub started_at: String,
-    /// How long ago that was.
+    /// The number of seconds since the sidecar started.
     pub uptime_seconds: u64,
-    /// Connections that are open.
+    /// The number of open connections.
     pub connections: u64,
-    /// HTTP requests since the start.
+    /// The number of HTTP requests since the sidecar started.
     pub requests: u64,
-    /// Tools that are known now.
+    /// The number of registered tools.
     pub tools_known: usize,
-    /// Calls of tools, all together.
+    /// The numbers of calls of all tools.
     pub calls: CallCounts,
-    /// Each tool that was called since the start, the most called first.
+    /// The tools that were called since the sidecar started, most called first.
     pub tools: Vec<ToolStatus>,
-    /// The MCP servers, as they were last seen.
+    /// The MCP servers and their last known state.
     pub servers: Vec<ServerStatus>,
-    /// The files of the folder of sandboxed tools that are none.
+    /// The invalid files in the folder of sandboxed (WebAssembly) tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faulty_tools: Vec<FaultyTool>,
-    /// Why records of calls cannot be written, where they could not the last time: calls fail then.
+    /// Why the last write to the call log failed; calls fail while the call log cannot be written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_error: Option<String>,
-    /// The process.
+    /// The resource usage of the sidecar's process.
     pub process: ProcessStatus,
-    /// How the last reload of the configuration went, if there was one.
+    /// The result of the last reload of the configuration, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_reload: Option<ReloadReport>,
-    /// What tells the sidecar's store from others: an id that the store keeps.
+    /// The store's id, which tells this store from other stores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_id: Option<String>,
 }
 
-/// Calls of tools since the start.
+/// Numbers of tool calls since the sidecar started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CallCounts {
-    /// That have not ended.
+    /// The number of calls in flight.
     pub in_flight: u64,
-    /// Number of calls in flight that hold one of the `executor.max_concurrent_total` slots.
+    /// The number of calls in flight that hold one of the `executor.max_concurrent_total` slots.
     #[serde(default)]
     pub running: u64,
-    /// Of those, that wait for one.
+    /// The number of calls in flight that wait for a slot.
     #[serde(default)]
     pub queued: u64,
-    /// That ended.
+    /// The number of finished calls.
     pub total: u64,
-    /// Of those, that did not end well.
+    /// The number of finished calls that did not succeed.
     pub failed: u64,
 }
 
-/// One tool's calls since the start.
+/// The calls of one tool since the sidecar started.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ToolStatus {
-    /// Its name.
+    /// The tool's name.
     pub name: String,
-    /// Calls that ended.
+    /// The number of finished calls.
     pub calls: u64,
-    /// Of those, that did not end well.
+    /// The number of finished calls that did not succeed.
     pub failed: u64,
-    /// Half of them took no longer, in milliseconds; an estimate.
+    /// The estimated median duration of the calls, in milliseconds.
     pub p50_ms: Option<f64>,
-    /// Of a hundred, 99 took no longer.
+    /// The estimated 99th percentile of the calls' duration, in milliseconds.
     pub p99_ms: Option<f64>,
 }
 
-/// One MCP server.
+/// The state of one MCP server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ServerStatus {
-    /// Its label.
+    /// The server's label.
     pub label: String,
     /// `available`, `unavailable` or `not asked yet`.
     pub state: String,
-    /// The tools that it offers.
+    /// The number of tools that the server offers.
     pub tools: usize,
-    /// Why it is unavailable.
+    /// Why the server is unavailable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// What the system says of the process; null where it does not.
+/// The resource usage of a process; null for values that the operating system does not report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProcessStatus {
-    /// Memory in use.
+    /// The resident memory, in bytes.
     pub resident_bytes: Option<u64>,
-    /// File descriptors that are open.
+    /// The number of open file descriptors.
     pub open_descriptors: Option<u64>,
-    /// As many may be.
+    /// The maximum number of open file descriptors.
     pub most_descriptors: Option<u64>,
-    /// Threads.
+    /// The number of threads.
     pub threads: Option<u64>,
-    /// Time on a processor since the start.
+    /// The processor time since the sidecar started, in seconds.
     pub processor_seconds: Option<f64>,
 }

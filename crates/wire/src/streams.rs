@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// The answer to [`route::STREAMS`](crate::route::STREAMS).
+/// Response body of `GET` [`route::STREAMS`](crate::route::STREAMS).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StreamList {
@@ -14,10 +14,10 @@ pub struct StreamList {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StreamEntry {
-    /// Its name, which stands at the end of its path.
+    /// The stream's name; the last segment of the stream's path.
     pub name: String,
-    /// Its URI as a resource of the MCP server.
+    /// The stream's URI as a resource of the MCP endpoint.
     pub uri: String,
-    /// What it tells.
+    /// What the stream's events report.
     pub description: String,
 }

@@ -1,30 +1,30 @@
 use serde::{Deserialize, Serialize};
 
-/// The answer to [`route::WORKERS`](crate::route::WORKERS).
+/// Response body of `GET` [`route::WORKERS`](crate::route::WORKERS).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WorkerList {
     /// Always true.
     pub success: bool,
-    /// Everyone who is connected, the oldest first.
+    /// The connected workers, in the order of connection.
     pub workers: Vec<WorkerEntry>,
 }
 
-/// A process that offers tools of its own.
+/// A worker: a process that offers its own tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WorkerEntry {
-    /// Its number, in the life of this sidecar.
+    /// The worker's number, unique until the sidecar restarts.
     pub id: u64,
-    /// What it calls itself.
+    /// The worker's name, chosen by the worker.
     pub name: String,
-    /// Its process id when it connected, where the system tells.
+    /// The worker's process id at the time of connection, if the operating system reports it.
     #[serde(default)]
     pub pid: Option<i32>,
-    /// The names of its tools.
+    /// The names of the worker's tools.
     pub tools: Vec<String>,
-    /// Whether it runs a call, or takes none.
+    /// Whether the worker is running a call, or is not accepting calls.
     pub busy: bool,
-    /// How many calls it was given.
+    /// The number of calls that the worker has received.
     pub calls: u64,
 }

@@ -5,11 +5,11 @@ use serde_json::json;
 
 use super::number::Number;
 
-/// What an expression comes to.
+/// The result of an expression.
 ///
-/// `Display` is the text for the model (requirement D1): whole floats as integers, other
-/// floats with six significant digits, lists in square brackets with their items written
-/// the same way. [`to_json`](Self::to_json) keeps every digit.
+/// `Display` writes the text for the model: whole floats as integers, other floats with six
+/// significant digits, lists in square brackets with items in the same format.
+/// [`to_json`](Self::to_json) keeps every digit.
 ///
 /// ```
 /// use pillion_builtins::calculator::evaluate;
@@ -21,16 +21,16 @@ use super::number::Number;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// An int, exact.
+    /// An exact integer.
     Int(i64),
-    /// A float; never infinite, never NaN.
+    /// A float; never infinite or NaN.
     Float(f64),
     /// A list or a tuple.
     List(Vec<Answer>),
 }
 
 impl Answer {
-    /// The answer as JSON: a whole float stays a float (`6.0`).
+    /// Returns the answer as JSON. A whole float stays a float (`6.0`).
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         match self {
@@ -40,7 +40,7 @@ impl Answer {
         }
     }
 
-    /// `int`, `float` or `list`.
+    /// Returns the type of the answer: `int`, `float` or `list`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -50,8 +50,8 @@ impl Answer {
         }
     }
 
-    /// The answer that a value of the engine holds; strings, booleans and nothing are none,
-    /// and no tree of ours gives them.
+    /// Converts a value of evalexpr. Returns `None` for strings, booleans and the empty value,
+    /// which trees of the calculator never produce.
     pub(super) fn of(value: Value) -> Option<Self> {
         if let Value::Tuple(items) = value {
             let items: Option<_> = items.into_iter().map(Self::of).collect();
@@ -81,7 +81,7 @@ impl fmt::Display for Answer {
     }
 }
 
-/// A whole float that fits 64 bits is written as that integer; `-0.0` is `0`.
+/// Formats a float; a whole float that fits 64 bits as an integer, and `-0.0` as `0`.
 fn float_text(float: f64) -> String {
     let int = float as i64;
     if int != i64::MAX && int as f64 == float {
@@ -91,9 +91,9 @@ fn float_text(float: f64) -> String {
     }
 }
 
-/// C's `%.6g`.
+/// Formats a float like C's `%.6g`.
 fn six_digits(float: f64) -> String {
-    // Rounds to six digits, ties to even, as C does: the exponent is that of the result.
+    // Rounds to six digits, ties to even, as C does; the exponent is that of the rounded value.
     let scientific = format!("{float:.5e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);

@@ -5,7 +5,7 @@ use evalexpr::Value;
 use super::ArithmeticError;
 use super::number::Number;
 
-/// The arguments of one call, with the name to complain under.
+/// The arguments of one call, and the function's name for error messages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arguments<'a> {
     pub(super) function: &'static str,
@@ -13,7 +13,7 @@ pub(super) struct Arguments<'a> {
 }
 
 impl Arguments<'_> {
-    /// Checks how many there are; `takes` says it in words.
+    /// Checks the number of arguments; `takes` describes the valid numbers.
     pub(super) fn expect(
         self,
         counts: RangeInclusive<usize>,
@@ -29,8 +29,7 @@ impl Arguments<'_> {
         })
     }
 
-    /// The argument at `index` as a number. Ask [`expect`](Self::expect) first whether it
-    /// is there.
+    /// Returns the argument at `index` as a number. Call [`expect`](Self::expect) first.
     pub(super) fn number(self, index: usize) -> Result<Number, ArithmeticError> {
         self.values
             .get(index)
@@ -40,12 +39,12 @@ impl Arguments<'_> {
             })
     }
 
-    /// The first two arguments as numbers.
+    /// Returns the first two arguments as numbers.
     pub(super) fn pair(self) -> Result<(Number, Number), ArithmeticError> {
         Ok((self.number(0)?, self.number(1)?))
     }
 
-    /// The argument at `index` as an int.
+    /// Returns the argument at `index` as an int.
     pub(super) fn int(self, index: usize) -> Result<i64, ArithmeticError> {
         match self.number(index)? {
             Number::Int(int) => Ok(int),
@@ -55,14 +54,14 @@ impl Arguments<'_> {
         }
     }
 
-    /// All arguments as numbers.
+    /// Returns all arguments as numbers.
     pub(super) fn numbers(self) -> Result<Vec<Number>, ArithmeticError> {
         (0..self.values.len())
             .map(|index| self.number(index))
             .collect()
     }
 
-    /// The items of the first argument, where that is a list.
+    /// Returns the items of the first argument, if it is a list.
     pub(super) fn list(self) -> Option<Self> {
         match self.values.first() {
             Some(Value::Tuple(items)) => Some(Self {

@@ -1,7 +1,7 @@
-//! Python's operators on numbers, but for `**`, which is in [`super::power`].
+//! Python's operators on numbers, except `**`, which is in [`super::power`].
 //!
-//! Ints are computed in 128 bits, where no sum, product or quotient of two 64-bit ints
-//! overflows, and narrowed at the end.
+//! Ints are computed in 128 bits, in which no sum, product or quotient of two 64-bit ints
+//! overflows, and converted at the end.
 
 use super::ArithmeticError;
 use super::lexer::Operator;
@@ -10,7 +10,7 @@ use super::power::power;
 
 type Outcome = Result<Number, ArithmeticError>;
 
-/// `left operator right`.
+/// Returns `left operator right`.
 pub(super) fn apply(operator: Operator, left: Number, right: Number) -> Outcome {
     match operator {
         Operator::Plus => add(left, right),
@@ -65,7 +65,7 @@ pub(super) fn absolute(number: Number) -> Number {
     }
 }
 
-/// True division: always a float, and of two ints the one nearest to the exact quotient.
+/// True division: always returns a float; for two ints, the float nearest to the exact quotient.
 pub(super) fn divide(left: Number, right: Number) -> Outcome {
     match (left, right) {
         (_, Number::Int(0)) => Err(ArithmeticError::DivisionByZero),
@@ -75,8 +75,8 @@ pub(super) fn divide(left: Number, right: Number) -> Outcome {
     }
 }
 
-/// The float nearest to `left / right`. Converting both to floats first would round twice
-/// where one has more than 53 bits.
+/// Returns the float nearest to `left / right`. Converting both ints to floats first would round
+/// twice if one has more than 53 bits.
 fn quotient(left: i64, right: i64) -> f64 {
     if left == 0 {
         return 0.0;
@@ -85,8 +85,8 @@ fn quotient(left: i64, right: i64) -> f64 {
         u128::from(left.unsigned_abs()),
         u128::from(right.unsigned_abs()),
     );
-    // The dividend fills all 128 bits, so the quotient has 64 at least: its last bit only
-    // says that there was a remainder, and the conversion to a float rounds correctly.
+    // The dividend fills all 128 bits, so the quotient has at least 64 bits. Its last bit is set if
+    // there was a remainder, so that the conversion to a float rounds correctly.
     let shift = dividend.leading_zeros();
     let shifted = dividend << shift;
     let exact = shifted.is_multiple_of(divisor);
@@ -114,7 +114,7 @@ fn finite(number: Number) -> Outcome {
     }
 }
 
-/// The quotient rounded down and what remains; the remainder has the sign of the divisor.
+/// Returns the quotient rounded down, and the remainder, which has the sign of the divisor.
 fn divide_with_remainder(left: Number, right: Number) -> Result<(Number, Number), ArithmeticError> {
     if right.to_f64() == 0.0 {
         return Err(ArithmeticError::DivisionByZero);
@@ -137,7 +137,7 @@ fn divide_with_remainder(left: Number, right: Number) -> Result<(Number, Number)
     })
 }
 
-/// What CPython's `_float_div_mod` does, step by step, so that the last bit agrees.
+/// Follows CPython's `_float_div_mod` step by step, so that the last bit agrees.
 fn float_divmod(left: f64, right: f64) -> (f64, f64) {
     let mut remainder = left % right;
     let mut quotient = (left - remainder) / right;

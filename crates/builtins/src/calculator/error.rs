@@ -3,65 +3,65 @@ use pillion_core::tool::ToolFailure;
 use super::{MAX_DEPTH, MAX_EXPRESSION_BYTES};
 use crate::Excerpt;
 
-/// Why an expression has no answer. The messages are those of requirement D1.
+/// Why an expression has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CalculatorError {
     /// The expression is empty or blank.
     #[error("No expression provided")]
     NoExpression,
-    /// The expression holds a word that belongs to code, not to arithmetic.
+    /// The expression contains a word that belongs to code, not to arithmetic.
     #[error("Forbidden keyword: {keyword}")]
     ForbiddenKeyword {
         /// The word, in lower case.
         keyword: &'static str,
     },
-    /// The expression is not arithmetic, or exceeds a bound.
+    /// The expression is not arithmetic, or exceeds a limit.
     #[error("Invalid expression: {expression}{reason}")]
     Invalid {
         /// The beginning of the expression.
         expression: Excerpt,
-        /// What is wrong with it.
+        /// The problem of the expression.
         reason: SyntaxError,
     },
-    /// A name is neither a function nor a constant.
+    /// A name that is neither a function nor a constant.
     #[error("Unknown function or variable: {name}")]
     UnknownName {
-        /// The name, cut where it is long.
+        /// The name, cut if it is long.
         name: Excerpt,
     },
-    /// The expression was understood and has no answer.
+    /// The expression is valid, but has no result.
     #[error("Calculation error: {0}")]
     Arithmetic(#[from] ArithmeticError),
-    /// `evalexpr` refused a tree that we built: a fault of ours, not of the expression.
+    /// `evalexpr` rejected the calculator's own tree: a bug, not an error of the expression.
     #[error("Calculation error: the expression could not be evaluated")]
     Engine(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// What is wrong with an expression; in a message it follows the expression, as a hint
-/// where there is one to give.
+/// The problem of an expression. Its `Display` is a suffix of the error message, possibly empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyntaxError {
-    /// It does not follow the grammar.
+    /// The expression does not follow the grammar.
     #[error("")]
     Malformed,
-    /// It has a `^`, which is a power in some languages and exclusive or in Python.
+    /// The expression has a `^`, which is the power operator in some languages and exclusive or in
+    /// Python.
     #[error(" (use ** for powers, not ^)")]
     Caret,
-    /// It is longer than [`MAX_EXPRESSION_BYTES`].
+    /// The expression is longer than [`MAX_EXPRESSION_BYTES`].
     #[error(" (longer than {MAX_EXPRESSION_BYTES} bytes)")]
     TooLong,
-    /// It nests deeper than [`MAX_DEPTH`].
+    /// The expression is nested more deeply than [`MAX_DEPTH`].
     #[error(" (nested more than {MAX_DEPTH} deep)")]
     TooDeep,
 }
 
-/// Arithmetic that has no answer, for the most part in Python's words.
+/// Arithmetic without a result; most messages are Python's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArithmeticError {
-    /// `/`, `//`, `%` or a logarithm of base 1.
+    /// Division by zero with `/`, `//` or `%`, or a logarithm of base 1.
     #[error("division by zero")]
     DivisionByZero,
     /// A number beyond the range of a 64-bit float.
@@ -91,7 +91,7 @@ pub enum ArithmeticError {
     /// A list where a number is needed.
     #[error("{operation} needs a number, not a list")]
     NeedsNumber {
-        /// The operator or function.
+        /// The operator's symbol or function's name.
         operation: &'static str,
     },
     /// A single number where a list is needed.
@@ -100,7 +100,7 @@ pub enum ArithmeticError {
         /// The function's name.
         function: &'static str,
     },
-    /// The smallest or largest of nothing.
+    /// The minimum or maximum of an empty list.
     #[error("{function}() arg is an empty sequence")]
     EmptyList {
         /// The function's name.
@@ -111,18 +111,18 @@ pub enum ArithmeticError {
     ArgumentCount {
         /// The function's name.
         function: &'static str,
-        /// How many it takes, in words.
+        /// The valid numbers of arguments, in words.
         takes: &'static str,
-        /// How many there were.
+        /// The number of arguments of the call.
         given: usize,
     },
-    /// A function's name without brackets.
+    /// A function's name without parentheses.
     #[error("{function} is a function: write {function}(...)")]
     FunctionNotCalled {
         /// The function's name.
         function: &'static str,
     },
-    /// A constant with brackets.
+    /// A constant with parentheses.
     #[error("{constant} is a number, not a function")]
     ConstantCalled {
         /// The constant's name.

@@ -10,11 +10,11 @@ use super::tree::operation;
 use super::{Answer, ArithmeticError, CalculatorError, arithmetic, power};
 use crate::Excerpt;
 
-/// Has evalexpr walk `tree` with our operators and functions.
+/// Evaluates `tree` with evalexpr and the calculator's operators and functions.
 ///
 /// # Errors
-/// [`CalculatorError::UnknownName`] and [`CalculatorError::Arithmetic`], whichever comes
-/// first from left to right.
+/// [`CalculatorError::UnknownName`] and [`CalculatorError::Arithmetic`], whichever comes first from
+/// left to right.
 pub(super) fn evaluate(tree: &Node) -> Result<Answer, CalculatorError> {
     let context = PythonContext::new();
     match tree.eval_with_context(&context) {
@@ -26,11 +26,11 @@ pub(super) fn evaluate(tree: &Node) -> Result<Answer, CalculatorError> {
     }
 }
 
-/// What the names in a tree mean: Python's operators and functions, and nothing of
-/// evalexpr's own.
+/// The meaning of the names in a tree: Python's operators and functions, and none of evalexpr's
+/// own.
 struct PythonContext {
     constants: [(&'static str, Value); CONSTANTS.len()],
-    /// Why the last function failed. evalexpr carries only text through its errors.
+    /// Why the last function failed. evalexpr's errors only carry text.
     failure: Cell<Option<ArithmeticError>>,
 }
 
@@ -64,7 +64,7 @@ impl PythonContext {
     }
 }
 
-/// Runs an operation or a function; `None` when there is none of that name.
+/// Runs an operation or a function; `None` if there is none of that name.
 fn apply(identifier: &str, values: &[Value]) -> Option<Result<Number, ArithmeticError>> {
     let operands = |function| Arguments { function, values };
     match identifier {
@@ -76,8 +76,8 @@ fn apply(identifier: &str, values: &[Value]) -> Option<Result<Number, Arithmetic
     }
 }
 
-/// Applies operators of one rank from left to right: `values` are an operand, and then an
-/// operator and an operand in turn. `None` if they are not.
+/// Applies operators of the same precedence from left to right. `values` alternates between
+/// operands and operators, starting with an operand; `None` if it does not.
 fn chain(values: &[Value]) -> Option<Result<Number, ArithmeticError>> {
     let (first, links) = values.split_first()?;
     let mut total = Number::of(first);

@@ -1,4 +1,4 @@
-//! The functions and constants of requirement D1.
+//! The functions and constants of the calculator.
 
 use std::cmp::Ordering;
 use std::f64::consts;
@@ -43,7 +43,7 @@ const fn function(name: &'static str, run: fn(Arguments<'_>) -> Outcome) -> Func
 }
 
 impl Function {
-    /// The function of that name.
+    /// Returns the function of that name.
     pub(super) fn named(name: &str) -> Option<Self> {
         FUNCTIONS.into_iter().find(|function| function.name == name)
     }
@@ -56,7 +56,7 @@ impl Function {
     }
 }
 
-/// A constant of the calculator, by its name.
+/// The constants of the calculator, by name.
 pub(super) const CONSTANTS: [(&str, f64); 2] = [("pi", consts::PI), ("e", consts::E)];
 
 fn round(arguments: Arguments<'_>) -> Outcome {
@@ -77,7 +77,8 @@ fn pow(arguments: Arguments<'_>) -> Outcome {
     power::modular_power(arguments.int(0)?, arguments.int(1)?, arguments.int(2)?)
 }
 
-/// `log(x)` is natural; `log(x, base)` divides two natural logarithms, as Python does.
+/// `log(x)` is the natural logarithm; `log(x, base)` divides two natural logarithms, as Python
+/// does.
 fn log(arguments: Arguments<'_>) -> Outcome {
     arguments.expect(1..=2, "one or two arguments")?;
     let natural = |index| {
@@ -95,7 +96,7 @@ fn log(arguments: Arguments<'_>) -> Outcome {
     arithmetic::divide(logarithm, natural(1)?)
 }
 
-/// The first of the smallest or of the largest numbers, of a list or of the arguments.
+/// Returns the first smallest or first largest number of a list or of the arguments.
 fn extreme(arguments: Arguments<'_>, wanted: Ordering) -> Outcome {
     let function = arguments.function;
     let numbers = match (arguments.list(), arguments.values.len()) {
@@ -116,8 +117,8 @@ fn extreme(arguments: Arguments<'_>, wanted: Ordering) -> Outcome {
         .ok_or(ArithmeticError::EmptyList { function })
 }
 
-/// `sum(list)`, `sum(list, start)`, and, beyond Python, `sum(1, 2, 3)`. Ints are added in
-/// 128 bits, so that only the total has to fit 64.
+/// `sum(list)`, `sum(list, start)` and, in addition to Python, `sum(1, 2, 3)`. Ints are added in
+/// 128 bits, so that only the total must fit 64 bits.
 fn sum(arguments: Arguments<'_>) -> Outcome {
     let function = arguments.function;
     let (start, numbers) = match (arguments.list(), arguments.values.len()) {
@@ -141,7 +142,7 @@ fn sum(arguments: Arguments<'_>) -> Outcome {
     numbers.try_fold(Number::from(ints), arithmetic::add)
 }
 
-/// A function of one real number, inside its domain.
+/// Applies a function of one real number within its domain.
 fn real(arguments: Arguments<'_>, domain: fn(f64) -> bool, apply: fn(f64) -> f64) -> Outcome {
     arguments.expect(1..=1, "one argument")?;
     let number = arguments.number(0)?.to_f64();

@@ -1,11 +1,11 @@
 use super::number::Number;
 use super::{CalculatorError, SyntaxError};
 
-/// Words of code that no arithmetic has. They could do no harm here, but a model that
-/// writes them should be told so in these words (requirement D1).
+/// Words of code that do not occur in arithmetic. They are harmless here, but a model that writes
+/// them should get a specific error.
 const FORBIDDEN: [&str; 6] = ["import", "exec", "eval", "open", "file", "compile"];
 
-/// One word of an expression.
+/// A token of an expression.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Token<'a> {
     Number(Number),
@@ -16,7 +16,7 @@ pub(super) enum Token<'a> {
     Comma,
 }
 
-/// The operators of the grammar. `PercentOf` is `15% of 40`; no other is outside Python.
+/// The operators of the grammar. Only `PercentOf` (`15% of 40`) is not part of Python.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operator {
     Plus,
@@ -30,8 +30,8 @@ pub(super) enum Operator {
 }
 
 impl Operator {
-    /// Longer ones come before those that they start with. `PercentOf` comes last: it is
-    /// made of two tokens and never found in the text as it is written here.
+    /// Longer symbols come before their prefixes. `PercentOf` comes last: it consists of two
+    /// tokens, and the lexer never finds it as one symbol.
     const ALL: [Self; 8] = [
         Self::Power,
         Self::FloorDivide,
@@ -69,8 +69,8 @@ pub(super) enum Bracket {
     Square,
 }
 
-/// The first forbidden word in `expression`, in any letter case. An underscore separates
-/// words, so that `__import__` counts; `profile` and `evaluate` do not.
+/// Returns the first forbidden word in `expression`, case-insensitively. An underscore separates
+/// words, so `__import__` matches; `profile` and `evaluate` do not.
 pub(super) fn forbidden_keyword(expression: &str) -> Option<&'static str> {
     expression
         .split(|char: char| !char.is_alphanumeric())
@@ -81,11 +81,11 @@ pub(super) fn forbidden_keyword(expression: &str) -> Option<&'static str> {
         })
 }
 
-/// Cuts an expression into tokens.
+/// Splits an expression into tokens.
 ///
 /// # Errors
-/// [`CalculatorError::Invalid`] at a character or number that is not in the grammar, and
-/// [`TooLarge`](super::ArithmeticError::TooLarge) at a number that no float can hold.
+/// [`CalculatorError::Invalid`] for a character or number outside the grammar, and
+/// [`TooLarge`](super::ArithmeticError::TooLarge) for a number beyond the range of a float.
 pub(super) fn tokens(expression: &str) -> Result<Vec<Token<'_>>, CalculatorError> {
     let mut lexer = Lexer {
         expression,
@@ -148,15 +148,15 @@ impl<'a> Lexer<'a> {
         token
     }
 
-    /// A decimal int or float in Python's spelling: `7`, `1_000`, `.5`, `2.`, `1e-3`.
+    /// Reads a decimal int or float in Python's syntax: `7`, `1_000`, `.5`, `2.`, `1e-3`.
     fn number(&mut self) -> Result<Token<'a>, CalculatorError> {
         let text = self.take(number_length(self.rest));
         let (has_digit, is_float) = (
             text.contains(|char: char| char.is_ascii_digit()),
             text.contains(['.', 'e', 'E']),
         );
-        // `2pi`, `0x10`, `1.2.3`, `1__0`, and `007`, which is octal to some and an error
-        // to Python.
+        // Rejects `2pi`, `0x10`, `1.2.3`, `1__0`, and `007`, which is octal in some languages and
+        // an error in Python.
         let runs_on = self.rest.starts_with(|char| is_word(char) || char == '.');
         let padded =
             !is_float && text.starts_with('0') && text.contains(|char| matches!(char, '1'..='9'));
@@ -188,7 +188,7 @@ fn is_word(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
 }
 
-/// How many bytes at the start of `text` are a number: digits, a point, an exponent.
+/// Returns the length of the number at the start of `text` in bytes: digits, a point, an exponent.
 fn number_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut end = digits_end(bytes, 0);
@@ -206,7 +206,8 @@ fn number_length(text: &str) -> usize {
     end
 }
 
-/// Where the digits that start at `start` end; single underscores between two of them count.
+/// Returns the end of the digits that start at `start`, including single underscores between two
+/// digits.
 fn digits_end(bytes: &[u8], start: usize) -> usize {
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
     let mut end = start;

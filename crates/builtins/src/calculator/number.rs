@@ -4,7 +4,7 @@ use evalexpr::Value;
 
 use super::ArithmeticError;
 
-/// An int or a finite float, as Python tells them apart.
+/// An int or a finite float; Python distinguishes the two.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Number {
     Int(i64),
@@ -12,11 +12,10 @@ pub(super) enum Number {
 }
 
 impl Number {
-    /// A float, unless it is infinite or not a number.
+    /// Returns a float, unless it is infinite or NaN.
     ///
     /// # Errors
-    /// [`ArithmeticError::TooLarge`]: as no operand is infinite, an overflow is the only
-    /// way to get there.
+    /// [`ArithmeticError::TooLarge`]: no operand is infinite, so the only cause is an overflow.
     pub(super) fn finite(float: f64) -> Result<Self, ArithmeticError> {
         if float.is_finite() {
             Ok(Self::Float(float))
@@ -25,7 +24,7 @@ impl Number {
         }
     }
 
-    /// The number that a value of the engine holds; a list holds none.
+    /// Converts a value of evalexpr; `None` for a list or another type.
     pub(super) fn of(value: &Value) -> Option<Self> {
         match value {
             Value::Int(int) => Some(Self::Int(*int)),
@@ -34,7 +33,7 @@ impl Number {
         }
     }
 
-    /// The number as a float, rounded to the nearest, ties to even, as Python does.
+    /// Returns the number as a float, rounded to the nearest, ties to even, as Python does.
     pub(super) fn to_f64(self) -> f64 {
         match self {
             Self::Int(int) => int as f64,
@@ -42,8 +41,8 @@ impl Number {
         }
     }
 
-    /// Compares the exact values, so that an int which no float can hold still differs from
-    /// the float next to it.
+    /// Compares the exact values, so that an int that no float can represent still differs from the
+    /// nearest float.
     pub(super) fn compare(self, other: Self) -> Ordering {
         match (self, other) {
             (Self::Int(left), Self::Int(right)) => left.cmp(&right),
@@ -54,7 +53,7 @@ impl Number {
     }
 }
 
-/// An int where it fits 64 bits, else the nearest float.
+/// An int if it fits 64 bits, else the nearest float.
 impl From<i128> for Number {
     fn from(int: i128) -> Self {
         i64::try_from(int).map_or(Self::Float(int as f64), Self::Int)
@@ -70,8 +69,8 @@ impl From<Number> for Value {
     }
 }
 
-/// `0.0` equals `-0.0` as in Python, which `f64::total_cmp` sees otherwise. There is no NaN
-/// to compare.
+/// Compares floats. `0.0` equals `-0.0`, as in Python and unlike `f64::total_cmp`. NaN does not
+/// occur.
 fn compare_floats(left: f64, right: f64) -> Ordering {
     left.partial_cmp(&right).unwrap_or(Ordering::Equal)
 }

@@ -7,7 +7,7 @@ use super::lexer::{self, Bracket, Operator, Token};
 use super::tree::{TreeBuilder, operation};
 use super::{CalculatorError, MAX_DEPTH, SyntaxError};
 
-/// Reads an expression by this grammar, a part of Python's, and gives its operator tree:
+/// Parses an expression of this grammar, a subset of Python's, and returns its operator tree:
 ///
 /// ```text
 /// whole   = sum | items
@@ -19,12 +19,12 @@ use super::{CalculatorError, MAX_DEPTH, SyntaxError};
 /// atom    = number | name [ "(" [ items ] ")" ] | "(" [ sum | items ] ")" | "[" [ items ] "]"
 /// ```
 ///
-/// A chain of operators of one rank is one node with many children, so that the tree is
-/// never deeper than the expression nests: evalexpr walks it by recursion.
+/// A chain of operators of the same precedence is one node with many children, so that the tree is
+/// not deeper than the nesting of the expression: evalexpr walks the tree recursively.
 ///
 /// # Errors
-/// [`CalculatorError::Invalid`] where the expression departs from the grammar or nests
-/// deeper than [`MAX_DEPTH`].
+/// [`CalculatorError::Invalid`] if the expression does not follow the grammar or is nested more
+/// deeply than [`MAX_DEPTH`].
 pub(super) fn parse(expression: &str) -> Result<Node, CalculatorError> {
     let mut parser = Parser {
         expression,
@@ -49,7 +49,7 @@ struct Parser<'a> {
 type Parsed = Result<Node, CalculatorError>;
 
 impl Parser<'_> {
-    /// One sum, or the items of a tuple where a comma follows it.
+    /// Parses one sum, or the items of a tuple if a comma follows.
     fn sum_or_items(&mut self) -> Parsed {
         let first = self.sum()?;
         if self.tokens.peek() != Some(&Token::Comma) {
@@ -60,7 +60,7 @@ impl Parser<'_> {
         Ok(self.tree.sequence(items))
     }
 
-    /// The items up to `close`, which is taken as well.
+    /// Parses the items up to `close`, and `close` itself.
     fn items_until(&mut self, close: Bracket) -> Result<Vec<Node>, CalculatorError> {
         let mut items = Vec::new();
         if !self.take(Token::Close(close)) {
@@ -71,8 +71,7 @@ impl Parser<'_> {
         Ok(items)
     }
 
-    /// The items that follow the first one, with a comma before each and perhaps one more
-    /// at the end.
+    /// Parses the items after the first one: a comma before each, and an optional trailing comma.
     fn more_items(&mut self, items: &mut Vec<Node>) -> Result<(), CalculatorError> {
         while self.take(Token::Comma) {
             if matches!(self.tokens.peek(), None | Some(Token::Close(_))) {
@@ -102,7 +101,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Operands with operators of one rank between them.
+    /// Parses operands separated by operators of the same precedence.
     fn chain(&mut self, operand: fn(&mut Self) -> Parsed, of_rank: fn(Operator) -> bool) -> Parsed {
         let first = operand(self)?;
         let mut links = Vec::new();
@@ -160,7 +159,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What follows an opening parenthesis: `)` is the empty tuple, as in Python.
+    /// Parses the rest after an opening parenthesis; `()` is the empty tuple, as in Python.
     fn parenthesized(&mut self) -> Parsed {
         if self.take(Token::Close(Bracket::Round)) {
             return Ok(self.tree.sequence(Vec::new()));
@@ -170,7 +169,7 @@ impl Parser<'_> {
         Ok(inner)
     }
 
-    /// Runs `parse` one level deeper, if the bound allows it.
+    /// Runs `parse` one level deeper, if the limit allows it.
     fn nested<T>(
         &mut self,
         parse: impl FnOnce(&mut Self) -> Result<T, CalculatorError>,

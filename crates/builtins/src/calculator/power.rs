@@ -3,8 +3,8 @@ use super::number::Number;
 
 type Outcome = Result<Number, ArithmeticError>;
 
-/// `base ** exponent`: an int where both are ints, the exponent is not negative and the
-/// result fits 64 bits, else a float.
+/// Returns `base ** exponent`: an int if both are ints, the exponent is not negative and the result
+/// fits 64 bits, else a float.
 pub(super) fn power(base: Number, exponent: Number) -> Outcome {
     if let (Number::Int(base), Number::Int(exponent)) = (base, exponent)
         && let Some(exact) = int_power(base, exponent)
@@ -30,8 +30,8 @@ fn int_power(base: i64, exponent: i64) -> Option<i64> {
     }
 }
 
-/// `pow(base, exponent, modulus)`, exact, with the sign of the modulus. A negative exponent
-/// asks for the inverse.
+/// Returns `pow(base, exponent, modulus)`, exact, with the sign of the modulus. A negative exponent
+/// uses the modular inverse of the base.
 pub(super) fn modular_power(base: i64, exponent: i64, modulus: i64) -> Outcome {
     let size = i128::from(modulus).abs();
     let base = match (size, exponent) {
@@ -49,7 +49,8 @@ pub(super) fn modular_power(base: i64, exponent: i64, modulus: i64) -> Outcome {
     Ok(signed.into())
 }
 
-/// All values stay below `modulus`, which is at most 2 to the power of 63: products fit.
+/// All values stay below `modulus`, which is at most 2 to the power of 63, so that products fit 128
+/// bits.
 fn square_and_multiply(mut base: i128, mut exponent: u64, modulus: i128) -> i128 {
     let mut power = 1 % modulus;
     while exponent > 0 {
@@ -62,8 +63,8 @@ fn square_and_multiply(mut base: i128, mut exponent: u64, modulus: i128) -> i128
     power
 }
 
-/// The number that `number` is to be multiplied with to give 1 modulo `modulus`, by
-/// Euclid's algorithm; there is none when the two have a common factor.
+/// Returns the modular inverse of `number`, by Euclid's algorithm; `None` if `number` and `modulus`
+/// have a common factor.
 fn inverse(number: i128, modulus: i128) -> Option<i128> {
     let (mut divisor, mut remainder) = (modulus, number);
     let (mut previous, mut current) = (0, 1);

@@ -1,17 +1,17 @@
-//! Python's `round`: to the nearest, and a tie to the even neighbour.
+//! Python's `round`: to the nearest value, and a tie to the even neighbor.
 
 use super::ArithmeticError;
 use super::number::Number;
 
-/// `round(number)`: an int, or the float itself where no 64-bit int can hold it (then it is
-/// whole already).
+/// `round(number)`: returns an int, or the float itself if it does not fit a 64-bit int; such a
+/// float is already whole.
 pub(super) fn to_whole(number: Number) -> Number {
     match number {
         Number::Int(_) => number,
         Number::Float(float) => {
             let rounded = float.round_ties_even();
-            // i128 has room for every whole float below 2 to the power of 127, and those
-            // beyond come out as its limits, which are no 64-bit ints either.
+            // i128 holds every whole float below 2 to the power of 127. Larger floats saturate at
+            // the limits of i128, which do not fit 64 bits either.
             match i64::try_from(rounded as i128) {
                 Ok(int) => Number::Int(int),
                 Err(_) => Number::Float(rounded),
@@ -20,14 +20,14 @@ pub(super) fn to_whole(number: Number) -> Number {
     }
 }
 
-/// `round(number, digits)`: digits behind the point, or before it when negative. An int
-/// stays an int.
+/// `round(number, digits)`: rounds to digits after the decimal point, or before it for a negative
+/// number. An int stays an int.
 pub(super) fn to_digits(number: Number, digits: i64) -> Result<Number, ArithmeticError> {
     match number {
         Number::Int(_) if digits >= 0 => Ok(number),
         Number::Int(int) => Ok(int_to_tens(int, digits.unsigned_abs())),
         Number::Float(float) if digits >= 0 => {
-            // A float has 1074 decimals at most, so rounding to more changes nothing.
+            // A float has at most 1074 decimals, so rounding to more changes nothing.
             let decimals = usize::try_from(digits.min(1_100)).unwrap_or(0);
             Number::finite(parse(&format!("{float:.decimals$}"), float))
         }
@@ -48,7 +48,7 @@ fn int_to_tens(int: i64, zeros: u64) -> Number {
     ((floor + i128::from(up)) * unit).into()
 }
 
-/// Rounds in decimal, where it is exact: Rust writes a float's digits correctly rounded,
+/// Rounds in decimal, where rounding is exact: Rust formats a float's digits correctly rounded,
 /// ties to even, for any number of digits from one up.
 fn float_to_tens(float: f64, zeros: u64) -> f64 {
     let whole_digits = if float.abs() < 1.0 {
@@ -59,7 +59,7 @@ fn float_to_tens(float: f64, zeros: u64) -> f64 {
     match whole_digits.checked_sub(zeros) {
         None => 0f64.copysign(float),
         Some(0) => {
-            // One digit before the first: the answer is nothing or 10 ** zeros.
+            // Rounds to the position before the first digit: the result is 0 or 10 ** zeros.
             let first_of_half = format!("5{}", "0".repeat(whole_digits.saturating_sub(1) as usize));
             let digits = format!("{:.0}", float.trunc().abs());
             let more_than_half =
@@ -78,7 +78,7 @@ fn float_to_tens(float: f64, zeros: u64) -> f64 {
     }
 }
 
-/// Reads back what `format!` wrote, which always parses.
+/// Parses text that `format!` wrote, which always succeeds.
 fn parse(decimal: &str, otherwise: f64) -> f64 {
     decimal.parse().unwrap_or(otherwise)
 }

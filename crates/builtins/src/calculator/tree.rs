@@ -3,23 +3,23 @@ use evalexpr::{EvalexprError, Node, Operator as EngineOperator, Value, build_ope
 use super::lexer::Operator;
 use super::number::Number;
 
-/// The functions in a tree that stand for operators. No name in an expression can be
-/// spelled like them, so nobody can call them by name.
+/// The functions in a tree that represent operators. No name in an expression can be spelled like
+/// them, so expressions cannot call them by name.
 pub(super) mod operation {
-    /// Operands and operators in turn, taken from left to right.
+    /// Alternating operands and operators, evaluated from left to right.
     pub(in crate::calculator) const CHAIN: &str = "left to right";
     /// Base and exponent.
     pub(in crate::calculator) const POWER: &str = "**";
-    /// One operand behind a `-`.
+    /// One operand after a `-`.
     pub(in crate::calculator) const MINUS: &str = "unary -";
-    /// One operand behind a `+`.
+    /// One operand after a `+`.
     pub(in crate::calculator) const PLUS: &str = "unary +";
 }
 
-/// Makes nodes of evalexpr's operator tree.
+/// Builds nodes of evalexpr's operator tree.
 ///
-/// Trees are built rather than printed and parsed again: evalexpr's grammar is not
-/// Python's, and its parser is then not reached by anything that a caller sends.
+/// Trees are built directly instead of being printed and parsed again, because evalexpr's grammar
+/// is not Python's; so no input of a caller reaches evalexpr's parser.
 pub(super) struct TreeBuilder {
     /// `Node` has no public constructor, but can be cloned and filled.
     blank: Node,
@@ -34,7 +34,7 @@ impl TreeBuilder {
         self.constant(number.into())
     }
 
-    /// An operator within the operands of a chain.
+    /// Returns the node of an operator among the operands of a chain.
     pub(super) fn operator(&self, operator: Operator) -> Node {
         self.constant(Value::String(operator.symbol().to_owned()))
     }
@@ -51,7 +51,7 @@ impl TreeBuilder {
         self.node(EngineOperator::Tuple, items)
     }
 
-    /// A call of a function, which gets all its arguments as one tuple.
+    /// Returns the node of a function call; the function receives its arguments as one tuple.
     pub(super) fn call(&self, function: &str, arguments: Vec<Node>) -> Node {
         let identifier = function.to_owned();
         let arguments = self.sequence(arguments);

@@ -4,7 +4,7 @@ use jiff::Zoned;
 use pillion_core::tool::ToolFailure;
 use serde_json::{Value, json};
 
-/// The five ways in which a call can ask for the time.
+/// The output formats of the tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum TimeFormat {
     #[default]
@@ -34,7 +34,7 @@ impl TimeFormat {
         }
     }
 
-    /// The text for the model. Day and month names are English whatever the locale.
+    /// Returns the text for the model. Names of days and months are always English.
     pub(super) fn text(self, now: &Zoned) -> String {
         match self {
             Self::Full => now.strftime("%A, %B %d, %Y at %I:%M %p %Z").to_string(),
@@ -45,7 +45,7 @@ impl TimeFormat {
         }
     }
 
-    /// The value for programs: text without the zone, or an integer of seconds since 1970.
+    /// Returns the value for programs: text without the zone, or integer seconds since 1970.
     pub(super) fn formatted(self, now: &Zoned) -> Value {
         match self {
             Self::Full => json!(now.strftime("%Y-%m-%d %H:%M:%S").to_string()),
@@ -57,7 +57,7 @@ impl TimeFormat {
     }
 }
 
-/// A format outside the five. The executor lets none through; a direct call could bring one.
+/// An unknown format. The executor rejects unknown formats, but a direct call may contain one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid value for format: must be one of ['full', 'date', 'time', 'iso', 'timestamp']")]
 pub(super) struct UnknownFormat;
@@ -79,8 +79,8 @@ impl From<UnknownFormat> for ToolFailure {
     }
 }
 
-/// ISO 8601 as Python's `isoformat` writes it: microseconds only where there are any, and
-/// an offset even for UTC.
+/// Formats the time in ISO 8601 like Python's `isoformat`: microseconds only if they are not zero,
+/// and an offset even for UTC.
 pub(super) fn iso(now: &Zoned) -> String {
     let format = if now.timestamp().subsec_microsecond() == 0 {
         "%Y-%m-%dT%H:%M:%S%:z"
@@ -90,7 +90,7 @@ pub(super) fn iso(now: &Zoned) -> String {
     now.strftime(format).to_string()
 }
 
-/// The English name of the day, such as `Tuesday`.
+/// Returns the English name of the weekday, such as `Tuesday`.
 pub(super) fn day_of_week(now: &Zoned) -> String {
     now.strftime("%A").to_string()
 }

@@ -2,14 +2,14 @@ use std::time::Duration;
 
 use super::{Report, Weather};
 
-/// What the real thing takes, about.
+/// The approximate response time of a real provider.
 const DELAY: Duration = Duration::from_millis(100);
 
-/// Degrees Celsius of the cities that the mock knows (D6).
+/// The mock's temperatures by city, in degrees Celsius.
 const CITIES: [(&str, i32); 3] = [("london", 15), ("tokyo", 25), ("sydney", 28)];
 const ANYWHERE: i32 = 22;
 
-/// Invented weather that depends on the location's name alone.
+/// Returns mock weather that only depends on the location's name.
 pub(super) async fn weather(location: &str) -> Report {
     tokio::time::sleep(DELAY).await;
     let lower = location.to_lowercase();

@@ -14,12 +14,12 @@ use crate::service::{Answer, Fault, Service};
 
 pub(super) const NAME: &str = "Open-Meteo";
 
-/// How many places are looked at: all that one request gives where the caller says more than a
-/// name, since the one that is meant may be small.
+/// The number of places to request. A location with areas requests the maximum of one request,
+/// because the intended place may be small.
 const PLACES: &str = "10";
 const MANY_PLACES: &str = "100";
 
-/// The longest name of a place that is repeated, in characters.
+/// Maximum length of a place's name in results, in characters.
 const LONGEST_NAME: usize = 100;
 
 #[derive(Debug)]
@@ -60,18 +60,18 @@ struct Forecast {
 
 #[derive(Deserialize)]
 struct Current {
-    /// Seconds since 1970.
+    /// The time of observation, in seconds since 1970.
     time: Option<i64>,
     temperature_2m: f64,
     relative_humidity_2m: Option<f64>,
     weather_code: Option<u8>,
-    /// In km/h.
+    /// The wind speed, in km/h.
     wind_speed_10m: Option<f64>,
 }
 
 impl OpenMeteo {
     pub(super) fn new(settings: &WeatherSettings, api_key: Option<SecretString>) -> Self {
-        // Customers have servers of their own.
+        // Customers with an API key use separate hosts.
         let customer = if api_key.is_some() { "customer-" } else { "" };
         let public = |host: &str| {
             let url = format!("https://{customer}{host}.open-meteo.com");
@@ -108,7 +108,7 @@ impl OpenMeteo {
             .service
             .get(base, path, &query, HeaderMap::new())
             .await?;
-        // `{"error": true, "reason": "..."}`, with whatever status.
+        // Errors are `{"error": true, "reason": "..."}`, with any status.
         let reason = answer.text("/reason");
         let said = answer
             .body
@@ -195,7 +195,7 @@ impl From<FoundPlace> for Place {
     }
 }
 
-/// What a weather code of the WMO (table 4677, those that Open-Meteo gives) means.
+/// Returns the meaning of a WMO weather code (table 4677), as far as Open-Meteo uses them.
 fn conditions(code: Option<u8>) -> &'static str {
     match code {
         Some(0) => "Clear sky",

@@ -15,10 +15,10 @@ use crate::service::{Answer, Fault, Service};
 
 pub(super) const NAME: &str = "OpenWeatherMap";
 
-/// All that one look-up of places gives.
+/// The maximum number of places of one request.
 const PLACES: &str = "5";
 
-/// The longest name of a place or of its weather that is repeated, in characters.
+/// Maximum length of the name of a place or of its weather in results, in characters.
 const LONGEST_NAME: usize = 100;
 
 const KMH_OF_A_METRE_PER_SECOND: f64 = 3.6;
@@ -45,7 +45,7 @@ struct CurrentWeather {
     weather: Vec<Condition>,
     main: Main,
     wind: Option<Wind>,
-    /// Seconds since 1970.
+    /// The time of observation, in seconds since 1970.
     dt: Option<i64>,
 }
 
@@ -62,7 +62,7 @@ struct Main {
 
 #[derive(Deserialize)]
 struct Wind {
-    /// In metres per second.
+    /// The wind speed, in meters per second.
     speed: Option<f64>,
 }
 
@@ -100,8 +100,8 @@ impl OpenWeatherMap {
 impl WeatherService for OpenWeatherMap {
     const SOURCE: &'static str = "openweathermap";
 
-    /// The service tells how likely a place is meant by the order alone: the first is taken. It
-    /// looks at the areas itself, and knows them by codes.
+    /// Finds places. The service matches the areas itself, by codes, and only the order of its
+    /// results shows which place is most likely, so the first place is used.
     async fn places<'a>(
         &self,
         name: &str,
@@ -144,8 +144,8 @@ impl WeatherService for OpenWeatherMap {
     }
 }
 
-/// `{"cod": 401, "message": "..."}`: `cod` is a number or a text, and may say something else
-/// than the status.
+/// Reads an error: `{"cod": 401, "message": "..."}`. `cod` is a number or text, and may differ from
+/// the HTTP status.
 fn fault(answer: &Answer) -> Option<Fault> {
     let said = answer.text("/message");
     let code = match answer.body.get("cod") {
@@ -176,7 +176,7 @@ impl From<FoundPlace> for Place {
     }
 }
 
-/// The first description, such as `moderate rain`, with a capital letter.
+/// Returns the first description, such as `moderate rain`, with a capital letter.
 fn capitalized(weather: &[Condition]) -> String {
     let said = weather.first().map(|weather| weather.description.as_str());
     let said = plain_text(said.unwrap_or("unknown"), LONGEST_NAME);

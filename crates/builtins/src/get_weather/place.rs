@@ -1,28 +1,28 @@
-//! Which place a location means.
+//! Determines the place that a location refers to.
 
 use pillion_core::tool::ToolFailure;
 
 use super::state_codes;
 use crate::Excerpt;
 
-/// A place with the same name counts as another possible meaning if it has more than this part
-/// of the first one's inhabitants.
+/// A settlement of the same name makes a location ambiguous if this multiple of its inhabitants
+/// exceeds those of the most likely place.
 const RIVAL_SHARE: u64 = 3;
 
-/// How many possible meanings an error names.
+/// The maximum number of places that an error about an ambiguous location names.
 const MOST_NAMED: usize = 5;
 
-/// What a caller asks for.
+/// The location of a call.
 #[derive(Debug, PartialEq)]
 pub(super) enum Wanted {
     /// Latitude and longitude, in degrees.
     Coordinates(f64, f64),
     Name {
-        /// As the caller wrote it.
+        /// The location as the caller wrote it.
         location: String,
-        /// What stands before the first comma.
+        /// The part before the first comma.
         name: String,
-        /// What stands between and after the commas: region, country.
+        /// The parts after the first comma: region, country.
         within: Vec<String>,
     },
 }
@@ -31,15 +31,15 @@ pub(super) enum Wanted {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Place {
     pub(super) name: String,
-    /// The larger areas that it lies in, the nearest first; the last is the country.
+    /// The areas that contain the place, smallest first; the last is the country.
     pub(super) areas: Vec<String>,
-    /// ISO 3166-1 alpha-2.
+    /// The country's code (ISO 3166-1 alpha-2).
     pub(super) country_code: String,
     pub(super) latitude: f64,
     pub(super) longitude: f64,
-    /// None where that is not known.
+    /// The number of inhabitants; `None` if unknown.
     pub(super) inhabitants: Option<u64>,
-    /// Whether it is a city, town or village.
+    /// Whether the place is a city, town or village.
     pub(super) is_settlement: bool,
 }
 
@@ -68,7 +68,7 @@ impl Wanted {
 }
 
 impl Place {
-    /// The place at those coordinates.
+    /// Returns the place at these coordinates.
     pub(super) fn at(latitude: f64, longitude: f64) -> Self {
         Self {
             name: format!("{latitude},{longitude}"),
@@ -78,7 +78,7 @@ impl Place {
         }
     }
 
-    /// Its name and the areas that it lies in, none of them twice in a row.
+    /// Returns the name with its region and country, without consecutive duplicates.
     pub(super) fn full_name(&self) -> String {
         let mut names = vec![self.name.as_str()];
         let region = self.areas.first().filter(|_| self.areas.len() > 1);
@@ -100,11 +100,11 @@ impl Place {
     }
 }
 
-/// Of the places that a service found, the most likely first, the one that is meant.
+/// Returns the place that a location refers to, among the places that a service found, most likely
+/// first.
 ///
 /// # Errors
-/// `invalid_input` when there is none, or more than one with the wanted name and of about the
-/// same size.
+/// `invalid_input` if there is no such place, or more than one of that name and of similar size.
 pub(super) fn choose(
     location: &str,
     name: &str,
@@ -144,7 +144,7 @@ pub(super) fn choose(
     )))
 }
 
-/// There is no such place.
+/// Creates the error for an unknown place.
 pub(super) fn unknown(location: &str) -> ToolFailure {
     ToolFailure::invalid_input(format!("Unknown location: {}", Excerpt::of(location)))
 }

@@ -3,31 +3,31 @@ use serde_json::{Value, json};
 
 use super::Units;
 
-/// The weather somewhere, as a provider tells it.
+/// The weather at a place, as a provider reports it.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) source: &'static str,
-    /// The place in full.
+    /// The full name of the place.
     pub(super) location: String,
     /// Latitude and longitude, in degrees.
     pub(super) coordinates: Option<(f64, f64)>,
-    /// When that was so, in RFC 3339.
+    /// When the weather was observed, in RFC 3339.
     pub(super) observed_at: Option<String>,
     pub(super) weather: Weather,
 }
 
-/// The same everywhere.
+/// The weather in provider-independent units.
 #[derive(Debug)]
 pub(super) struct Weather {
     pub(super) celsius: f64,
     pub(super) conditions: String,
-    /// In percent.
+    /// The relative humidity, in percent.
     pub(super) humidity: Option<f64>,
     pub(super) wind_kmh: Option<f64>,
 }
 
 impl Report {
-    /// What the tool gives back.
+    /// Converts the report to the tool's output.
     pub(super) fn tell(self, units: Units) -> ToolOutput {
         let Weather {
             celsius,
@@ -37,7 +37,7 @@ impl Report {
         } = self.weather;
         let (temperature, sign) = match units {
             Units::Celsius => (number(celsius), "°C"),
-            // A float even where it is whole, as the mock of the seed has it.
+            // Always a float, even if it is whole, for compatibility.
             Units::Fahrenheit => (json!(tenths(celsius * 9.0 / 5.0 + 32.0)), "°F"),
         };
         let mut text = format!("{}: {temperature} {sign}, {conditions}", self.location);
@@ -73,11 +73,11 @@ impl Report {
 }
 
 fn tenths(value: f64) -> f64 {
-    // Minus zero is nobody's temperature.
+    // Converts -0.0 to 0.0.
     (value * 10.0).round() / 10.0 + 0.0
 }
 
-/// With one decimal at most, an integer where it is whole.
+/// Returns the value with at most one decimal, as an integer if it is whole.
 fn number(value: f64) -> Value {
     let value = tenths(value);
     #[expect(

@@ -1,4 +1,4 @@
-//! The way from what a caller asks for to a report, whoever is asked.
+//! Gets a report from a weather service.
 
 use jiff::Timestamp;
 use pillion_core::tool::ToolFailure;
@@ -6,27 +6,27 @@ use pillion_core::tool::ToolFailure;
 use super::place::{self, Place, Wanted};
 use super::{Report, Weather};
 
-/// A service that knows places and the weather there.
+/// A service that knows places and their weather.
 pub(super) trait WeatherService {
-    /// What reports call it.
+    /// The service's name in reports.
     const SOURCE: &'static str;
 
-    /// The places of a name that lie within these areas, the most likely first; and those of the
-    /// areas that it has not looked at itself.
+    /// Finds the places of a name within areas, most likely first. Also returns the areas that the
+    /// service has not matched itself.
     async fn places<'a>(
         &self,
         name: &str,
         within: &'a [String],
     ) -> Result<(Vec<Place>, &'a [String]), ToolFailure>;
 
-    /// The weather at a place, and since when, in seconds since 1970.
+    /// Returns the weather at a place and its time of observation, in seconds since 1970.
     async fn current(&self, place: &Place) -> Result<(Weather, Option<i64>), ToolFailure>;
 }
 
-/// What `service` says of the weather at the place that is wanted.
+/// Returns the report of `service` for a location.
 ///
 /// # Errors
-/// `invalid_input` where no place is meant, or more than one; and those of the service.
+/// `invalid_input` if the location is unknown or ambiguous; errors of the service.
 pub(super) async fn report<S: WeatherService>(
     service: &S,
     wanted: &Wanted,

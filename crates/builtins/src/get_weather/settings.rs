@@ -4,24 +4,24 @@ use pillion_core::egress::EgressPolicy;
 use secrecy::SecretString;
 use url::Url;
 
-/// How the tool [`GetWeather`](super::GetWeather) works.
+/// The settings of the tool [`GetWeather`](super::GetWeather).
 #[derive(Debug, Clone)]
 pub struct WeatherSettings {
-    /// Who is asked.
+    /// The weather provider.
     pub provider: WeatherProvider,
-    /// Where that is, in place of its public address.
+    /// The provider's base URL, instead of its public URL.
     pub base_url: Option<Url>,
-    /// Where Open-Meteo's look-up of places is. Default `base_url`, else its public address.
+    /// The base URL of Open-Meteo's geocoding API. Default: `base_url`, else the public URL.
     pub geocoding_url: Option<Url>,
-    /// The units of a call that names none. Default celsius.
+    /// The units of calls that name none. Default: Celsius.
     pub units: Units,
-    /// How long a call may take. Default 10 s (N1).
+    /// Timeout of a call. Default: 10 s.
     pub timeout: Duration,
-    /// Where requests may go.
+    /// The egress policy for requests.
     pub egress: EgressPolicy,
 }
 
-/// Open-Meteo without a key.
+/// The default provider is Open-Meteo, without an API key.
 impl Default for WeatherSettings {
     fn default() -> Self {
         Self {
@@ -36,7 +36,7 @@ impl Default for WeatherSettings {
 }
 
 impl WeatherSettings {
-    /// The same with this key, where the provider wants one.
+    /// Sets the API key, if the provider uses one.
     #[must_use]
     pub fn with_key(mut self, key: SecretString) -> Self {
         match &mut self.provider {
@@ -48,22 +48,21 @@ impl WeatherSettings {
     }
 }
 
-/// Who knows the weather.
+/// A provider of weather data.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum WeatherProvider {
-    /// Open-Meteo, free of charge for uses that are not commercial; with a key its service
-    /// for customers.
+    /// Open-Meteo: free for non-commercial use, or with an API key its customer service.
     OpenMeteo {
-        /// The customer's key.
+        /// The customer's API key.
         api_key: Option<SecretString>,
     },
     /// OpenWeatherMap.
     OpenWeatherMap {
-        /// Its key.
+        /// The API key.
         api_key: SecretString,
     },
-    /// Nobody: invented weather that is always the same, for development and tests.
+    /// Mock weather that never changes, for development and tests.
     Mock,
     /// No provider is configured: the tool is not offered, and a call of the tool fails with an
     /// error that names the setting.
@@ -81,10 +80,10 @@ pub enum Units {
 }
 
 impl Units {
-    /// Both.
+    /// All units.
     pub const ALL: [Self; 2] = [Self::Celsius, Self::Fahrenheit];
 
-    /// The name as it stands in JSON.
+    /// Returns the name in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -93,7 +92,7 @@ impl Units {
         }
     }
 
-    /// The units of that name.
+    /// Returns the units of that name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|units| units.as_str() == name)

@@ -1,6 +1,6 @@
-//! Short names of areas that people write after a city and that services do not list.
+//! Short names of areas that people write after a city's name and that services do not list.
 
-/// The states of the United States (ANSI INCITS 38) by their codes.
+/// The states of the United States by their codes (ANSI INCITS 38).
 const STATES: [(&str, &str); 51] = [
     ("AL", "Alabama"),
     ("AK", "Alaska"),
@@ -55,7 +55,7 @@ const STATES: [(&str, &str); 51] = [
     ("WY", "Wyoming"),
 ];
 
-/// Names of countries that are not what the services call them.
+/// Names of countries that differ from the services' names.
 const COUNTRIES: [(&str, &str); 6] = [
     ("usa", "US"),
     ("u.s.", "US"),
@@ -65,14 +65,14 @@ const COUNTRIES: [(&str, &str); 6] = [
     ("uae", "AE"),
 ];
 
-/// The name of the area with that code in a country.
+/// Returns the full name of the area with this code in a country.
 pub(super) fn full_name(country_code: &str, code: &str) -> Option<&'static str> {
     let is_it = |(short, _): &&(&str, &str)| short.eq_ignore_ascii_case(code);
     let state = STATES.iter().find(is_it).filter(|_| country_code == "US");
     state.map(|(_, name)| *name)
 }
 
-/// The code of the country that goes by that name as well.
+/// Returns the code of the country with this alternative name.
 pub(super) fn country_of(name: &str) -> Option<&'static str> {
     let is_it = |(other, _): &&(&str, &str)| other.eq_ignore_ascii_case(name);
     COUNTRIES.iter().find(is_it).map(|(_, code)| *code)

@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 use super::{Place, kept, unavailable};
 use crate::Excerpt;
 
-/// The tool `forget`: `{id}` -> `data = {id}`. A memory that the caller could not have found is
-/// as one that is not there: `not_found`.
+/// The tool `forget`. Argument: `{id}`. Result: `data = {id}`. A memory that the caller could not
+/// find is `not_found`.
 pub struct Forget {
     definition: ToolDefinition,
     store: Arc<dyn MemoryStore>,
 }
 
 impl Forget {
-    /// The tool over a store.
+    /// Creates the tool over a store.
     #[must_use]
     pub fn new(store: Arc<dyn MemoryStore>) -> Self {
         let id = ToolParameter::new("id", ParameterType::String)

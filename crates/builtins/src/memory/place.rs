@@ -1,18 +1,20 @@
 use pillion_core::tool::{ActsAs, ActsAsFuture, CallContext, ErrorCode, ToolFailure};
 use serde_json::json;
 
-/// Where a call's memories are.
+/// The channel and user whose memories a call uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Empty for calls that come from no channel.
+    /// The channel; empty for calls without a channel.
     pub(super) channel: String,
-    /// None for calls of nobody, which have the shared memories alone.
+    /// The user; `None` for calls without a user, which only use shared memories.
     pub(super) user: Option<String>,
 }
 
 impl Place {
+    /// Returns the channel and user of a call.
+    ///
     /// # Errors
-    /// `denied` where nobody vouches for the user.
+    /// `denied` if the user is not verified.
     pub(super) fn of(context: &CallContext) -> Result<Self, ToolFailure> {
         if context.user.is_some() && context.vouched_user().is_none() {
             return Err(ToolFailure::new(
@@ -26,7 +28,8 @@ impl Place {
         })
     }
 
-    /// What makes the result of a call this place's own, so that it is kept for no other.
+    /// Returns the acting identity of a call, so that its result is cached only for the same
+    /// channel and user.
     pub(super) fn acts_as(context: &CallContext) -> ActsAsFuture {
         let place = Self::of(context);
         Box::pin(async move {

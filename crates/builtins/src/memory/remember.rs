@@ -10,22 +10,22 @@ use uuid::Uuid;
 
 use super::{LONGEST, MOST, Place, kept, search, unavailable};
 
-/// How important a memory can be, and is unless the caller says otherwise.
+/// The range of a memory's importance, and the default.
 const IMPORTANCE: std::ops::RangeInclusive<u8> = 1..=5;
 const USUAL_IMPORTANCE: u8 = 1;
 
-/// The tool `remember`: `{content, category = "fact", importance = 1, shared = false}` -> `data =
-/// {id, content, category, importance, shared, created_at}`.
+/// The tool `remember`. Arguments: `{content, category = "fact", importance = 1, shared = false}`.
+/// Result: `data = {id, content, category, importance, shared, created_at}`.
 ///
-/// A memory has up to 2,000 characters; there are up to 10,000 of one user in one channel, and as
-/// many shared ones of a channel. A call of nobody remembers for everybody.
+/// A memory has at most 2,000 characters. There are at most 10,000 memories of one user in one
+/// channel, and 10,000 shared memories of a channel. A memory of a call without a user is shared.
 pub struct Remember {
     definition: ToolDefinition,
     store: Arc<dyn MemoryStore>,
 }
 
 impl Remember {
-    /// The tool over a store.
+    /// Creates the tool over a store.
     #[must_use]
     pub fn new(store: Arc<dyn MemoryStore>) -> Self {
         let content = ToolParameter::new("content", ParameterType::String)

@@ -9,26 +9,26 @@ use serde_json::{Value, json};
 
 use super::{Place, kept, unavailable};
 
-/// How many memories are found unless the caller says otherwise, and at most.
+/// The default and the maximum number of memories in a result.
 const USUAL: u8 = 5;
 const MOST: u8 = 20;
 
-/// The longest query, in characters: each word is looked for in each memory.
+/// Maximum length of a query, in characters: a search looks for each word in each memory.
 const LONGEST_QUERY: usize = 1_000;
 
-/// The tool `search_memory`: `{query, limit = 5}` -> text for the model, `data = {query,
-/// memories: [{id, content, category, importance, shared, created_at}]}`, the most important
-/// first, of these those that were found last.
+/// The tool `search_memory`. Arguments: `{query, limit = 5}`. Result: text for the model and `data
+/// = {query, memories: [{id, content, category, importance, shared, created_at}]}`, ordered by
+/// importance and then by last access, highest and latest first.
 ///
-/// The first five words of the query all have to occur, in any letter case and also within
-/// words. `limit` is made to be from 1 to 20.
+/// The first five words of the query must all occur, case-insensitively, also within words. `limit`
+/// is clamped to 1 to 20.
 pub struct SearchMemory {
     definition: ToolDefinition,
     store: Arc<dyn MemoryStore>,
 }
 
 impl SearchMemory {
-    /// The tool over a store.
+    /// Creates the tool over a store.
     #[must_use]
     pub fn new(store: Arc<dyn MemoryStore>) -> Self {
         let query = ToolParameter::new("query", ParameterType::String)
@@ -100,7 +100,7 @@ fn line(memory: &Memory) -> String {
     format!("- {content} ({category}, importance {importance}, id {id})")
 }
 
-/// A memory as programs read it.
+/// Returns a memory as JSON.
 pub(super) fn shown(memory: &Memory) -> Value {
     json!({
         "id": memory.id,

@@ -3,7 +3,7 @@ use serde_json::Value;
 
 use super::{Advantage, Notation, NotationError};
 
-/// The names under which callers send the notation.
+/// The argument names for the notation.
 const NAMES: [&str; 3] = ["notation", "formula", "dice"];
 
 /// The arguments of one call.
@@ -13,23 +13,23 @@ pub(super) struct RollRequest {
     pub(super) reason: Option<String>,
 }
 
-/// Why a call cannot be rolled.
+/// Why the arguments of a call are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ArgumentError {
-    /// The notation is missing or wrong.
+    /// The notation is missing or invalid.
     #[error(transparent)]
     Notation(#[from] NotationError),
-    /// There is more than one notation.
+    /// The call has more than one notation.
     #[error("Give the dice once: as notation, formula or dice")]
     SeveralNotations,
-    /// The seed is no integer of 64 bits.
+    /// The seed is not a 64-bit integer.
     #[error("The seed must be an integer of 64 bits")]
     Seed,
 }
 
 impl RollRequest {
-    /// Reads the arguments, whose types the executor has checked. What is `null` or an empty
-    /// string is taken as left out.
+    /// Reads the arguments, whose types the executor has checked. `null` and empty strings count as
+    /// absent.
     pub(super) fn of(arguments: &JsonObject) -> Result<Self, ArgumentError> {
         let mut given = NAMES
             .iter()
@@ -58,7 +58,7 @@ impl RollRequest {
     }
 }
 
-/// A negative seed is as good as any; `5.0` is the integer 5 to JSON Schema.
+/// Reads the seed. Negative seeds are valid; `5.0` is the integer 5 in JSON Schema.
 fn seed(value: Option<&Value>) -> Result<Option<u64>, ArgumentError> {
     let Some(Value::Number(number)) = value else {
         return Ok(None);

@@ -3,18 +3,18 @@ use std::str::FromStr;
 
 use crate::Excerpt;
 
-/// The most dice of one roll.
+/// Maximum number of dice in a roll.
 const MAX_COUNT: u32 = 100;
-/// The most sides of a die.
+/// Maximum number of sides of a die.
 const MAX_SIDES: u32 = 1_000;
-/// The largest number to add or to take away. The seeds name no bound; this one keeps
-/// totals far from any overflow.
+/// Maximum modifier, in both directions. The value is arbitrary, and keeps totals far from an
+/// overflow.
 const MAX_MODIFIER: u32 = 1_000_000;
 
-/// A roll as it is written: `[N]dS[(kh|kl)K][(+|-)M][ advantage| disadvantage]`, in any
-/// letter case, with spaces anywhere. N is 1 when left out.
+/// The notation of a roll: `[N]dS[(kh|kl)K][(+|-)M][ advantage| disadvantage]`, case-insensitive,
+/// with spaces anywhere. N defaults to 1.
 ///
-/// `Display` is the notation in one spelling: lower case, without spaces, N always there.
+/// `Display` writes the canonical notation: in lower case, without spaces, always with N.
 ///
 /// ```
 /// use pillion_builtins::roll_dice::Notation;
@@ -24,71 +24,71 @@ const MAX_MODIFIER: u32 = 1_000_000;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Notation {
-    /// How many dice, 1 to 100.
+    /// The number of dice, 1 to 100.
     pub count: u32,
-    /// How many sides each has, 1 to 1000.
+    /// The number of sides of each die, 1 to 1000.
     pub sides: u32,
-    /// Which of the dice count; all when there is nothing.
+    /// Which dice count; `None` if all count.
     pub keep: Option<Keep>,
-    /// What is added to the sum.
+    /// The number that is added to the sum.
     pub modifier: i32,
-    /// Whether a single d20 is rolled twice; of no effect on other dice.
+    /// Whether a single d20 is rolled twice; no effect on other dice.
     pub advantage: Option<Advantage>,
 }
 
 /// Which of several dice count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// The so many highest.
+    /// This number of the highest dice.
     Highest(u32),
-    /// The so many lowest.
+    /// This number of the lowest dice.
     Lowest(u32),
 }
 
 /// A d20 rolled twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advantage {
-    /// The higher of the two counts.
+    /// The higher of the two rolls counts.
     Advantage,
-    /// The lower of the two counts.
+    /// The lower of the two rolls counts.
     Disadvantage,
 }
 
-/// Why a text is no notation.
+/// Why a text is not a valid notation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotationError {
-    /// It is empty or blank.
+    /// The text is empty or blank.
     #[error("No dice notation provided")]
     Empty,
-    /// It does not follow the grammar.
+    /// The text does not follow the grammar.
     #[error("Invalid dice notation: {notation}")]
     Malformed {
         /// The beginning of the text, in lower case.
         notation: Excerpt,
     },
-    /// It asks for no dice at all.
+    /// The number of dice is zero.
     #[error("Must roll at least 1 die")]
     NoDice,
-    /// It asks for more than 100 dice.
+    /// The number of dice exceeds 100.
     #[error("Too many dice (max {MAX_COUNT})")]
     TooManyDice,
-    /// It asks for dice without sides.
+    /// The number of sides is zero.
     #[error("Dice must have at least 1 side")]
     NoSides,
-    /// It asks for more than 1000 sides.
+    /// The number of sides exceeds 1000.
     #[error("Too many sides (max {MAX_SIDES})")]
     TooManySides,
-    /// It keeps none of the dice.
+    /// The number of kept dice is zero.
     #[error("Must keep at least 1 die")]
     NothingKept,
-    /// It adds or takes away more than a million.
+    /// The modifier exceeds one million.
     #[error("Modifier too large (max {MAX_MODIFIER})")]
     ModifierTooLarge,
 }
 
 impl Notation {
-    /// Whether this is the one roll that has advantage, criticals and fumbles.
+    /// Returns whether this is a single d20, the only roll with advantage, criticals and fumbles.
     #[must_use]
     pub fn is_single_d20(&self) -> bool {
         self.count == 1 && self.sides == 20
@@ -111,7 +111,7 @@ impl FromStr for Notation {
     }
 }
 
-/// The numbers of a notation before they are checked; those too large to hold are
+/// The numbers of a notation before the limits are checked; a number that is too large is
 /// `u32::MAX`.
 struct Parts {
     count: u32,
@@ -122,7 +122,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// `None` where `text` departs from the grammar.
+    /// Parses the parts; `None` if `text` does not follow the grammar.
     fn of(text: &str) -> Option<Self> {
         let mut rest = Rest(text);
         let count = rest.number();
@@ -183,7 +183,7 @@ impl Parts {
     }
 }
 
-/// What is still to be read.
+/// The unread rest of the text.
 struct Rest<'a>(&'a str);
 
 impl Rest<'_> {
@@ -193,7 +193,7 @@ impl Rest<'_> {
         rest.is_some()
     }
 
-    /// A run of digits, if there is one.
+    /// Reads a run of digits, if there is one.
     fn number(&mut self) -> Option<u32> {
         let end = self
             .0

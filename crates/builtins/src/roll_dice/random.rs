@@ -2,14 +2,15 @@ use rand::rngs::SysRng;
 use rand::{Rng, SeedableRng, TryRng};
 use rand_chacha::ChaCha20Rng;
 
-/// A source of dice.
+/// A random number generator for dice.
 ///
-/// ChaCha with 20 rounds, and die by die a rule of our own, so that a seed gives the same
-/// dice in every version and on every machine: the ranges of `rand` may change with it.
+/// Uses ChaCha with 20 rounds and its own mapping to die faces, so that a seed gives the same dice
+/// in every version and on every machine; the range functions of `rand` may change between
+/// versions.
 pub struct Dice(ChaCha20Rng);
 
 impl Dice {
-    /// Dice that only depend on `seed`.
+    /// Creates dice that only depend on `seed`.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         let mut key = [0; 32];
@@ -17,21 +18,20 @@ impl Dice {
         Self(ChaCha20Rng::from_seed(key))
     }
 
-    /// Dice that nobody can foretell. They are seeded by the operating system each time: a
-    /// generator kept in the process would be copied, state and all, by a fork, and
-    /// PHP-FPM forks.
+    /// Creates unpredictable dice, seeded by the operating system each time: a fork would copy the
+    /// state of a generator in the process, and PHP-FPM forks.
     ///
     /// # Errors
-    /// [`SysError`](rand::rngs::SysError) when the operating system has no randomness.
+    /// [`SysError`](rand::rngs::SysError) if the operating system provides no randomness.
     pub(super) fn from_system() -> Result<Self, rand::rngs::SysError> {
         let mut key = [0; 32];
         SysRng.try_fill_bytes(&mut key)?;
         Ok(Self(ChaCha20Rng::from_seed(key)))
     }
 
-    /// One die: 1 to `sides`, all equally likely.
+    /// Rolls one die: 1 to `sides`, all equally likely.
     pub(super) fn die(&mut self, sides: u32) -> u32 {
-        // Numbers beyond the last whole multiple of `sides` would favour the low faces.
+        // Numbers beyond the last whole multiple of `sides` would favor the low faces.
         let fair = u32::MAX - u32::MAX % sides;
         loop {
             let number = self.0.next_u32();

@@ -5,29 +5,29 @@ use serde_json::{Value, json};
 
 use super::{Advantage, Dice, Keep, Notation};
 
-/// Dice that have fallen.
+/// The result of a roll.
 ///
-/// `Display` is the text for the model (requirement D3):
-/// `Rolled 4d6kh3: [6, 4, 3, 2] → kept [6, 4, 3] = **13**`.
+/// `Display` writes the text for the model: `Rolled 4d6kh3: [6, 4, 3, 2] → kept [6, 4, 3] =
+/// **13**`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Roll {
-    /// What was rolled.
+    /// The notation of the roll.
     pub notation: Notation,
-    /// Every die in the order it fell; with advantage or disadvantage both d20 and then the
-    /// one of them that counts.
+    /// All dice in the order in which they were rolled; with advantage or disadvantage, both d20
+    /// and then the one that counts.
     pub rolls: Vec<u32>,
-    /// The dice that count: as they fell, or in order of rank where not all are kept.
+    /// The dice that count: in order of the rolls, or sorted if not all are kept.
     pub kept: Vec<u32>,
-    /// The sum of the dice that count, and the modifier.
+    /// The sum of the dice that count, plus the modifier.
     pub total: i64,
     /// Whether a single d20 shows 20 or 1.
     pub crit: Crit,
 }
 
-/// What the face of a single d20 means, whatever is added to it.
+/// The meaning of the face of a single d20, regardless of the modifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crit {
-    /// Nothing special, or no single d20.
+    /// An ordinary face, or not a single d20.
     None,
     /// A natural 20.
     Crit,
@@ -36,7 +36,7 @@ pub enum Crit {
 }
 
 impl Crit {
-    /// `none`, `crit` or `fumble`.
+    /// Returns `none`, `crit` or `fumble`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -109,7 +109,7 @@ fn keep(rolls: &[u32], keep: Option<Keep>) -> Vec<u32> {
 }
 
 impl Roll {
-    /// `{rolls, kept, total, crit, expr, count, sides, modifier}`.
+    /// Returns the result as `{rolls, kept, total, crit, expr, count, sides, modifier}`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({

@@ -6,22 +6,22 @@ use serde_json::Value;
 
 use super::Fault;
 
-/// How long to wait where a service does not say.
+/// The default wait if the service does not specify one.
 const COME_BACK: Duration = Duration::from_secs(60);
 
-/// The longest wait that is passed on.
+/// The maximum wait in a failure.
 const LONGEST_WAIT: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 
-/// What a service answered.
+/// The answer of a service.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    /// Null where an answer that is no success has something else than JSON.
+    /// The JSON body; null if an unsuccessful answer is not JSON.
     pub(crate) body: Value,
 }
 
-/// A success with a body that is no JSON.
+/// A successful answer whose body is not JSON.
 #[derive(Debug)]
 pub(super) struct NoJson;
 
@@ -43,7 +43,7 @@ impl Answer {
         })
     }
 
-    /// What the status alone says of a fault; `said` is what the body says of it.
+    /// Returns the fault according to the status; `said` is the message in the body.
     pub(crate) fn fault(&self, said: &str) -> Option<Fault> {
         let status = self.status;
         if status.is_success() {
@@ -57,14 +57,14 @@ impl Answer {
         })
     }
 
-    /// How long to wait: `Retry-After`, in seconds or as a date (RFC 9110), else a minute.
+    /// Returns how long to wait: `Retry-After`, in seconds or as a date (RFC 9110), else a minute.
     pub(crate) fn retry_after(&self) -> Duration {
         let said = self.headers.get(http::header::RETRY_AFTER);
         let said = said.and_then(|value| value.to_str().ok());
         said.and_then(wait_of).unwrap_or(COME_BACK)
     }
 
-    /// The text of a member of the body, or nothing.
+    /// Returns the text of a member of the body, or an empty string.
     pub(crate) fn text(&self, pointer: &str) -> &str {
         let text = self.body.pointer(pointer).and_then(Value::as_str);
         text.unwrap_or_default()

@@ -1,16 +1,16 @@
 use std::time::Duration;
 
-/// What a service says is wrong.
+/// An error that a service reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It does not take the key, or not for this.
+    /// The service rejects the key, or the key lacks permission.
     WrongKey,
     /// Too many requests; how long to wait.
     Limit(Duration),
-    /// The request asks for something that it does not do, in its words.
+    /// The service rejects the request as invalid, with its message.
     Input(String),
-    /// It is somewhere else.
+    /// The service answered with a redirect.
     Redirect,
-    /// Any other status, and what it says.
+    /// Any other status, with the service's message.
     Status(u16, String),
 }

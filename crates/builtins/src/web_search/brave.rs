@@ -11,7 +11,7 @@ use url::Url;
 use super::{Hit, Hits, SearchSettings};
 use crate::service::{Answer, Fault, Service};
 
-/// What the service takes: a longer query is refused here, in clearer words.
+/// The service's limits on a query; checked here for a clearer error message.
 const LONGEST_QUERY: usize = 400;
 const MOST_WORDS: usize = 50;
 
@@ -74,7 +74,7 @@ impl Brave {
         token.set_sensitive(true);
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-        // Some of its plans refuse a request without this.
+        // Some plans reject a request without this header.
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert("x-subscription-token", token);
         let wanted = wanted.to_string();
@@ -101,7 +101,8 @@ impl Brave {
     }
 }
 
-/// `{"type": "ErrorResponse", "error": {"status", "code", "detail"}}`, with whatever status.
+/// Reads an error: `{"type": "ErrorResponse", "error": {"status", "code", "detail"}}`, with any
+/// status.
 fn fault(answer: &Answer) -> Option<Fault> {
     let said = answer.text("/error/detail");
     match answer.text("/error/code") {
@@ -120,8 +121,8 @@ fn fault(answer: &Answer) -> Option<Fault> {
     }
 }
 
-/// How long to wait: `Retry-After`, else until the first quota is there again that is used up.
-/// The service names them all: `X-RateLimit-Remaining: 1, 0` and `X-RateLimit-Reset: 1, 1419704`.
+/// Returns how long to wait: `Retry-After`, else until all exhausted quotas are reset. The service
+/// lists every quota: `X-RateLimit-Remaining: 1, 0` and `X-RateLimit-Reset: 1, 1419704`.
 fn wait(answer: &Answer) -> Duration {
     if answer.headers.contains_key(header::RETRY_AFTER) {
         return answer.retry_after();

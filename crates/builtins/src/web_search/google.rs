@@ -37,7 +37,7 @@ struct Item {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SearchInformation {
-    /// A number, as text.
+    /// A number as text.
     total_results: Option<String>,
 }
 
@@ -92,8 +92,8 @@ impl Google {
     }
 }
 
-/// `{"error": {"code", "message", "status", "errors": [{"reason"}], "details": [{"reason"}]}}`,
-/// with whatever status.
+/// Reads an error: `{"error": {"code", "message", "status", "errors": [{"reason"}], "details":
+/// [{"reason"}]}}`, with any status.
 fn fault(answer: &Answer) -> Option<Fault> {
     let said = answer.text("/error/message");
     let Some(error) = answer.body.get("error") else {

@@ -5,21 +5,21 @@ use url::Url;
 use crate::Excerpt;
 use crate::plain_text::plain_text;
 
-/// The longest title and snippet, in characters, and address, in bytes.
+/// Maximum lengths of a title and a snippet, in characters, and of a URL, in bytes.
 const LONGEST_TITLE: usize = 300;
 const LONGEST_SNIPPET: usize = 1000;
 const LONGEST_URL: usize = 2048;
 
-/// What a provider found, the best first.
+/// The results of a provider, best first.
 #[derive(Debug)]
 pub(super) struct Hits {
     pub(super) source: &'static str,
     pub(super) hits: Vec<Hit>,
-    /// How many there are in all, where the provider says so.
+    /// The total number of results, if the provider reports it.
     pub(super) total: Option<u64>,
 }
 
-/// One page, fit to be shown.
+/// A result with sanitized text.
 #[derive(Debug)]
 pub(super) struct Hit {
     title: String,
@@ -28,7 +28,7 @@ pub(super) struct Hit {
 }
 
 impl Hit {
-    /// A page as a provider tells it; none where its address is none that one could go to.
+    /// Converts a result; `None` if its URL is not a valid HTTP or HTTPS URL.
     pub(super) fn read(title: &str, snippet: &str, url: &str) -> Option<Self> {
         let url: Url = url.trim().parse().ok()?;
         let url = matches!(url.scheme(), "http" | "https").then(|| url.to_string())?;
@@ -41,7 +41,7 @@ impl Hit {
 }
 
 impl Hits {
-    /// What the tool gives back: the first `most` of them.
+    /// Converts the first `most` results to the tool's output.
     pub(super) fn tell(mut self, query: &str, most: usize) -> ToolOutput {
         self.hits.truncate(most);
         let ranked = || (1..).zip(&self.hits);

@@ -2,10 +2,10 @@ use std::time::Duration;
 
 use super::{Hit, Hits};
 
-/// What the real thing takes, about.
+/// The approximate response time of a real provider.
 const DELAY: Duration = Duration::from_millis(100);
 
-/// Invented results.
+/// Returns mock results.
 pub(super) async fn search(query: &str, wanted: u8) -> Hits {
     tokio::time::sleep(DELAY).await;
     let hit = |rank: u8| {

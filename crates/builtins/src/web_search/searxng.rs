@@ -17,7 +17,7 @@ pub(super) struct SearXng {
 #[derive(Deserialize)]
 struct Found {
     results: Vec<Page>,
-    /// 0 where its engines do not say.
+    /// 0 if the search engines do not report it.
     number_of_results: Option<f64>,
 }
 
@@ -36,7 +36,7 @@ impl SearXng {
         }
     }
 
-    /// It gives a page of results, however many one wants.
+    /// Searches. SearXNG always returns a full page of results.
     pub(super) async fn search(&self, query: &str) -> Result<Hits, ToolFailure> {
         let query = [("q", query), ("format", "json")];
         let answer = self

@@ -4,20 +4,20 @@ use pillion_core::egress::EgressPolicy;
 use secrecy::SecretString;
 use url::Url;
 
-/// How the tool [`WebSearch`](super::WebSearch) works.
+/// The settings of the tool [`WebSearch`](super::WebSearch).
 #[derive(Debug, Clone)]
 pub struct SearchSettings {
-    /// Who is asked; with nobody the tool is not offered.
+    /// The search provider; without one, the tool is not offered.
     pub provider: Option<SearchProvider>,
-    /// Where Google or Brave are, in place of their public addresses.
+    /// The base URL of Google or Brave, instead of the public URL.
     pub base_url: Option<Url>,
-    /// How long a call may take. Default 10 s (`MCP_SEARCH_TIMEOUT`, N1).
+    /// Timeout of a call. Default: 10 s (`MCP_SEARCH_TIMEOUT`).
     pub timeout: Duration,
-    /// Where requests may go.
+    /// The egress policy for requests.
     pub egress: EgressPolicy,
 }
 
-/// With nobody to ask.
+/// The default has no provider.
 impl Default for SearchSettings {
     fn default() -> Self {
         Self {
@@ -30,7 +30,7 @@ impl Default for SearchSettings {
 }
 
 impl SearchSettings {
-    /// The same with this key, where the provider wants one.
+    /// Sets the API key, if the provider uses one.
     #[must_use]
     pub fn with_key(mut self, key: SecretString) -> Self {
         if let Some(SearchProvider::Google { api_key, .. } | SearchProvider::Brave { api_key }) =
@@ -42,27 +42,27 @@ impl SearchSettings {
     }
 }
 
-/// Who searches.
+/// A search provider.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum SearchProvider {
     /// Google Custom Search.
     Google {
-        /// `GOOGLE_SEARCH_API_KEY`.
+        /// The API key, `GOOGLE_SEARCH_API_KEY`.
         api_key: SecretString,
         /// The search engine's id, `GOOGLE_SEARCH_CX`.
         engine: String,
     },
     /// Brave Search.
     Brave {
-        /// The subscription's token.
+        /// The subscription token.
         api_key: SecretString,
     },
-    /// A SearXNG whose settings allow the format `json`.
+    /// A SearXNG instance whose settings allow the format `json`.
     SearXng {
-        /// Where it is.
+        /// The base URL of the instance.
         base_url: Url,
     },
-    /// Nobody: invented results that are always the same, for development and tests.
+    /// Mock results that never change, for development and tests.
     Mock,
 }

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Writes the table that the calculator is held against: what Python says.
+"""Writes the table of Python's results that the calculator is compared with.
 
     python3 crates/builtins/tests/python/generate.py > crates/builtins/tests/python/table.tsv
 
-Each line is an expression, what it comes to (`int`, `float`, `list`, or a kind of error),
-the value as Python writes it, and the text that requirement D1 asks for. The same version
-of Python writes the same table. Where Pillion departs from Python on purpose, a line says
-what Pillion does: ints beyond 64 bits are floats, a tuple is a list, infinity is an error.
-What Pillion refuses although Python takes it is not here but in `tests/calculator.rs`.
+Each line has an expression, the type of its result (`int`, `float`, `list`, or a kind of
+error), the value as Python writes it, and the text that requirement D1 specifies. The same
+version of Python writes the same table. Where Pillion intentionally differs from Python, the
+line has Pillion's result: ints beyond 64 bits are floats, a tuple is a list, infinity is an
+error. Expressions that only Pillion rejects are in `tests/calculator.rs`.
 """
 
 import ast
@@ -64,7 +64,7 @@ foo|foo + 1|foo(1)|pi2|PI|Sin(1)|len([1])|foo + 1/0|1/0 + foo|pi(2)|e(1)|[1] + 1
 
 
 class OutOfRange(Exception):
-    """A value on the way is an int beyond 64 bits: Pillion computes with floats there."""
+    """An intermediate value is an int beyond 64 bits, for which Pillion uses floats."""
 
 
 def fits(value):
@@ -90,7 +90,7 @@ def check_intermediates(expression):
 
 
 def as_pillion(value):
-    """Python's value as Pillion gives it; OverflowError where it gives none."""
+    """Converts Python's value to Pillion's; raises OverflowError if Pillion has no result."""
     if isinstance(value, (list, tuple)):
         return [as_pillion(item) for item in value]
     if isinstance(value, complex):

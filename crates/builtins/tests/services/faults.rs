@@ -1,4 +1,4 @@
-//! What every service can do wrong, and where requests may go.
+//! Faults of services, and egress rules.
 
 use std::time::{Duration, Instant};
 
@@ -13,11 +13,11 @@ use url::Url;
 
 use crate::{base, key, requests, run, service};
 
-/// A limit that is short where a service is to be too slow, and long where it is not.
+/// A timeout for services that are too slow, and one for all other services.
 const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(20);
 
-/// Asks each kind of service that has a key at `base`.
+/// Calls one tool of each kind of service with a key, at `base`.
 async fn ask_all(base: &Url, timeout: Duration, egress: &EgressPolicy) -> [ToolResult; 3] {
     let weather = WeatherSettings {
         provider: WeatherProvider::OpenWeatherMap { api_key: key() },
@@ -119,7 +119,7 @@ async fn d7_an_answer_that_is_cut_off_or_something_else_is_a_clear_failure() {
             assert!(result.error.unwrap().contains(" answered with "));
         }
     }
-    // Less than was announced.
+    // The body is shorter than announced.
     let server = FaultServer::start(|_| {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"items\":";
         vec![Fault::Send(head.into()), Fault::Close]

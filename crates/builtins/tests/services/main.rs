@@ -1,5 +1,5 @@
-//! The tools that ask services over the network, against a local server that answers as those
-//! services do, or as they should not.
+//! The tools that use network services, against a local server that sends valid and invalid
+//! answers.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,14 +17,14 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use url::Url;
 
-/// What no text may repeat.
+/// The key, which no text may contain.
 const KEY: &str = "k3y-0f-th3-t3st";
 
 fn key() -> SecretString {
     KEY.into()
 }
 
-/// A service that answers each request with what `answers` has for its path.
+/// Starts a service that answers each path with its entry in `answers`.
 async fn service(answers: &[(&'static str, Value)]) -> FaultServer {
     let answers = answers.to_vec();
     FaultServer::start(move |request| {
@@ -45,7 +45,7 @@ fn base(server: &FaultServer) -> Url {
     url
 }
 
-/// Runs a tool through the executor, and sees to it that the key is in nothing that is shown.
+/// Runs a tool through the executor, and checks that no output contains the key.
 async fn run(tool: impl Tool + std::fmt::Debug, arguments: Value) -> ToolResult {
     let shown = format!("{tool:?}");
     let registry = Arc::new(ToolRegistry::new());
@@ -61,7 +61,7 @@ async fn run(tool: impl Tool + std::fmt::Debug, arguments: Value) -> ToolResult 
     result
 }
 
-/// The method and path of each request, query included.
+/// Returns the method and path of each request, including the query.
 fn requests(server: &FaultServer) -> Vec<String> {
     let all = server.requests.all();
     all.iter()

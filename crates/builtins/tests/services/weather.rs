@@ -27,7 +27,7 @@ fn mock() -> GetWeather {
     })
 }
 
-/// As the geocoding API's documentation shows it.
+/// The example in the geocoding API's documentation.
 fn berlins() -> Value {
     json!({"results": [
         {"id": 2950159, "name": "Berlin", "latitude": 52.52437, "longitude": 13.41053,
@@ -40,7 +40,7 @@ fn berlins() -> Value {
     ], "generationtime_ms": 0.67})
 }
 
-/// As the forecast API's documentation shows it, with the variables that are asked for.
+/// The example in the forecast API's documentation, with the requested variables.
 fn forecast() -> Value {
     json!({"latitude": 52.52, "longitude": 13.419998, "generationtime_ms": 0.08,
         "utc_offset_seconds": 0, "timezone": "GMT", "timezone_abbreviation": "GMT",
@@ -51,7 +51,7 @@ fn forecast() -> Value {
             "relative_humidity_2m": 81, "weather_code": 61, "wind_speed_10m": 11.9}})
 }
 
-/// As the documentation of the current weather shows it.
+/// The example in the documentation of the current weather API.
 fn zocca() -> Value {
     json!({"coord": {"lon": 10.99, "lat": 44.34},
         "weather": [{"id": 501, "main": "Rain", "description": "moderate rain", "icon": "10d"}],

@@ -13,20 +13,21 @@ use crate::{
     ModelErrorKind, Turn, TurnOptions,
 };
 
-/// How long an answer may be, in tokens, where spending is limited and nothing is said: providers refuse
-/// more than their model writes, and every model of today writes as much as this.
+/// The maximum length of an answer, in tokens, if the chat has a token limit and the options set no
+/// length. Every current model can write this much, and providers reject more than their model can
+/// write.
 const LONGEST_UNASKED: u64 = 8192;
 
-/// The shortest limit on an answer that OpenAI's Responses take, in tokens.
+/// The smallest `max_output_tokens` that OpenAI's Responses API accepts.
 const SHORTEST_RESPONSE: u64 = 16;
 
-/// A request that is short enough to be sent.
+/// A conversation that is short enough to be sent.
 struct Fitted<'a> {
     conversation: Cow<'a, Conversation>,
     bytes: u64,
-    /// Estimated.
+    /// The estimated size of the request, in tokens.
     tokens: u64,
-    /// Saved by leaving out results, in bytes.
+    /// The bytes saved by leaving out results.
     saved: u64,
 }
 
@@ -45,21 +46,22 @@ impl Fitted<'_> {
     }
 }
 
-/// A request without an answer.
+/// A failed request.
 struct Unanswered {
     error: ChatError,
-    /// What was heard before it failed, as [`size`] counts it; none of a request that was not sent.
+    /// The size of the pieces received before the failure, as [`size`] counts; `None` if the
+    /// request was not sent.
     heard: Option<u64>,
 }
 
 impl Unanswered {
-    /// Whether some of the answer has gone to who listens.
+    /// Returns whether the listener has received a part of the answer.
     fn was_heard(&self) -> bool {
         self.heard.is_some_and(|heard| heard > 0)
     }
 
-    /// What it has cost all the same, estimated: a provider wants to be paid for an answer that is not
-    /// read to its end, or cannot be.
+    /// Returns the estimated cost in tokens: a provider also bills an answer that is not read to
+    /// its end or is invalid.
     fn cost(&self, request: RequestSize) -> u64 {
         let may_cost = matches!(&self.error, ChatError::Model(error) if error.may_have_cost);
         match self.heard {
@@ -69,14 +71,14 @@ impl Unanswered {
     }
 }
 
-/// What went wrong before anything was sent.
+/// A failure before the request was sent.
 impl From<ChatError> for Unanswered {
     fn from(error: ChatError) -> Self {
         Self { error, heard: None }
     }
 }
 
-/// How much is left out.
+/// How many tool results are left out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trim {
     AsNeeded,
@@ -84,8 +86,8 @@ enum Trim {
 }
 
 impl ChatLoop {
-    /// Asks the model, and counts what that costs. What was told of the provider's own calls while
-    /// the answer came is put into `told`.
+    /// Sends one request and counts its cost. Native calls that were reported to the listener while
+    /// the answer arrived are added to `told`.
     pub(super) async fn ask(
         &self,
         state: &mut ChatState,
@@ -102,10 +104,12 @@ impl ChatLoop {
         let asked = self.send(state, &fitted, tools, deadline, told, listener);
         let (request, asked) = match asked.await {
             Err(failed) if is_too_long(&failed.error) => {
-                // The provider knows better how long it is: without any old result, once more.
+                // The provider's count is more precise than the estimate: try once more without any
+                // old result.
                 let (refused, saved) = (fitted.size(), fitted.saved);
                 if failed.error.may_have_acted() || failed.was_heard() {
-                    // It would act, or be heard, again: the next run knows better.
+                    // A repetition would act again, or send text to the listener again; only the
+                    // next run uses the knowledge.
                     state.refused_tokens = Some(refused.tokens);
                     (refused, Err(failed))
                 } else {
@@ -164,7 +168,7 @@ impl ChatLoop {
         let mut hear = |delta: Delta| {
             heard += size::of_delta(&delta);
             match delta {
-                // One that cannot be read fails with the whole answer.
+                // If this body is invalid, the complete answer will fail to parse as well.
                 Delta::Native(body) => {
                     if let Ok(calls) = self.native.read(state.provider(), &body) {
                         told.tell(&calls, listener);
@@ -186,8 +190,8 @@ impl ChatLoop {
         })
     }
 
-    /// The conversation, with old results left out where it would be too long. The request has so many
-    /// bytes beside it.
+    /// Returns the conversation, with old results left out if it would be too long. `beside` is the
+    /// size of the rest of the request, in bytes.
     fn fit<'a>(
         &self,
         state: &'a ChatState,
@@ -199,7 +203,7 @@ impl ChatLoop {
         let bytes = beside + messages.iter().map(size::bytes).sum::<u64>();
         let tokens = size::tokens(bytes, state.measured);
         let room = self.room();
-        // What was refused once is too long the next time, too.
+        // A size that was rejected once will be too long again.
         let known = state.refused_tokens.map(|refused| refused / 4 * 3);
         let aim = room.into_iter().chain(known).min();
         let mut fitted = Fitted {
@@ -232,14 +236,14 @@ impl ChatLoop {
         }
     }
 
-    /// How many tokens a request may have, so that its answer has room as well.
+    /// Returns the maximum size of a request, in tokens, that leaves room for the answer.
     fn room(&self) -> Option<u64> {
         let context = self.limits.context_tokens?;
         let answer = self.options.max_output_tokens.unwrap_or(0);
         Some(context - answer.min(context / 2))
     }
 
-    /// The options, with an answer no longer than what is left to spend.
+    /// Returns the options, with the answer limited to the tokens that are left to spend.
     fn affordable(
         &self,
         state: &ChatState,
@@ -250,7 +254,7 @@ impl ChatLoop {
         };
         let spent = state.spent_tokens;
         let left = limit.saturating_sub(spent).saturating_sub(request_tokens);
-        // Within the longest answer at Anthropic.
+        // At Anthropic, thinking counts towards the maximum length of the answer.
         let thinking = match state.provider() {
             Provider::Anthropic => self.options.thinking_budget(),
             _ => 0,
@@ -275,13 +279,13 @@ fn is_too_long(error: &ChatError) -> bool {
     matches!(error, ChatError::Model(error) if error.kind == ModelErrorKind::ContextTooLong)
 }
 
-/// Adds an answer to what the chat has cost.
+/// Adds an answer to the cost of the chat.
 fn count(state: &mut ChatState, request: RequestSize, answer: &Answer) {
     let usage = answer.usage;
     state.requests += 1;
     state.usage += usage;
     let spent = match usage.total() {
-        // Not every provider says it, and the limit has to hold all the same.
+        // Not every provider reports usage, but the limit must still hold.
         0 => request.tokens + size::tokens(size::bytes(&answer.body), None),
         said => said,
     };

@@ -1,4 +1,4 @@
-//! MCP servers that the provider calls by itself (requirements H1 and G3).
+//! MCP servers that the provider calls natively.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,17 +12,17 @@ use serde_json::{Value, json};
 
 use crate::{ChatEvent, ChatListener, ChatState, EndedCall, ModelError, TurnOptions};
 
-/// An MCP server that the provider calls by itself, and its tools.
+/// An MCP server that the provider calls natively, and its tools.
 #[derive(Debug, Clone)]
 pub struct NativeServer {
-    /// How the provider is told of it.
+    /// The description of the server for the provider.
     pub server: NativeMcpServer,
-    /// The server's names of the tools that the model may call, each with the name under which it
-    /// stands here: that of events, approvals and [`ToolRunner::permit`](crate::ToolRunner::permit).
+    /// The tools that the model may call, as pairs of the server's name and the local name. Events,
+    /// approvals and [`ToolRunner::permit`](crate::ToolRunner::permit) use the local name.
     pub tools: Vec<(String, String)>,
 }
 
-/// Those of a chat.
+/// The native servers of a chat.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NativeServers(pub(super) Vec<NativeServer>);
 
@@ -31,8 +31,8 @@ impl NativeServers {
         self.0.is_empty()
     }
 
-    /// The options of a request, with the servers. One that is to be answered in words has them
-    /// still, since the conversation speaks of their tools, and forbids all calls.
+    /// Adds the servers to the options of a request. A request that must be answered in text keeps
+    /// the servers, because the conversation refers to their tools, but forbids all calls.
     pub(super) fn add_to<'a>(
         &self,
         options: Cow<'a, TurnOptions>,
@@ -66,7 +66,7 @@ impl NativeServers {
         Cow::Owned(options)
     }
 
-    /// The same without the tokens of the servers in its text, should the provider have repeated one.
+    /// Removes the servers' tokens from the error message, in case the provider has repeated one.
     pub(super) fn without_tokens(&self, mut error: ModelError) -> ModelError {
         let tokens = self
             .0
@@ -80,7 +80,7 @@ impl NativeServers {
         error
     }
 
-    /// What a response says of calls of theirs, under the names that their tools have here.
+    /// Parses the native calls in a response and gives them their local names.
     pub(super) fn read(
         &self,
         provider: Provider,
@@ -95,14 +95,14 @@ impl NativeServers {
         Ok(calls)
     }
 
-    /// Whether the model may call the tool of that name here.
+    /// Returns whether the model may call the tool with this local name.
     pub(super) fn has(&self, name: &str) -> bool {
         let mut tools = self.0.iter().flat_map(|native| &native.tools);
         tools.any(|(_, here)| here == name)
     }
 
-    /// Gives the call's tool the name that it has here. One that is none of the server's gets a name
-    /// that no tool has.
+    /// Replaces the call's tool name with the local name. An unknown tool gets a name that no tool
+    /// has.
     fn name(&self, call: &mut NativeCall) {
         let NativeCall {
             server,
@@ -118,18 +118,18 @@ impl NativeServers {
     }
 }
 
-/// What has been told of the calls that the provider makes, so that nothing is told twice: a streamed
-/// answer says of each as it ends, and all of it once more in the end.
+/// What was already reported about native calls, so that nothing is reported twice: a streamed
+/// answer reports each call when it ends, and all calls again at the end.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// The ids of calls.
+    /// The ids of reported calls.
     calls: HashSet<String>,
-    /// The labels of servers.
+    /// The labels of servers that were reported as unreachable.
     unlisted: HashSet<String>,
 }
 
 impl Told {
-    /// Tells of the calls that the provider has made, and of the servers that it could not reach.
+    /// Reports the calls that the provider has made and the servers that it could not reach.
     pub(super) fn tell(&mut self, calls: &NativeCalls, listener: &mut dyn ChatListener) {
         for label in &calls.unlisted {
             if self.unlisted.insert(label.clone()) {
@@ -149,8 +149,8 @@ impl Told {
     }
 }
 
-/// Takes back permits that a request may have gone out with, and no answer came to: whether the provider
-/// has made the calls is not known, and it must not make them twice.
+/// Revokes permits that a request may have carried without getting an answer: it is unknown whether
+/// the provider has made the calls, and it must not make them twice.
 pub(super) fn take_back(state: &mut ChatState, listener: &mut dyn ChatListener) {
     let Some(mut permitted) = state.permitted.take_if(|permitted| permitted.is_sent) else {
         return;

@@ -8,12 +8,13 @@ use super::{ChatLoop, out_of_time};
 use crate::state::{Permitted, Progress, Results, Round, RoundCall};
 use crate::{ChatError, ChatEvent, ChatListener, ChatState, EndedCall, Finish};
 
-/// Longest part of a name that a model made up which is repeated, in characters.
+/// Maximum number of characters of a tool name, possibly invented by the model, that is repeated in
+/// messages.
 const LONGEST_NAME: usize = 128;
 
 impl ChatLoop {
-    /// Runs the calls of the last answer that have not been run, and appends the results when all
-    /// are there. Some may wait for an approval then.
+    /// Runs the calls of the last answer that have not run yet, and adds the results to the
+    /// conversation when all calls have one. Some calls may wait for approval after that.
     pub(super) async fn run_round(
         &self,
         state: &mut ChatState,
@@ -54,7 +55,7 @@ impl ChatLoop {
         listener.keep(state).await.map_err(ChatError::NotKept)
     }
 
-    /// Ends calls of tools that the model was not shown (requirement H2).
+    /// Ends calls of tools that the model was not shown.
     fn refuse_hidden(&self, round: &mut Round, listener: &mut dyn ChatListener) {
         for call in &mut round.0 {
             let may_run = matches!(call.progress, Progress::Due | Progress::Waiting(_));
@@ -78,8 +79,8 @@ impl ChatLoop {
                 .is_some_and(|name| is_one(&name))
     }
 
-    /// Runs calls side by side, or in turn where they are to come one at a time, and notes each result
-    /// as it comes.
+    /// Runs calls concurrently, or one after the other if the options require it, and records each
+    /// result when it arrives.
     async fn run_calls(
         &self,
         state: &mut ChatState,
@@ -118,7 +119,8 @@ impl ChatLoop {
             round.0[place].end(result, *listener.lock());
         }
         drop(ends);
-        // The time was over: what was begun is cut off, the rest may begin in a later run.
+        // After the timeout, calls that had started are cut off; the others may start in a later
+        // run.
         let begun = begun.into_inner();
         for place in unfinished {
             let call = &mut round.0[place];
@@ -133,7 +135,7 @@ impl ChatLoop {
     }
 }
 
-/// A call that is to run now.
+/// A call that is ready to run.
 struct DueCall {
     place: usize,
     call: ToolCall,
@@ -141,8 +143,8 @@ struct DueCall {
     context: CallContext,
 }
 
-/// The round of an answer's calls, and of those that the provider wants to be allowed. Those beyond
-/// `most` are ended at once, and those that the answer's end has cut off: they may have lost their arguments.
+/// Creates the round of an answer's calls and permission requests. Calls beyond `most`, and calls
+/// that the end of the answer cut off and that may have lost arguments, end at once.
 pub(super) fn of(
     calls: Vec<ToolCall>,
     asked: Vec<NativeCall>,
@@ -180,7 +182,8 @@ pub(super) fn of(
     Round(calls.collect())
 }
 
-/// How many of an answer's calls are whole: it was cut off in the last, or something of it was withheld.
+/// Returns how many of an answer's calls are complete: an answer that reached its length is cut off
+/// in the last call, and a filtered answer may lack any part.
 pub(super) fn whole(finish: &Finish, calls: usize) -> usize {
     match finish {
         Finish::Length => calls.saturating_sub(1),
@@ -189,7 +192,7 @@ pub(super) fn whole(finish: &Finish, calls: usize) -> usize {
     }
 }
 
-/// The result of a call that was made although there were no tools.
+/// Returns the result of a call that was made although no tools were offered.
 pub(super) fn unwanted(call: &ToolCall) -> ToolResult {
     failure(
         call,
@@ -198,12 +201,12 @@ pub(super) fn unwanted(call: &ToolCall) -> ToolResult {
     )
 }
 
-/// Ends calls that an earlier run had begun: whether they did anything is not known, and they
-/// must not run twice.
+/// Ends calls that an earlier run had started: their effect is unknown, and they must not run
+/// twice.
 pub(super) fn cut_off(round: &mut Round, listener: &mut dyn ChatListener) {
     for call in &mut round.0 {
         if matches!(call.progress, Progress::Begun) && call.is_native {
-            // Nothing has run: to be asked again does no harm.
+            // A permission request has no effect, so asking again does no harm.
             call.progress = Progress::Due;
         } else if matches!(call.progress, Progress::Begun) {
             let message = "The call was cut off; whether it has taken effect is not known";
@@ -215,8 +218,8 @@ pub(super) fn cut_off(round: &mut Round, listener: &mut dyn ChatListener) {
     }
 }
 
-/// Marks the calls that are to run now as begun. What the context approves of is one call, which
-/// has waited for that: the same one again, in this round or a later one, has to be approved anew.
+/// Marks the calls that are due as begun. An approval in the context applies to one call that
+/// waited for it; the same call later needs a new approval.
 fn begin(round: &mut Round, context: &CallContext) -> Vec<DueCall> {
     let mut due = Vec::new();
     let mut unused = context.approved.clone();
@@ -243,7 +246,7 @@ fn begin(round: &mut Round, context: &CallContext) -> Vec<DueCall> {
     due
 }
 
-/// `Executing a, b...` (requirement H6); none where all that is due is to allow the provider's calls.
+/// Returns the status line `Executing a, b...`; `None` if only permission requests are due.
 fn executing(due: &[DueCall]) -> Option<String> {
     let due = due.iter().filter(|due| !due.is_native);
     let names: Vec<_> = due.map(|due| shortened(&due.call.name)).collect();
@@ -259,8 +262,8 @@ fn failure(call: &ToolCall, code: ErrorCode, message: impl Into<String>) -> Tool
 }
 
 impl RoundCall {
-    /// Notes what came of the call, and tells of it. Of one that the provider may make there is
-    /// something to tell once it has made it.
+    /// Records the result and reports it. A permitted native call is reported when the provider has
+    /// made it.
     fn end(&mut self, result: ToolResult, listener: &mut dyn ChatListener) {
         self.answered(result.clone());
         if self.is_native && result.success {

@@ -7,26 +7,26 @@ use super::native::Told;
 use super::{ChatLoop, Ending, WantedBack, malformed, rounds, says_something};
 use crate::{ChatError, ChatListener, ChatState, Finish};
 
-/// What a model says in one turn, with the calls that somebody else is to run.
+/// A model's answer to one turn, with calls that the caller runs elsewhere.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SingleTurn {
-    /// Its words, if any.
+    /// The text of the answer, possibly empty.
     pub text: String,
-    /// The calls that it makes, in their order; the first alone where they are to come one at a time.
-    /// One that was cut off before its arguments is none.
+    /// The calls in order; only the first if the options allow one call at a time. A call that was
+    /// cut off before its arguments is left out.
     pub calls: Vec<ToolCall>,
-    /// Why it ended.
+    /// Why the answer ended.
     pub finish: Finish,
-    /// The same in more words.
+    /// Details about the end of the answer.
     pub ending: Ending,
-    /// What the provider wants back with the words and the calls.
+    /// The members that the provider wants to receive back with the answer.
     pub wanted_back: WantedBack,
 }
 
 impl ChatLoop {
-    /// Asks the model once, and runs nothing: for whoever runs the calls elsewhere. The limits on
-    /// tokens, context and time are those of [`run`](Self::run). The conversation of the state
-    /// stays as it is; what the turn cost is counted in it.
+    /// Sends one request to the model and runs no calls, for a caller that runs the calls
+    /// elsewhere. The limits on tokens, context and time are those of [`run`](Self::run). The
+    /// state's conversation stays unchanged; the state's usage includes the turn.
     ///
     /// # Errors
     /// [`ChatError`].
@@ -64,7 +64,7 @@ impl ChatLoop {
     }
 }
 
-/// Whether the call has none, or nothing of those that it was to have.
+/// Returns whether the call has no arguments, or lost all of them.
 fn has_no_arguments(call: &ToolCall) -> bool {
     match &call.arguments {
         Value::String(text) => matches!(text.trim(), "" | "{}"),

@@ -3,14 +3,15 @@ use serde_json::{Map, Value};
 use crate::Delta;
 use crate::state::Measured;
 
-/// As how many characters encoded data, such as an image, counts at most: how many tokens it takes has
-/// little to do with its length.
+/// The maximum number of characters that encoded data, such as an image, counts for: its tokens
+/// hardly depend on its length.
 const ENCODED: u64 = 4096;
 
-/// What tools have returned and models have said to them: whatever it looks like, it is read as text.
+/// Members whose content is always text: what tools have returned, and the arguments that models
+/// have written.
 const TEXT: [&str; 4] = ["response", "args", "input", "arguments"];
 
-/// Members that hold encoded data wherever they stand in a message: what providers sign and encrypt,
+/// Members that hold encoded data anywhere in a message: signed and encrypted content of providers,
 /// and OpenAI's files.
 const ENCODED_MEMBERS: [&str; 5] = [
     "encrypted_content",
@@ -20,19 +21,19 @@ const ENCODED_MEMBERS: [&str; 5] = [
     "file_data",
 ];
 
-/// About how long a message or a response is as JSON, in characters of ASCII that take as many tokens.
-/// Encoded data is known by its place in the shapes of the providers, never by its looks: text without a
-/// blank is text.
+/// Returns the approximate length of a message or a response as JSON, in ASCII characters that take
+/// as many tokens. Encoded data is recognized by its position in the providers' formats, never by
+/// its content: text without spaces is text.
 pub(crate) fn bytes(message: &Value) -> u64 {
     length(message, "", true)
 }
 
-/// The same of what has no encoded data: a tool's result, schemas, the system's text.
+/// Returns the length of a value without encoded data: a tool result, a schema, the system prompt.
 pub(crate) fn plain(value: &Value) -> u64 {
     length(value, "", false)
 }
 
-/// The same of a piece of an answer; not 0.
+/// Returns the length of a piece of an answer; never 0.
 pub(crate) fn of_delta(delta: &Delta) -> u64 {
     match delta {
         Delta::Text(text) | Delta::Thought(text) => text_bytes(text).max(1),
@@ -43,7 +44,7 @@ pub(crate) fn of_delta(delta: &Delta) -> u64 {
     }
 }
 
-/// That of a value that stands under `key`.
+/// Returns the length of the value of the member `key`.
 fn length(value: &Value, key: &str, may_be_encoded: bool) -> u64 {
     match value {
         Value::Null | Value::Bool(_) => 4,
@@ -73,17 +74,17 @@ fn length(value: &Value, key: &str, may_be_encoded: bool) -> u64 {
     }
 }
 
-/// Whether the text of that name is encoded data, in an object that stands under `key`.
+/// Returns whether the member `name` of an object, which is the value of `key`, is encoded data.
 fn is_encoded(members: &Map<String, Value>, key: &str, name: &str, text: &str) -> bool {
     let is_of_type = |kind: &str| members.get("type").is_some_and(|it| it == kind);
     match (key, name) {
-        // OpenAI's images, of either API, and its audio.
+        // OpenAI's images (both APIs) and audio.
         ("image_url", "url") | (_, "image_url") => text.starts_with("data:"),
         ("input_audio", "data") => true,
-        // Anthropic's images and documents, and thoughts that it keeps to itself.
+        // Anthropic's images, documents and redacted thinking.
         ("source", "data") => is_of_type("base64"),
         (_, "data") if is_of_type("redacted_thinking") => true,
-        // Google's.
+        // Google's inline data.
         ("inlineData" | "inline_data", "data") => true,
         (_, name) => ENCODED_MEMBERS.contains(&name),
     }
@@ -97,9 +98,9 @@ fn text_bytes(text: &str) -> u64 {
     }
 }
 
-/// As how many characters of ASCII one counts. Four of those are a token. So is about one ideograph,
-/// kana or syllable of Hangul; letters of other alphabets come two to a token, and what is beyond
-/// the first plane, such as emoji, takes two or more.
+/// Returns how many ASCII characters a character counts for. Four ASCII characters are about one
+/// token, and so is one ideograph, kana or Hangul syllable. Letters of other alphabets take half a
+/// token; characters beyond the Basic Multilingual Plane, such as emoji, take two or more tokens.
 fn weight(character: char) -> u64 {
     match character {
         '\0'..='\u{7f}' => 1,
@@ -110,11 +111,11 @@ fn weight(character: char) -> u64 {
     }
 }
 
-/// About how many tokens so many characters are: as many for each as the provider counted in the
-/// request before, or else one for four.
+/// Returns the approximate number of tokens of a length: by the provider's count for the previous
+/// request, or else one token for four characters.
 pub(crate) fn tokens(bytes: u64, measured: Option<Measured>) -> u64 {
     match measured {
-        // A count that is far from what any tokenizer gives is a fault of the provider's.
+        // A ratio that no tokenizer produces is an error of the provider.
         Some(Measured {
             bytes: known,
             tokens,
@@ -123,7 +124,7 @@ pub(crate) fn tokens(bytes: u64, measured: Option<Measured>) -> u64 {
     }
 }
 
-/// `whole * share / of`.
+/// Returns `whole * share / of`.
 pub(crate) fn part(whole: u64, share: u64, of: u64) -> u64 {
     let part = u128::from(whole) * u128::from(share) / u128::from(of.max(1));
     u64::try_from(part).unwrap_or(u64::MAX)
@@ -135,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// What the tokenizers of OpenAI's newer and older models (o200k, cl100k) make of each.
+    /// The token counts of OpenAI's newer and older tokenizers (o200k, cl100k).
     const MEASURED: [(&str, u64, u64); 8] = [
         ("The quick brown fox jumps over the lazy dog.", 10, 10),
         (
@@ -155,7 +156,7 @@ mod tests {
     fn h4_a_token_is_four_letters_or_one_ideograph() {
         for (text, newer, older) in MEASURED {
             let estimated = tokens(bytes(&json!(text)), None);
-            // Not too few for the newer, and near enough to the worse of the two.
+            // Not too few tokens for the newer tokenizer, and close to the larger of both counts.
             assert!(estimated >= newer, "{text}: {estimated}");
             assert!(estimated <= 2 * older, "{text}: {estimated}");
             assert!(3 * estimated >= 2 * older, "{text}: {estimated}");
@@ -196,7 +197,7 @@ mod tests {
             json!({"content": [{"type": "document", "source": {"type": "text", "data": text}}]}),
             json!({"content": [{"type": "image_url", "image_url": {"url": text}}]}),
             json!({"type": "function_call_output", "output": text}),
-            // What a tool returns says nothing of itself.
+            // A tool's output is text, even if it looks like encoded data.
             json!({"parts": [{"functionResponse": {"name": "t", "response":
                 {"result": {"inlineData": {"data": text}, "signature": text}}}}]}),
             json!({"content": [{"type": "tool_use", "input": {"encrypted_content": text}}]}),

@@ -3,18 +3,18 @@ use serde_json::{Value, json};
 
 use super::size;
 
-/// What stands in place of a result that was left out.
+/// Replaces a result that was left out.
 const NOTE: &str = "[This result was left out to keep the conversation short]";
 
-/// Where the results begin with which the conversation ends; its length where it ends with
-/// something else.
+/// Returns the index of the first of the tool results at the end of the conversation; the number of
+/// messages if the conversation ends with another message.
 pub(crate) fn last_round(provider: Provider, messages: &[Value]) -> usize {
     let is_result = |message: &&Value| !results(provider, message).is_empty();
     messages.len() - messages.iter().rev().take_while(is_result).count()
 }
 
-/// Leaves out results of tools, oldest first, until `enough` bytes are saved or none is left. How many
-/// bytes were saved.
+/// Leaves out tool results, oldest first, until `enough` bytes are saved or no result is left.
+/// Returns the number of bytes saved.
 pub(crate) fn trim(provider: Provider, messages: &mut [Value], enough: u64) -> u64 {
     let mut saved = 0;
     for message in messages {
@@ -43,7 +43,7 @@ pub(crate) fn trim(provider: Provider, messages: &mut [Value], enough: u64) -> u
     saved
 }
 
-/// JSON pointers to what tools have returned in a message of this provider.
+/// Returns JSON pointers to the tool results in a message of this provider.
 fn results(provider: Provider, message: &Value) -> Vec<String> {
     let is = |value: &Value, key: &str, expected: &str| value[key] == expected;
     match provider {

@@ -1,8 +1,8 @@
 use pillion_core::provider::Provider;
 use serde_json::{Map, Value};
 
-/// What of a message's members a provider wants back, or likes to have: what the model thought, in the
-/// words of DeepSeek and others, and Gemini's signatures.
+/// The members of a message that providers want to receive back: the model's thinking, as DeepSeek
+/// and others name it, and Gemini's signatures.
 const OF_MESSAGE: [&str; 4] = [
     "reasoning_content",
     "reasoning",
@@ -10,11 +10,11 @@ const OF_MESSAGE: [&str; 4] = [
     "extra_content",
 ];
 
-/// What a call has that is no other's: the rest of its members is the provider's own.
+/// The standard members of a call; all other members are specific to the provider.
 const OF_CALL: [&str; 4] = ["id", "type", "function", "index"];
 
-/// What a provider wants back with an answer's words and calls, in the members of OpenAI's chat
-/// completions; nothing where it speaks another way.
+/// The provider-specific members of an answer and its calls that the provider wants to receive
+/// back, in the format of OpenAI's Chat Completions; empty for other providers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WantedBack {
     /// Members of the message.
@@ -24,7 +24,8 @@ pub struct WantedBack {
 }
 
 impl WantedBack {
-    /// That of a response with calls of functions at these places. The response has been read already.
+    /// Extracts the members from a valid response; `places` are the positions of the calls among
+    /// the response's function calls.
     pub(super) fn of(provider: Provider, response: &Value, places: &[usize]) -> Self {
         let message = match provider {
             Provider::OpenAiChat => &response["choices"][0]["message"],

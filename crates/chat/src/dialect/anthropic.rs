@@ -1,4 +1,4 @@
-//! Anthropic's messages, as documented under `docs.anthropic.com/en/api/messages`.
+//! Anthropic's Messages API, as documented under `docs.anthropic.com/en/api/messages`.
 
 mod conversation;
 mod stream;
@@ -15,19 +15,21 @@ use super::request::{add_extra, json_headers, put, put_secret, tools_of, without
 use super::{AnswerStream, Dialect};
 use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, ToolChoice, Turn, Usage};
 
-/// The version of the API that is spoken.
+/// The API version in the `anthropic-version` header.
 const VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
 
-/// The API wants a limit for each answer. Every model since Claude 3.5 writes as much as this.
+/// The default `max_tokens`, which the API requires. Every model since Claude 3.5 supports this
+/// length.
 const DEFAULT_MAX_TOKENS: u64 = 8192;
 
-/// The member of `extra` with the names of betas, as in Anthropic's SDKs. They go in a header.
+/// The member of `extra` with the names of beta features, as in Anthropic's SDKs. The names are
+/// sent in a header.
 const BETAS: &str = "betas";
 
-/// What the requests need in which Anthropic is to call MCP servers by itself.
+/// The beta feature for requests in which Anthropic calls MCP servers natively.
 const MCP_BETA: &str = "mcp-client-2025-11-20";
 
-/// Anthropic's messages.
+/// The dialect of Anthropic's Messages API.
 pub(super) struct Anthropic;
 
 impl Dialect for Anthropic {
@@ -52,7 +54,7 @@ impl Dialect for Anthropic {
         Ok(headers)
     }
 
-    /// The betas that `extra` names, and that of the MCP connector where it is used.
+    /// The betas in `extra`, and the beta of the MCP connector if the request uses it.
     fn headers_of(&self, turn: &Turn<'_>) -> HeaderMap {
         let extra = &turn.options.extra;
         let named = extra.get(BETAS).and_then(Value::as_array);
@@ -120,8 +122,8 @@ fn tool_choice(choice: &ToolChoice) -> Value {
     }
 }
 
-/// Says in the choice that an answer is to have one call at most. One that forbids calls has no
-/// place for that.
+/// Limits the answer to one call in the tool choice. A choice that forbids calls does not accept
+/// this member.
 fn want_one_call(body: &mut Map<String, Value>) {
     let choice = body
         .entry("tool_choice")
@@ -133,15 +135,16 @@ fn want_one_call(body: &mut Map<String, Value>) {
     }
 }
 
-/// What thinking may take is within the limit, so a budget for it without a limit raises that.
+/// Thinking counts towards the limit, so a thinking budget without a limit raises the default
+/// limit.
 fn max_tokens(turn: &Turn<'_>) -> u64 {
     let options = turn.options;
     let unasked = options.thinking_budget().saturating_add(DEFAULT_MAX_TOKENS);
     options.max_output_tokens.unwrap_or(unasked)
 }
 
-/// The API refuses a conversation with calls in it unless the request has tools. One that is to be
-/// answered in words therefore names the tools that were called, and forbids them.
+/// Names the tools that were called and forbids them, for a request without tools: the API rejects
+/// a conversation with calls if the request has no tools.
 fn forbid_tools_of_history(body: &mut Map<String, Value>, messages: &[Value]) {
     let mut names = Vec::new();
     for message in messages {
@@ -166,7 +169,7 @@ fn forbid_tools_of_history(body: &mut Map<String, Value>, messages: &[Value]) {
     body.insert("tool_choice".to_owned(), json!({"type": "none"}));
 }
 
-/// Reads a whole message.
+/// Reads a complete message.
 fn read_answer(body: Value) -> Result<Answer, ModelError> {
     if is_error(&body) {
         return Err(reported(&body).into_error(Provider::Anthropic));
@@ -189,7 +192,7 @@ fn finish(body: &Value, has_calls: bool) -> Finish {
     }
 }
 
-/// `input_tokens` are those that no cache was involved in.
+/// Anthropic's `input_tokens` exclude all tokens that were read from or written to the cache.
 fn usage(body: &Value) -> Usage {
     let count = |key: &str| {
         body.pointer(&format!("/usage/{key}"))
@@ -215,7 +218,7 @@ fn reported(body: &Value) -> Failure<'_> {
     let error = body.get("error").unwrap_or(&Value::Null);
     let message = error.get("message").and_then(Value::as_str);
     let kind = match error.get("type").and_then(Value::as_str) {
-        // "Your credit balance is too low" comes as an invalid request.
+        // "Your credit balance is too low" has the type of an invalid request.
         Some("invalid_request_error") if message.is_some_and(|m| m.contains("credit balance")) => {
             Some(ModelErrorKind::Exhausted)
         }

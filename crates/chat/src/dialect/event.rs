@@ -1,4 +1,4 @@
-//! The data of an event of a streamed answer.
+//! Parses the data of an event of a streamed answer.
 
 use pillion_core::mcp::SseEvent;
 use pillion_core::provider::Provider;
@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::failure::malformed;
 use crate::ModelError;
 
-/// The JSON of an event; none for the `[DONE]` with which servers that speak for several providers
-/// end all their streams.
+/// Returns the JSON of an event, or `None` for `[DONE]`, which gateways to several providers send
+/// at the end of every stream.
 ///
 /// # Errors
 /// [`Malformed`](crate::ModelErrorKind::Malformed).

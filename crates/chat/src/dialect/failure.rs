@@ -1,4 +1,4 @@
-//! What a provider's error comes to: its kind, and a sentence for people.
+//! Converts a provider's error to a kind and a message.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use pillion_core::provider::{Provider, ProviderError};
 use super::words::harmless;
 use crate::{ModelError, ModelErrorKind};
 
-/// The words by which providers say that a conversation is too long, whatever their status and code.
+/// The phrases by which providers report a conversation that is too long, regardless of status and
+/// code.
 const TOO_LONG: [&str; 8] = [
     "context_length_exceeded",
     "prompt is too long",
@@ -19,21 +20,22 @@ const TOO_LONG: [&str; 8] = [
     "longer than the model's context",
 ];
 
-/// An error as a provider tells it.
+/// An error as the provider reported it.
 #[derive(Debug, Default)]
 pub(crate) struct Failure<'a> {
-    /// The HTTP status, where it is that of an answer.
+    /// The HTTP status, if the error has one.
     pub(super) status: Option<u16>,
-    /// What the provider's own words for the kind of error come to.
+    /// The kind of failure, from the provider's own error code.
     pub(super) kind: Option<ModelErrorKind>,
-    /// What it says.
+    /// The provider's message.
     pub(super) message: Option<&'a str>,
-    /// When to come back, where it says so in its own way.
+    /// When to retry, if the error body says so.
     pub(super) retry_after: Option<Duration>,
 }
 
 impl Failure<'_> {
-    /// The error. What a provider says of a key is never passed on: some repeat a part of it.
+    /// Converts the failure to an error. The provider's message about an API key is left out,
+    /// because some providers repeat a part of the key.
     pub(super) fn into_error(self, provider: Provider) -> ModelError {
         let kind = self.kind();
         let what = match kind {
@@ -77,7 +79,7 @@ fn says_too_long(message: &str) -> bool {
     TOO_LONG.iter().any(|words| message.contains(words))
 }
 
-/// What a status says by itself.
+/// Returns the kind of failure for an HTTP status.
 pub(super) fn of_status(status: u16) -> ModelErrorKind {
     match status {
         401 | 403 => ModelErrorKind::Unauthorized,
@@ -90,7 +92,7 @@ pub(super) fn of_status(status: u16) -> ModelErrorKind {
     }
 }
 
-/// An answer, or the end of a stream, that cannot be read.
+/// Creates the error for an invalid answer or stream.
 pub(super) fn malformed(provider: Provider, what: &str) -> ModelError {
     ModelError::new(
         ModelErrorKind::Malformed,
@@ -98,7 +100,7 @@ pub(super) fn malformed(provider: Provider, what: &str) -> ModelError {
     )
 }
 
-/// An answer that lacks something that the provider's format has.
+/// Creates the error for an answer that lacks a required member of the provider's format.
 pub(super) fn unread(error: &ProviderError) -> ModelError {
     ModelError::new(ModelErrorKind::Malformed, error.to_string())
 }

@@ -1,5 +1,5 @@
-//! Every case under `tests/golden/PROVIDER` (its `README.md` says what the files are): the request
-//! that is written, and the answer that is read, plain and streamed.
+//! Tests every case under `tests/golden/PROVIDER` (see the `README.md` there): the request that is
+//! written, and the answer that is read, streamed and not streamed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::stream_tests::{events, read_stream};
 use super::{Dialect, anthropic};
 use crate::{Answer, Conversation, Delta, Finish, Turn, TurnOptions, Usage};
 
-/// What each provider has to have a case of.
+/// The cases that every provider must have.
 const CASES: [&str; 6] = [
     "failed_result",
     "images",
@@ -38,7 +38,7 @@ fn root() -> PathBuf {
     pillion_testkit::checkout().join("crates/chat/tests/golden")
 }
 
-/// The provider's cases.
+/// Returns the provider's cases.
 pub(super) fn cases(provider: Provider) -> Vec<PathBuf> {
     let mut cases: Vec<_> = fs::read_dir(root().join(provider.as_str()))
         .unwrap()
@@ -59,7 +59,7 @@ pub(super) fn json_of(path: &Path) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path:?}: {error}"))
 }
 
-/// Compares to the letter with what the file says; with `PILLION_WRITE_GOLDEN=1` writes it anew.
+/// Compares the value with the file, byte by byte; with `PILLION_WRITE_GOLDEN=1`, writes the file.
 fn assert_file(path: &Path, value: &Value) {
     let text = format!("{}\n", serde_json::to_string_pretty(value).unwrap());
     if std::env::var_os("PILLION_WRITE_GOLDEN").is_some() {
@@ -70,7 +70,7 @@ fn assert_file(path: &Path, value: &Value) {
     assert!(text == expected, "{path:?}: this is written:\n{text}");
 }
 
-/// A case with its turn's parts.
+/// A case and the parts of its turn.
 struct Case {
     path: PathBuf,
     said: Value,
@@ -119,7 +119,7 @@ impl Case {
         dialect.conversation(messages).unwrap()
     }
 
-    /// Path, headers and body of the request.
+    /// Returns the path, headers and body of the request.
     fn request(&self, dialect: &dyn Dialect, conversation: &Conversation, stream: bool) -> Value {
         let model = self.said["model"].as_str().unwrap();
         let turn = Turn {
@@ -142,7 +142,7 @@ impl Case {
         })
     }
 
-    /// The results under that key of the case.
+    /// Returns the results under `key` of the case.
     fn results(&self, key: &str) -> Vec<ToolResult> {
         let results = self.said[key].as_array().cloned().unwrap_or_default();
         results
@@ -184,7 +184,7 @@ impl Case {
     }
 }
 
-/// Without the members that say nothing.
+/// Removes null members.
 fn said(mut value: Value) -> Value {
     match &mut value {
         Value::Object(members) => {
@@ -300,7 +300,7 @@ fn h6_streamed_answers_come_to_the_same() {
     });
 }
 
-/// What the caller says of tools in a provider's own words is refused where there are none.
+/// Members about tools in the caller's `extra` would be rejected in a request without tools.
 #[test]
 fn h4_a_request_without_tools_says_nothing_of_them() {
     for dialect in dialects() {
@@ -331,7 +331,7 @@ fn h4_a_request_without_tools_says_nothing_of_them() {
     }
 }
 
-/// A last request without tools names those of the conversation and forbids them: Anthropic refuses
+/// A final request without tools names and forbids the tools of the conversation: Anthropic rejects
 /// it otherwise.
 #[test]
 fn h4_a_last_request_to_anthropic_has_tools_that_are_forbidden() {

@@ -1,4 +1,5 @@
-//! Google's `generateContent` (Gemini), as documented under `ai.google.dev/api/generate-content`.
+//! Google's `generateContent` API (Gemini), as documented under
+//! `ai.google.dev/api/generate-content`.
 
 mod conversation;
 mod failure;
@@ -18,11 +19,12 @@ use super::request::{
 use super::{AnswerStream, Dialect};
 use crate::{Answer, Conversation, Finish, ModelError, ToolChoice, Turn, Usage};
 
-/// What stands in for the signature of a call that no Gemini model made. The models from Gemini 3 on
-/// refuse calls without one; Google's documentation gives this for conversations from elsewhere.
+/// The placeholder signature for a call that was not made by a Gemini model. Models since Gemini 3
+/// reject calls without a signature; Google's documentation defines this value for conversations
+/// from other models.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// Google's `generateContent`.
+/// The dialect of Google's `generateContent` API.
 pub(super) struct Google;
 
 impl Dialect for Google {
@@ -34,7 +36,7 @@ impl Dialect for Google {
         conversation::of(messages)
     }
 
-    /// `model` may say what it is one of: `models/gemini-2.5-flash`, `tunedModels/mine`.
+    /// `model` may include the collection: `models/gemini-2.5-flash`, `tunedModels/mine`.
     fn path(&self, model: &str, stream: bool) -> String {
         let (kind, name) = match model.split_once('/') {
             Some((kind @ ("models" | "tunedModels"), name)) => (kind, name),
@@ -114,18 +116,18 @@ fn calling_config(choice: &ToolChoice) -> Value {
     }
 }
 
-/// Whether it is a Gemini of generation 3 or later.
+/// Returns whether the model is Gemini 3 or later, which requires signatures.
 fn wants_signatures(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or_default();
     let generation = name.strip_prefix("gemini-").and_then(|rest| {
         let end = rest.find(|c: char| !c.is_ascii_digit());
         rest[..end.unwrap_or(rest.len())].parse::<u32>().ok()
     });
-    // `gemini-flash-latest` and the like are of the newest generation.
+    // Names without a generation, such as `gemini-flash-latest`, refer to the newest generation.
     generation.is_none_or(|generation| generation >= 3) && name.starts_with("gemini-")
 }
 
-/// Puts a signature on the first call of a model's message, which is where the API wants it.
+/// Adds a signature to the first call of a model's message, where the API requires one.
 fn sign(content: &mut Value) {
     let parts = content.get_mut("parts").and_then(Value::as_array_mut);
     let mut calls = parts
@@ -139,7 +141,7 @@ fn sign(content: &mut Value) {
     }
 }
 
-/// Reads a whole response.
+/// Reads a complete response.
 fn read_answer(body: Value) -> Result<Answer, ModelError> {
     if failure::is_error(&body) {
         return Err(failure::reported(&body).into_error(Provider::Google));
@@ -186,7 +188,7 @@ fn usage(body: &Value) -> Usage {
             .unwrap_or(0)
     };
     Usage {
-        // Those of the cache are within those of the prompt.
+        // `promptTokenCount` includes cached tokens.
         input_tokens: count("promptTokenCount").saturating_add(count("toolUsePromptTokenCount")),
         output_tokens: count("candidatesTokenCount").saturating_add(count("thoughtsTokenCount")),
         cached_tokens: count("cachedContentTokenCount"),

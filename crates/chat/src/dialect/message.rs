@@ -1,5 +1,5 @@
-//! Reads the messages that applications hold, in the shapes of OpenAI's chat completions. Each
-//! provider's file writes them in its own.
+//! Reads messages in the format of OpenAI's Chat Completions, which applications use. Each
+//! provider's file writes them in the provider's format.
 
 mod node;
 mod part;
@@ -13,14 +13,14 @@ use crate::ModelError;
 use node::Node;
 pub(super) use part::{Image, ImageSource, Part};
 
-/// A message that has been read.
+/// A parsed message.
 #[derive(Debug)]
 pub(super) enum Message<'a> {
-    /// Of role `system` or `developer`.
+    /// A message of role `system` or `developer`.
     System(String),
-    /// What the user says and shows.
+    /// A message of the user.
     User(Vec<Part<'a>>),
-    /// What the model said, and the calls that it made.
+    /// A message of the model, with its calls.
     Assistant {
         parts: Vec<Part<'a>>,
         calls: Vec<ToolCall>,
@@ -33,9 +33,8 @@ pub(super) enum Message<'a> {
     },
 }
 
-/// The text of a result, and whether it is that of a failure: a JSON object with `error` and nothing
-/// else, which is what [`ToolResult::to_message_format`](pillion_core::tool::ToolResult::to_message_format)
-/// writes (requirement A8).
+/// Returns the error text if the content is a failed result: a JSON object with only `error`, as
+/// [`ToolResult::to_message_format`](pillion_core::tool::ToolResult::to_message_format) writes it.
 pub(super) fn failure_text(parts: &[Part<'_>]) -> Option<String> {
     let [Part::Text(text)] = parts else {
         return None;
@@ -52,15 +51,15 @@ pub(super) fn failure_text(parts: &[Part<'_>]) -> Option<String> {
     }
 }
 
-/// Reads all messages.
+/// Parses all messages.
 ///
 /// # Errors
-/// [`Refused`](crate::ModelErrorKind::Refused) with the place, such as `messages[3].content[0]`.
+/// [`Refused`](crate::ModelErrorKind::Refused) with the position, such as `messages[3].content[0]`.
 pub(super) fn read(messages: &[Value]) -> Result<Vec<Message<'_>>, ModelError> {
     if messages.is_empty() {
         return Err(node::refused("messages is empty"));
     }
-    // The tools of the calls so far, by the calls' ids.
+    // The tool names of the calls so far, by call id.
     let mut called = HashMap::new();
     let mut read = Vec::with_capacity(messages.len());
     for (index, value) in messages.iter().enumerate() {
@@ -142,7 +141,7 @@ fn assistant<'a>(message: &Node<'a>) -> Result<Message<'a>, ModelError> {
     Ok(Message::Assistant { parts, calls })
 }
 
-/// Absent and blank arguments are none.
+/// Parses a call. Absent and blank arguments mean no arguments.
 fn read_call(call: &Node<'_>) -> Result<ToolCall, ModelError> {
     if let Some(kind) = call.optional("type")?
         && kind.text()? != "function"

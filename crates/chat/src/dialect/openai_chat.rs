@@ -1,4 +1,4 @@
-//! OpenAI's chat completions, and the many servers that imitate them.
+//! OpenAI's Chat Completions API, and the many compatible servers.
 
 mod stream;
 #[cfg(test)]
@@ -14,7 +14,7 @@ use super::request::{add_extra, json_headers, openai_word, put_bearer};
 use super::{AnswerStream, Dialect};
 use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, ToolChoice, Turn, Usage};
 
-/// The host of OpenAI itself, and what the names end with under which Azure has the same.
+/// The host of OpenAI, and the host suffixes of OpenAI's regions and Azure.
 const OWN_HOSTS: [&str; 5] = [
     "api.openai.com",
     ".api.openai.com",
@@ -23,17 +23,18 @@ const OWN_HOSTS: [&str; 5] = [
     ".cognitiveservices.azure.com",
 ];
 
-/// What OpenAI refuses in a request without tools.
+/// The members that OpenAI rejects in a request without tools.
 const OF_TOOLS: [&str; 2] = ["tool_choice", "parallel_tool_calls"];
 
 /// <https://platform.openai.com/docs/api-reference/chat>
 pub(super) struct OpenAiChat {
-    /// The member that says how long an answer may be.
+    /// The member for the maximum length of an answer.
     longest_answer: &'static str,
 }
 
 impl OpenAiChat {
-    /// OpenAI's newer models refuse `max_tokens`, and many imitations know nothing else.
+    /// OpenAI's newer models reject `max_tokens`, and many compatible servers only know
+    /// `max_tokens`.
     pub(super) fn at(base_url: &Url) -> Self {
         let host = base_url.host_str().unwrap_or_default();
         let is_own = OWN_HOSTS.iter().any(|own| match own.strip_prefix('.') {
@@ -55,7 +56,7 @@ impl Dialect for OpenAiChat {
         Provider::OpenAiChat
     }
 
-    /// The messages as they came.
+    /// The messages stay unchanged.
     fn conversation(&self, messages: &[Value]) -> Result<Conversation, ModelError> {
         for (place, message) in messages.iter().enumerate() {
             if !message["role"].is_string() {
@@ -146,7 +147,7 @@ fn tool_choice(choice: &ToolChoice) -> Value {
     }
 }
 
-/// Reads a whole answer. Calls that came without an id get one.
+/// Reads a complete answer. Calls without an id get a generated one.
 fn read_answer(mut body: Value) -> Result<Answer, ModelError> {
     if is_error(&body) {
         return Err(reported(&body).into_error(Provider::OpenAiChat));
@@ -181,7 +182,7 @@ fn read_answer(mut body: Value) -> Result<Answer, ModelError> {
     })
 }
 
-/// Gives a call an id that has none.
+/// Generates an id for a call without one.
 fn name_call(call: &mut Value, turn: Option<&str>, place: usize) {
     let has_id = call["id"].as_str().is_some_and(|id| !id.is_empty());
     if let (false, Some(call)) = (has_id, call.as_object_mut()) {
@@ -190,7 +191,7 @@ fn name_call(call: &mut Value, turn: Option<&str>, place: usize) {
     }
 }
 
-/// An id for a call that came without: the answer's own keeps those of two answers apart.
+/// Generates a call id. The answer's id is part of it, so that the ids of two answers differ.
 fn made_up_id(turn: Option<&str>, place: usize) -> String {
     let turn = turn.unwrap_or_default().bytes();
     let turn: String = turn
@@ -210,20 +211,20 @@ fn calls_of(choice: &Map<String, Value>) -> &[Value] {
 
 fn finish(reason: Option<&Value>, has_calls: bool) -> Finish {
     match reason.and_then(Value::as_str) {
-        // The second is Mistral's.
+        // `model_length` is Mistral's value.
         Some("length" | "model_length") => Finish::Length,
         Some("content_filter") => Finish::Filtered,
-        // DeepSeek's, vLLM's and OpenRouter's: it broke off, and so did its last call.
+        // DeepSeek, vLLM and OpenRouter: the answer broke off, and so did its last call.
         Some("insufficient_system_resource" | "abort" | "error") if has_calls => Finish::Length,
         Some("tool_calls" | "function_call") => Finish::ToolCalls,
-        // Some imitations say `stop` of an answer with calls, or nothing at all.
+        // Some compatible servers send `stop`, or no reason, for an answer with calls.
         Some("stop") | None if has_calls => Finish::ToolCalls,
         Some("stop") | None => Finish::Stop,
         Some(other) => Finish::Other(other.to_owned()),
     }
 }
 
-/// At xAI and at gateways to Gemini the thoughts are in the total alone.
+/// xAI and gateways to Gemini count reasoning tokens only in the total.
 fn usage(body: &Value) -> Usage {
     let usage = &body["usage"];
     let tokens = |value: &Value| value.as_u64().unwrap_or(0);
@@ -236,13 +237,13 @@ fn usage(body: &Value) -> Usage {
     }
 }
 
-/// Whether a body, or a chunk of a stream, is an error instead.
+/// Returns whether a body, or a chunk of a stream, is an error.
 fn is_error(body: &Value) -> bool {
     !matches!(body.get("error"), None | Some(Value::Null)) || body["object"] == "error"
 }
 
-/// What an error says of itself. Most have `{"error": {"message", "type", "code"}}`; some imitations leave the
-/// outer object out, or say no more than a text.
+/// Reads an error. Most servers send `{"error": {"message", "type", "code"}}`; some leave out the
+/// outer object, or send only a text.
 fn reported(body: &Value) -> Failure<'_> {
     let error = body.get("error").unwrap_or(body);
     let texts = [&error["code"], &error["type"]];
@@ -271,7 +272,8 @@ fn of_code(code: u16) -> Option<ModelErrorKind> {
         .then(|| super::failure::of_status(code))
 }
 
-/// What OpenAI's own codes and types come to; of the others the status decides.
+/// Returns the kind of failure for OpenAI's error codes and types; for other values, the HTTP
+/// status decides.
 fn kind(word: &str) -> Option<ModelErrorKind> {
     Some(match word {
         "context_length_exceeded" | "string_above_max_length" => ModelErrorKind::ContextTooLong,

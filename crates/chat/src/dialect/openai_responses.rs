@@ -1,7 +1,7 @@
-//! OpenAI's Responses, as documented under `platform.openai.com/docs/api-reference/responses`.
+//! OpenAI's Responses API, as documented under `platform.openai.com/docs/api-reference/responses`.
 //!
-//! Nothing is kept at OpenAI: each request has the whole conversation, with what reasoning models
-//! thought in encrypted form.
+//! OpenAI stores nothing: each request contains the whole conversation, including the encrypted
+//! reasoning of reasoning models.
 
 mod conversation;
 mod stream;
@@ -19,11 +19,11 @@ use super::request::{
 use super::{AnswerStream, Dialect};
 use crate::{Answer, Conversation, Finish, ModelError, ModelErrorKind, ToolChoice, Turn, Usage};
 
-/// OpenAI's Responses.
+/// The dialect of OpenAI's Responses API.
 #[derive(Default)]
 pub(super) struct OpenAiResponses {
-    /// Whether the model thinks before it answers, where its name does not say it: that of a deployment
-    /// at Azure may be any.
+    /// Whether the model is a reasoning model, if its name does not show it: a deployment at Azure
+    /// may have any name.
     pub(super) reasoning: Option<bool>,
 }
 
@@ -48,7 +48,7 @@ impl Dialect for OpenAiResponses {
         Ok(headers)
     }
 
-    /// `stop` is not sent: the API has nothing of the kind.
+    /// `stop` is not sent, because the API has no such member.
     fn body(&self, model: &str, turn: &Turn<'_>) -> Value {
         let options = turn.options;
         let mut body = Map::new();
@@ -94,8 +94,8 @@ fn tool_choice(choice: &ToolChoice) -> Value {
     }
 }
 
-/// Whether a model of OpenAI's thinks before it answers: the `o` series and those from GPT-5 on, but
-/// for the `chat` models. The others refuse a request for their encrypted reasoning.
+/// Returns whether a model of OpenAI is a reasoning model: the `o` series and GPT-5 and later,
+/// except the `chat` models. Other models reject a request for encrypted reasoning.
 fn is_reasoning_model(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or_default();
     let name = name.strip_prefix("ft:").unwrap_or(name);
@@ -111,7 +111,7 @@ fn is_reasoning_model(model: &str) -> bool {
     (is_of_series || is_late_gpt || name.starts_with("codex-")) && !name.contains("-chat")
 }
 
-/// Reads a whole response.
+/// Reads a complete response.
 fn read_answer(body: Value) -> Result<Answer, ModelError> {
     if is_error(&body) {
         return Err(reported(&body).into_error(Provider::OpenAiResponses));
@@ -131,7 +131,7 @@ fn finish(body: &Value, has_calls: bool) -> Finish {
     match (text("/status"), text("/incomplete_details/reason")) {
         (Some("incomplete"), Some("max_output_tokens")) => Finish::Length,
         (Some("incomplete"), Some("content_filter")) => Finish::Filtered,
-        // It broke off for whatever reason, and so did its last call.
+        // The answer broke off, and so did its last call.
         (Some(status), _) if has_calls && status != "completed" => Finish::Length,
         (Some("incomplete"), Some(other)) => Finish::Other(other.to_owned()),
         (Some("completed") | None, _) => finish_of_output(&body["output"], has_calls),
@@ -139,7 +139,7 @@ fn finish(body: &Value, has_calls: bool) -> Finish {
     }
 }
 
-/// What the items say: a response that is complete does not say why it ended.
+/// Derives the finish reason from the items: a complete response has no explicit reason.
 fn finish_of_output(output: &Value, has_calls: bool) -> Finish {
     let items = output.as_array().map(Vec::as_slice).unwrap_or_default();
     let has_item = |kind: &str| items.iter().any(|item| item["type"] == kind);
@@ -150,7 +150,7 @@ fn finish_of_output(output: &Value, has_calls: bool) -> Finish {
     if has_calls {
         Finish::ToolCalls
     } else if has_item("mcp_approval_request") {
-        // OpenAI wants to call a tool of an MCP server by itself, and waits to be allowed.
+        // OpenAI wants to call a tool of an MCP server natively, and waits for permission.
         Finish::Other("mcp_approval_request".to_owned())
     } else if has_part("refusal") && !has_part("output_text") {
         Finish::Filtered
@@ -159,7 +159,7 @@ fn finish_of_output(output: &Value, has_calls: bool) -> Finish {
     }
 }
 
-/// Cached tokens are within those of the input, reasoning within those of the output.
+/// Cached tokens are part of the input tokens, and reasoning tokens are part of the output tokens.
 fn usage(body: &Value) -> Usage {
     let count = |key: &str| {
         body.pointer(&format!("/usage/{key}"))
@@ -182,7 +182,7 @@ fn reported(body: &Value) -> Failure<'_> {
     failure_of(body.get("error").unwrap_or(&Value::Null))
 }
 
-/// Reads what stands in `error`, or an event of type `error` itself.
+/// Reads the content of `error`, or an event of type `error`.
 fn failure_of(error: &Value) -> Failure<'_> {
     let message = match error {
         Value::String(message) => Some(message.as_str()),
@@ -205,7 +205,7 @@ fn failure_of(error: &Value) -> Failure<'_> {
     let word = |key: &str| error[key].as_str().and_then(kind);
     Failure {
         status: None,
-        // The code says more than the type.
+        // The code is more specific than the type.
         kind: word("code").or_else(|| word("type")),
         message,
         retry_after: None,

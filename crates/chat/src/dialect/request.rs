@@ -1,4 +1,4 @@
-//! What the requests to all providers have in common.
+//! Helpers for the requests to all providers.
 
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -7,17 +7,17 @@ use serde_json::{Map, Value};
 
 use crate::{ModelError, ModelErrorKind, ToolChoice, Turn};
 
-/// Lists that `extra` adds to; everything else in it stands in for what is there.
+/// The lists that `extra` extends; any other value in `extra` replaces the value in the body.
 const ADDED_TO: [&str; 3] = ["tools", "include", "mcp_servers"];
 
-/// What a segment of a path may hold as it is (RFC 3986, `unreserved`).
+/// The characters that a path segment may contain unencoded (RFC 3986, `unreserved`).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// The headers of a request with a body of JSON.
+/// Returns the headers of a request with a JSON body.
 pub(super) fn json_headers() -> HeaderMap {
     HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))])
 }
@@ -27,10 +27,10 @@ pub(super) fn put_bearer(headers: &mut HeaderMap, key: &str) -> Result<(), Model
     put_secret(headers, AUTHORIZATION, &format!("Bearer {key}"))
 }
 
-/// Adds a header that nothing prints.
+/// Adds a header that is marked as sensitive, so that debug output omits its value.
 ///
 /// # Errors
-/// [`Unauthorized`](ModelErrorKind::Unauthorized) when no header can carry the value.
+/// [`Unauthorized`](ModelErrorKind::Unauthorized) if the value is not a valid header value.
 pub(super) fn put_secret(
     headers: &mut HeaderMap,
     name: HeaderName,
@@ -47,13 +47,13 @@ pub(super) fn put_secret(
     Ok(())
 }
 
-/// One segment of a path.
+/// Percent-encodes a path segment.
 pub(super) fn segment(text: &str) -> String {
     utf8_percent_encode(text, SEGMENT).to_string()
 }
 
-/// Puts what the caller says in the provider's own words into a body: objects member by member,
-/// tools beside those that are there, and all else in place of what is there.
+/// Merges the caller's provider-specific members into a body: objects are merged member by member,
+/// the lists in [`ADDED_TO`] are extended, and other values are replaced.
 pub(super) fn add_extra(body: &mut Map<String, Value>, extra: &Map<String, Value>) {
     for (key, value) in extra {
         match (body.get_mut(key), value) {
@@ -68,20 +68,20 @@ pub(super) fn add_extra(body: &mut Map<String, Value>, extra: &Map<String, Value
     }
 }
 
-/// Puts in what is said, and nothing where nothing is.
+/// Inserts a value if there is one.
 pub(super) fn put(body: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
     if let Some(value) = value {
         body.insert(key.to_owned(), value.into());
     }
 }
 
-/// The tools of a turn in the provider's form; none where it has none.
+/// Returns the tools of a turn in the provider's format, or `None` if the turn has no tools.
 pub(super) fn tools_of(turn: &Turn<'_>, provider: Provider) -> Option<Vec<Value>> {
     let tools = turn.tools.iter().map(AsRef::as_ref);
     (!turn.tools.is_empty()).then(|| format_tools(provider, tools))
 }
 
-/// The choice in OpenAI's word, where it is not one tool.
+/// Returns OpenAI's value for a tool choice that does not name a tool.
 pub(super) fn openai_word(choice: &ToolChoice) -> &'static str {
     match choice {
         ToolChoice::None => "none",
@@ -90,7 +90,7 @@ pub(super) fn openai_word(choice: &ToolChoice) -> &'static str {
     }
 }
 
-/// Takes out what is said of tools where there are none: the providers refuse that.
+/// Removes members about tools from a request without tools, because the providers reject them.
 pub(super) fn without_idle_members(body: &mut Map<String, Value>, of_tools: &[&str]) {
     if !body.contains_key("tools") {
         for key in of_tools {

@@ -1,4 +1,4 @@
-//! What holds for the streams of all providers.
+//! Tests for the streams of all providers.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use super::Dialect;
 use super::golden_tests::{cases, dialects, json_of};
 use crate::{Answer, Delta, ModelError, ModelErrorKind};
 
-/// The events of a stream.
+/// Parses the events of a stream.
 pub(super) fn events(text: &str) -> Vec<SseEvent> {
     let mut decoder = SseDecoder::new(1 << 20);
     decoder.feed(text.as_bytes()).unwrap();
@@ -27,7 +27,7 @@ pub(super) fn event(data: &(impl ToString + ?Sized)) -> SseEvent {
     }
 }
 
-/// The answer that events come to, and its pieces.
+/// Returns the answer of a stream and its deltas.
 pub(super) fn read_stream(
     dialect: &dyn Dialect,
     events: &[SseEvent],
@@ -40,7 +40,7 @@ pub(super) fn read_stream(
     Ok((stream.finish()?, deltas))
 }
 
-/// The text of all deltas, and the arguments of each call.
+/// Joins the text of all deltas and the arguments of each call.
 pub(super) fn joined(deltas: &[Delta]) -> (String, Vec<(String, String, String)>) {
     let mut text = String::new();
     let mut calls: Vec<(String, String, String)> = Vec::new();
@@ -85,7 +85,7 @@ fn h6_the_pieces_of_an_answer_are_the_answer() {
     }
 }
 
-/// A stream that ends anywhere before its end is no answer, and is complete exactly at its end.
+/// A stream that ends early is not an answer, and a stream is complete exactly at its end.
 #[test]
 fn h6_a_stream_that_breaks_off_is_malformed() {
     for dialect in dialects() {
@@ -101,7 +101,7 @@ fn h6_a_stream_that_breaks_off_is_malformed() {
                 assert!(!stream.is_complete(), "{case:?} at {end}");
                 let said_why = |event: &SseEvent| event.data.contains(r#""finish_reason":""#);
                 if all[..end].iter().any(said_why) {
-                    // Imitations of OpenAI's need not end with `[DONE]`.
+                    // Compatible servers may omit `[DONE]`.
                     continue;
                 }
                 let error = stream.finish().unwrap_err();
@@ -122,7 +122,7 @@ fn h6_an_event_that_is_no_json_is_malformed() {
     }
 }
 
-/// Events that a provider may add one day, and the end that some servers add.
+/// Unknown events, and the `[DONE]` that some servers add.
 #[test]
 fn h6_unknown_events_are_left_out() {
     for dialect in dialects() {
@@ -190,7 +190,7 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The places of a value, as JSON pointers.
+/// Collects the JSON pointers to all values within a value.
 fn places(value: &Value, at: &str, into: &mut Vec<String>) {
     into.push(at.to_owned());
     match value {
@@ -208,7 +208,7 @@ fn places(value: &Value, at: &str, into: &mut Vec<String>) {
     }
 }
 
-/// Cuts a text into pieces at characters that `cuts` choose.
+/// Cuts a text into pieces at positions that `cuts` choose.
 fn pieces<'a>(text: &'a str, cuts: &[prop::sample::Index]) -> Vec<&'a str> {
     let mut at: Vec<_> = cuts
         .iter()
@@ -221,7 +221,7 @@ fn pieces<'a>(text: &'a str, cuts: &[prop::sample::Index]) -> Vec<&'a str> {
     at.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect()
 }
 
-/// Events of `provider` for an answer of `text` and one call, cut into pieces.
+/// Returns the events of an answer with `text` and one call, cut into pieces.
 fn stream_of(provider: Provider, text: &[&str], arguments: &[&str]) -> Vec<SseEvent> {
     let mut all = Vec::new();
     match provider {
@@ -297,7 +297,7 @@ fn stream_of(provider: Provider, text: &[&str], arguments: &[&str]) -> Vec<SseEv
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// However an answer is cut into pieces, it is the same answer.
+    /// The answer does not depend on how it is cut into pieces.
     #[test]
     fn h6_the_cuts_of_a_stream_do_not_matter(
         text in ".{0,40}",
@@ -323,7 +323,7 @@ proptest! {
         }
     }
 
-    /// Whatever comes, it is read or refused.
+    /// Any input is either read or rejected.
     #[test]
     fn h6_no_input_panics(
         kind in prop::sample::select(vec!["message_start", "content_block_start",
@@ -355,7 +355,7 @@ proptest! {
         }
     }
 
-    /// A real stream with one value replaced is read or refused.
+    /// A real stream with one replaced value is either read or rejected.
     #[test]
     fn h6_no_change_of_a_real_stream_panics(
         which in any::<prop::sample::Index>(),

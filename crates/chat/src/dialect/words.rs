@@ -1,21 +1,21 @@
-//! What of a provider's words may be passed on.
+//! Decides which parts of a provider's message may be shown.
 
-/// The longest text that is passed on, in characters.
+/// The maximum length of a message that is shown, in characters.
 const MAX_CHARS: usize = 300;
 
-/// Runs of letters and digits of this length are taken for keys.
+/// The minimum length of a run of letters and digits that counts as a key.
 const KEY_CHARS: usize = 32;
 
-/// How the keys of providers start.
+/// The prefixes of the providers' API keys.
 const KEY_PREFIXES: [&str; 9] = [
     "sk-", "sk_", "pk-", "AIza", "AQ.", "xai-", "gsk_", "ya29.", "hf_",
 ];
 
-/// A provider's words on one line: short, with no more than the host of a URL, and without anything
-/// that looks like a key or a part of one. None if nothing is left.
+/// Returns a provider's message on one line: shortened, with URLs reduced to their host, and
+/// without anything that looks like a key or a part of one. Returns `None` if nothing is left.
 pub(super) fn harmless(text: &str) -> Option<String> {
     let mut said = String::new();
-    // Cutting first bounds the work on a text of megabytes.
+    // Cutting first limits the work on a text of megabytes.
     let head: String = text.chars().take(4 * MAX_CHARS).collect();
     for word in head.split_whitespace() {
         if !said.is_empty() {
@@ -38,7 +38,7 @@ fn harmless_word(word: &str) -> String {
             .trim_end_matches(|c: char| c.is_ascii_alphanumeric())
             .len();
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        // What stands before an `@` may be a password.
+        // The text before an `@` may contain a password.
         let host = authority.rsplit('@').next().unwrap_or_default();
         let host: String = host
             .chars()
@@ -56,8 +56,8 @@ fn harmless_word(word: &str) -> String {
     word.to_owned()
 }
 
-/// Keys, masked keys, and anything random enough to be one. A name like `claude-sonnet-4-5-20250929` is
-/// none: its runs of letters and digits are short.
+/// Returns whether a word looks like a key, a masked key, or any random text that could be a key. A
+/// name like `claude-sonnet-4-5-20250929` does not: its runs of letters and digits are short.
 fn looks_like_key(word: &str) -> bool {
     if word.contains("**") || word.contains("key=") || word.contains("token=") {
         return true;

@@ -3,14 +3,14 @@ use secrecy::SecretString;
 
 use crate::ModelError;
 
-/// Where a provider's key comes from. It is asked for each request, so that a key that has been
-/// changed counts at once. A [`SecretString`] is one that never changes; a closure is one, too.
+/// The source of a provider's API key. Queried for each request, so that a changed key takes effect
+/// at once. A [`SecretString`] is a constant source; a closure is a source, too.
 #[async_trait]
 pub trait KeySource: Send + Sync {
-    /// The key; none where there is none to be sent.
+    /// Returns the key, or `None` to send no key.
     ///
     /// # Errors
-    /// The key cannot be read: [`Unauthorized`](crate::ModelErrorKind::Unauthorized), say.
+    /// The key cannot be read: for example [`Unauthorized`](crate::ModelErrorKind::Unauthorized).
     async fn key(&self) -> Result<Option<SecretString>, ModelError>;
 }
 

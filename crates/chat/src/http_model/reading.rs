@@ -8,18 +8,18 @@ use super::{FailedAttempt, retry};
 use crate::dialect::{self, Dialect};
 use crate::{Answer, Delta, ModelError, ModelErrorKind};
 
-/// The longest text of a failure that is read.
+/// Maximum size of an error body that is read, in bytes.
 const FAILURE_BYTES: usize = 64 * 1024;
 
-/// How much is read.
+/// The size limits of an answer.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub(super) answer_bytes: usize,
     pub(super) event_bytes: usize,
 }
 
-/// Reads an answer of whatever form it has: some servers send JSON although a stream was asked
-/// for.
+/// Reads an answer in the form that the server has sent: some servers send JSON although a stream
+/// was requested.
 pub(super) async fn read(
     dialect: &dyn Dialect,
     answer: HttpAnswer,
@@ -52,7 +52,8 @@ pub(super) async fn read(
     }
 }
 
-/// What went wrong with the connection, in words that name no more of the URL than its host.
+/// Creates the error for a failed connection. The message contains no part of the URL except the
+/// host.
 pub(super) fn broken(provider: Provider, error: &HttpError) -> ModelError {
     let kind = match error {
         HttpError::Refused(_) => ModelErrorKind::Refused,
@@ -63,7 +64,8 @@ pub(super) fn broken(provider: Provider, error: &HttpError) -> ModelError {
     ModelError::new(kind, format!("The provider '{provider}': {error}"))
 }
 
-/// What the provider itself says. What breaks off is another matter: it may have cost something.
+/// Classifies an error that the provider itself reported. Broken connections are classified
+/// elsewhere, because they may have a cost.
 fn said(error: ModelError) -> FailedAttempt {
     let may_repeat = match error.kind {
         ModelErrorKind::Unavailable | ModelErrorKind::RateLimited => true,
@@ -82,18 +84,19 @@ fn said(error: ModelError) -> FailedAttempt {
     }
 }
 
-/// Whether a provider that says this has not begun with an answer. Of the others it may be known
-/// in the middle only that nothing comes of it: a server that fails, a conversation that has grown too long.
+/// Returns whether a provider sends this status only before it begins an answer. A provider may
+/// detect other failures in the middle of an answer, such as a server error or a context that has
+/// become too long.
 fn comes_first(status: u16) -> bool {
     matches!(status, 401..=404 | 429)
 }
 
-/// What an answer of a status other than 2xx comes to.
+/// Creates the failure for a response without a 2xx status.
 async fn refusal(dialect: &dyn Dialect, mut answer: HttpAnswer) -> FailedAttempt {
     let status = answer.status().as_u16();
     let retry_after = retry::after(answer.headers());
     let mut body = BytesMut::new();
-    // However it ends, the status has said the most.
+    // Errors while reading the body are ignored: the status is the most important information.
     while let Ok(Some(chunk)) = answer.chunk().await {
         let room = FAILURE_BYTES - body.len();
         body.extend_from_slice(&chunk[..chunk.len().min(room)]);
@@ -104,7 +107,7 @@ async fn refusal(dialect: &dyn Dialect, mut answer: HttpAnswer) -> FailedAttempt
     let failure = dialect.failure(status, &body);
     let error = ModelError {
         status: Some(status),
-        // Google says it in the body.
+        // Google sends the delay in the body.
         retry_after: retry_after.or(failure.retry_after),
         ..failure
     };
@@ -164,7 +167,7 @@ async fn events(
         }
         next = match body.chunk().await {
             Ok(next) => next,
-            // It may have said everything but that it has.
+            // The answer may be complete without an explicit end.
             Err(error) => return stream.finish().map_err(|_| error.into()),
         };
     }
@@ -188,7 +191,7 @@ struct Body {
 }
 
 impl Body {
-    /// The first bytes that are no white space; none of an empty body.
+    /// Returns the first bytes after leading white space; empty for an empty body.
     async fn start(&mut self) -> Result<Bytes, ModelError> {
         while let Some(chunk) = self.chunk().await? {
             let start = chunk.trim_ascii_start();

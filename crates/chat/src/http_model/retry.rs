@@ -4,22 +4,21 @@ use http::HeaderMap;
 use http::header::RETRY_AFTER;
 use rand::RngExt as _;
 
-/// The longest pause that is taken without a word from the provider.
+/// The maximum pause before a retry if the provider does not request a longer one.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// How long to wait before the repetition after `retries` others: what the provider asks for, and
-/// otherwise a time between half and all of a pause that doubles, so that clients that failed
-/// together do not come back together.
+/// Returns the pause before the next retry after `retries` retries: the time that the provider
+/// requested, or else a random time between half and all of a doubling pause, so that clients that
+/// failed together do not retry together.
 pub(super) fn pause(first: Duration, retries: u32, asked: Option<Duration>) -> Duration {
     let most = first.saturating_mul(1 << retries.min(16)).min(LONGEST);
     let share = rand::rng().random_range(0.5..=1.0);
     let ours = most.mul_f64(share);
-    // All those who were told the same time come at the same time: a little later does no harm.
+    // All clients that were given the same time would retry at the same time, so a little is added.
     asked.map_or(ours, |asked| asked + first.min(asked).mul_f64(share / 10.0))
 }
 
-/// What `Retry-After` asks for, in seconds or as a date, or `retry-after-ms`, which OpenAI sends beside
-/// it and is more exact.
+/// Parses `Retry-After`, in seconds or as a date, or OpenAI's more precise `retry-after-ms`.
 pub(super) fn after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let milliseconds = text("retry-after-ms").and_then(|text| text.parse().ok());

@@ -20,7 +20,7 @@ fn config(llm: &FakeLlm) -> HttpModelConfig {
     }
 }
 
-/// Asks once, and gives what was heard meanwhile.
+/// Sends one turn; returns the answer and the deltas.
 async fn ask(config: HttpModelConfig, stream: bool) -> (Result<Answer, ModelError>, Vec<Delta>) {
     let model = HttpModel::new(config).unwrap();
     let conversation = model
@@ -140,7 +140,7 @@ async fn h4_a_provider_that_is_busy_is_asked_again() {
         LlmAnswer::text("Here"),
     ])
     .await;
-    // A key that was changed meanwhile counts at once.
+    // A changed key takes effect at once.
     let asked = AtomicUsize::new(0);
     let keys = move || {
         Some(SecretString::from(format!(
@@ -170,7 +170,7 @@ async fn h4_a_provider_that_is_busy_behind_status_200_is_asked_again() {
         let (answer, _) = ask(config(&llm), stream).await;
         assert_eq!(text(answer), "Here");
 
-        // Not once something was heard.
+        // There is no retry after the listener has received a delta.
         let llm = FakeLlm::start([LlmAnswer::text("a b c").with(busy.clone())]).await;
         let error = error(config(&llm), stream).await;
         assert_eq!(error.kind, ModelErrorKind::Unavailable);
@@ -337,7 +337,7 @@ async fn h4_dropping_the_future_ends_the_request() {
         }
         assert_eq!(llm.in_progress(), 1);
     }
-    // The provider sees that nobody listens.
+    // The provider detects that the client has disconnected.
     let until = StdInstant::now() + Duration::from_secs(20);
     while llm.in_progress() > 0 {
         assert!(StdInstant::now() < until, "the request goes on");

@@ -1,10 +1,10 @@
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The number of the form in which a state is written.
+/// The version of the serialized state.
 const NUMBER: u32 = 1;
 
-/// Stands for that number.
+/// Serializes as [`NUMBER`]; rejects any other number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Format;
 
@@ -25,7 +25,7 @@ impl<'de> Deserialize<'de> for Format {
     }
 }
 
-/// A provider by its name.
+/// Serializes a provider by name.
 pub(super) mod provider {
     use pillion_core::provider::Provider;
     use serde::de::Error as _;

@@ -5,32 +5,32 @@ use serde_json::Value;
 use super::WaitingCall;
 use crate::depth;
 
-/// The calls of one answer, in its order.
+/// The calls of one answer, in order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Round(pub(crate) Vec<RoundCall>);
 
-/// One of them.
+/// A call of a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RoundCall {
     pub(crate) call: ToolCall,
-    /// Whether the provider makes the call by itself, and only wants to be allowed.
+    /// Whether the provider makes the call natively and only asks for permission.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) is_native: bool,
     pub(crate) progress: Progress,
 }
 
-/// How far a call has come.
+/// The progress of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Progress {
-    /// It has not been begun.
+    /// The call has not started.
     Due,
-    /// It was begun. Where that stands in a state that is taken up again, nobody knows its end.
+    /// The call has started. In a state that was saved and loaded, its outcome is unknown.
     Begun,
-    /// It waits for an approval; what the runner said.
+    /// The call waits for approval; holds the runner's result.
     Waiting(Box<ToolResult>),
-    /// It has its result.
+    /// The call has a result.
     Ended(Box<ToolResult>),
 }
 
@@ -39,7 +39,7 @@ impl Round {
         self.0.iter().filter_map(RoundCall::waiting).collect()
     }
 
-    /// The results, if all are there.
+    /// Returns the results, if all calls have one.
     pub(crate) fn results(&self) -> Option<Results> {
         let mut results = Results::default();
         for call in &self.0 {
@@ -55,28 +55,28 @@ impl Round {
         Some(results)
     }
 
-    /// The calls that the provider makes by itself.
+    /// Returns the calls that the provider makes natively.
     pub(crate) fn native_calls(&self) -> Vec<ToolCall> {
         let calls = self.0.iter().filter(|call| call.is_native);
         calls.map(|call| call.call.clone()).collect()
     }
 }
 
-/// Calls that the provider was allowed to make, until an answer says what came of them.
+/// Native calls that the provider was permitted to make, until an answer reports their outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Permitted {
-    /// Where their permits begin in the conversation.
+    /// The index of the first permit in the conversation.
     pub(crate) at: usize,
     /// The calls, in the order of the permits.
     pub(crate) calls: Vec<ToolCall>,
-    /// What came of each question, in the order of the permits.
+    /// The result of each permission request, in the order of the permits.
     pub(crate) permits: Vec<ToolResult>,
-    /// Whether a request may have gone out with them.
+    /// Whether a request may have been sent with the permits.
     pub(crate) is_sent: bool,
 }
 
 impl Permitted {
-    /// None where nothing is allowed.
+    /// Returns `None` if no call is permitted.
     pub(crate) fn of(at: usize, calls: Vec<ToolCall>, permits: &[ToolResult]) -> Option<Self> {
         permits.iter().any(|permit| permit.success).then(|| Self {
             at,
@@ -87,16 +87,17 @@ impl Permitted {
     }
 }
 
-/// What came of the calls of a round, each in their order.
+/// The results of a round, by kind of call, each in order.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
-    /// Of those that were run.
+    /// The results of the calls that the runner ran.
     pub(crate) calls: Vec<ToolResult>,
-    /// Of those that the provider wanted to be allowed.
+    /// The results of the permission requests for native calls.
     pub(crate) permits: Vec<ToolResult>,
 }
 
-/// The same with what is nested too deep as the text of its JSON, which is what the model reads.
+/// Returns the result with values that are nested too deeply replaced by their JSON text, which is
+/// what the model reads.
 pub(super) fn readable(mut result: ToolResult) -> ToolResult {
     let parts = std::iter::once(&mut result.result).chain(result.metadata.values_mut());
     for part in parts.filter(|part| depth::is_too_deep(part)) {
@@ -111,7 +112,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl RoundCall {
-    /// What it waits for.
+    /// Returns what the call waits for, if it waits.
     pub(crate) fn waiting(&self) -> Option<WaitingCall> {
         let Progress::Waiting(result) = &self.progress else {
             return None;
@@ -124,7 +125,7 @@ impl RoundCall {
         })
     }
 
-    /// Notes what came of it.
+    /// Records the result.
     pub(crate) fn answered(&mut self, result: ToolResult) {
         let result = Box::new(readable(result));
         self.progress = match result.error_code {

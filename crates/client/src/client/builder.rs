@@ -7,7 +7,7 @@ use ureq::Agent;
 
 use super::{Client, InterruptHook, NoResolver, UnixConnector};
 
-/// Collects the settings of a [`Client`].
+/// A builder for a [`Client`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,24 +34,24 @@ impl ClientBuilder {
         }
     }
 
-    /// The time one call may take, from connecting to the last byte of the answer; 65
-    /// seconds unless set. The sidecar's own limits for a tool should be shorter, so that
-    /// its answer, which says more, comes first.
+    /// Sets the timeout of one call, from connecting to the last byte of the response; default 65
+    /// seconds. The sidecar's timeout for a tool should be shorter, because its error message is
+    /// more specific.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// The longest body that the client reads; 64 MiB unless set.
+    /// Sets the maximum size of a response body, in bytes; default 64 MiB.
     #[must_use]
     pub fn max_response_bytes(mut self, limit: u64) -> Self {
         self.max_response_bytes = limit;
         self
     }
 
-    /// Asks `hook` at least five times a second, and after every signal, while a call
-    /// waits; true ends the call with
+    /// Sets a hook that is called at least five times per second, and after every signal, while a
+    /// call waits. If the hook returns true, the call ends with
     /// [`ClientError::Interrupted`](crate::ClientError::Interrupted).
     #[must_use]
     pub fn interrupt_when(mut self, hook: impl Fn() -> bool + Send + Sync + 'static) -> Self {
@@ -59,7 +59,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Makes the client. Nothing is connected yet.
+    /// Creates the client, without connecting.
     #[must_use]
     pub fn build(self) -> Client {
         Client {
@@ -72,13 +72,14 @@ impl ClientBuilder {
         let config = Agent::config_builder()
             .timeout_global(Some(self.timeout))
             .http_status_as_error(false)
-            // A redirect or a proxy from the environment has no meaning on a socket.
+            // Redirects and proxies have no meaning for a Unix socket.
             .max_redirects(0)
             .max_redirects_will_error(false)
             .proxy(None)
             .user_agent(concat!("pillion-client/", env!("CARGO_PKG_VERSION")))
             .max_idle_connections_per_host(4)
-            // Below the sidecar's own idle limit, so that it seldom hangs up first.
+            // Shorter than the sidecar's idle timeout, so that the sidecar seldom closes a
+            // connection first.
             .max_idle_age(Duration::from_secs(60))
             .build();
         let connector = UnixConnector {

@@ -6,9 +6,11 @@ use ureq::BodyReader;
 use super::ClientBuilder;
 use crate::ClientError;
 
-/// An answer that is read as it comes, such as server-sent events: made by
-/// [`Raw::chat_events`](crate::Raw::chat_events). The deadline and the limit of the client hold for
-/// all of it. Dropping it ends the connection, and with it what the sidecar does for it.
+/// A response body that is read as it arrives, such as server-sent events. Created by
+/// [`Raw::chat_events`](crate::Raw::chat_events).
+///
+/// The client's timeout and size limit apply to the whole body. Dropping the stream closes the
+/// connection, and the sidecar cancels the request.
 pub struct Stream {
     settings: ClientBuilder,
     reader: BodyReader<'static>,
@@ -19,11 +21,11 @@ impl Stream {
         Self { settings, reader }
     }
 
-    /// Waits for the next bytes; 0 of them at the end.
+    /// Reads the next bytes and returns their number; 0 at the end of the body.
     ///
     /// # Errors
     /// [`ClientError`]: the deadline passed, the wait was interrupted, the connection broke, or
-    /// the answer is longer than the limit.
+    /// the response is larger than the limit.
     pub fn read(&mut self, into: &mut [u8]) -> Result<usize, ClientError> {
         let read = self.reader.read(into);
         read.map_err(|error| self.settings.translate(error.into()))

@@ -8,21 +8,21 @@ use serde_json::json;
 
 use super::*;
 
-/// A peer that reads one request's head (and what comes with it) and answers as told, once
-/// an answer, each on the connection that the client uses for it.
+/// A peer that reads each request's head (and the part of the body that arrives with it) and sends
+/// the next of its replies on the connection that the client uses.
 struct Peer {
     _directory: tempfile::TempDir,
     path: PathBuf,
     heads: mpsc::Receiver<String>,
 }
 
-/// What the peer does after it has read a request.
+/// What the peer does after reading a request.
 enum Reply {
-    /// Sends these bytes and goes on listening to the connection.
+    /// Sends the bytes and keeps the connection open.
     Keep(Vec<u8>),
-    /// Sends these bytes and closes.
+    /// Sends the bytes and closes the connection.
     Close(Vec<u8>),
-    /// Says nothing until the client is gone.
+    /// Sends nothing until the client disconnects.
     Silence,
 }
 
@@ -86,7 +86,7 @@ const HEALTHY: &str = r#"{"status":"ok","version":"1.2.3","tools":4}"#;
 
 #[test]
 fn a_connection_is_kept_between_calls() {
-    // The peer serves one connection at a time, to its end: a second one would hang.
+    // The peer serves one connection at a time until it closes: a second connection would hang.
     let peer = Peer::start(vec![
         Reply::Keep(http(200, HEALTHY)),
         Reply::Keep(http(200, HEALTHY)),

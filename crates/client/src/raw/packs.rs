@@ -4,20 +4,20 @@ use pillion_wire::route;
 use super::{Raw, SEGMENT, body_of, with_query};
 use crate::{Caller, ClientError};
 
-/// The packs of the sidecar, and what they keep.
+/// The packs of the sidecar and the entries that packs store.
 impl Raw<'_> {
     /// `GET /api/v1/packs/`, as a [`PackList`](pillion_wire::PackList).
     ///
     /// # Errors
-    /// [`ClientError`]: `unavailable` where the sidecar's store is.
+    /// [`ClientError`]: `unavailable` if the sidecar's store is unavailable.
     pub fn packs(&self) -> Result<Vec<u8>, ClientError> {
         self.get(route::PACKS)
     }
 
-    /// `GET /api/v1/packs/{pack}/{kind}` with this query, as a [`KeptList`](pillion_wire::KeptList).
+    /// `GET /api/v1/packs/{pack}/{kind}` with `query`, as a [`KeptList`](pillion_wire::KeptList).
     ///
     /// # Errors
-    /// [`ClientError`]: `not_found` where there is no such pack, or it keeps nothing of that kind.
+    /// [`ClientError`]: `not_found` if the pack does not exist or has no such kind.
     pub fn kept(
         &self,
         pack: &str,
@@ -31,7 +31,7 @@ impl Raw<'_> {
     /// [`KeptRemoved`](pillion_wire::KeptRemoved).
     ///
     /// # Errors
-    /// As for [`kept`](Self::kept); `not_found` also where there is nothing of that name.
+    /// As for [`kept`](Self::kept); `not_found` also if there is no entry of that name.
     pub fn remove_kept(&self, pack: &str, kind: &str, name: &str) -> Result<Vec<u8>, ClientError> {
         let name = utf8_percent_encode(name, SEGMENT);
         let path = format!("{}/{name}", path_of(pack, kind));

@@ -4,12 +4,12 @@ use pillion_wire::route;
 use super::{Raw, SEGMENT, body_of, with_query};
 use crate::{Caller, ClientError};
 
-/// The MCP servers of the sidecar, and its vault.
+/// The MCP servers of the sidecar, and the vault.
 impl Raw<'_> {
     /// `GET /api/v1/servers/`, as a [`ServerList`](pillion_wire::ServerList).
     ///
     /// # Errors
-    /// [`ClientError`]: `unavailable` where the sidecar keeps no servers.
+    /// [`ClientError`]: `unavailable` if the sidecar has no store.
     pub fn servers(&self) -> Result<Vec<u8>, ClientError> {
         self.get(route::SERVERS)
     }
@@ -17,22 +17,22 @@ impl Raw<'_> {
     /// `GET /api/v1/servers/{id}`, as a [`ServerAnswer`](pillion_wire::ServerAnswer).
     ///
     /// # Errors
-    /// [`ClientError`]: `not_found` where there is no such server.
+    /// [`ClientError`]: `not_found` if the server does not exist.
     pub fn server(&self, id: &str) -> Result<Vec<u8>, ClientError> {
         self.get(&path_of(id, ""))
     }
 
-    /// `POST /api/v1/servers/`; the body is a [`ServerInput`](pillion_wire::ServerInput) as
-    /// JSON, the answer a [`ServerAnswer`](pillion_wire::ServerAnswer).
+    /// `POST /api/v1/servers/`; the body is a [`ServerInput`](pillion_wire::ServerInput) as JSON,
+    /// the response a [`ServerAnswer`](pillion_wire::ServerAnswer).
     ///
     /// # Errors
-    /// [`ClientError`]: `invalid_input`, also where there is a server of that name; `denied`
-    /// for a program, and for credentials without a key.
+    /// [`ClientError`]: `invalid_input`, also if the name is in use; `denied`
+    /// for a program, and for credentials if the vault has no key.
     pub fn add_server(&self, server: &[u8]) -> Result<Vec<u8>, ClientError> {
         self.ask("POST", route::SERVERS, Some(server))
     }
 
-    /// `PATCH /api/v1/servers/{id}`: what the body does not say stays.
+    /// `PATCH /api/v1/servers/{id}`: a merge patch; absent fields stay unchanged.
     ///
     /// # Errors
     /// As for [`add_server`](Self::add_server), and `not_found`.
@@ -57,11 +57,11 @@ impl Raw<'_> {
         self.ask("POST", &path_of(id, "/reconnect"), Some(b""))
     }
 
-    /// `POST /api/v1/servers/{id}/connect`, as a
-    /// [`ServerAnswer`](pillion_wire::ServerAnswer), whose `status` says how it went.
+    /// `POST /api/v1/servers/{id}/connect`, as a [`ServerAnswer`](pillion_wire::ServerAnswer);
+    /// `status` is the result of the connection attempt.
     ///
     /// # Errors
-    /// As for [`server`](Self::server), and `unavailable` where it is not in use.
+    /// As for [`server`](Self::server), and `unavailable` if the server is not in use.
     pub fn connect_server(&self, id: &str, caller: &Caller) -> Result<Vec<u8>, ClientError> {
         self.post(&path_of(id, "/connect"), b"", caller)
     }
@@ -90,8 +90,8 @@ impl Raw<'_> {
     /// [`ResourceAnswer`](pillion_wire::ResourceAnswer).
     ///
     /// # Errors
-    /// As for [`connect_server`](Self::connect_server); `not_found` also where the server has no
-    /// such resource.
+    /// As for [`connect_server`](Self::connect_server); `not_found` also if the server has no such
+    /// resource.
     pub fn read_server_resource(
         &self,
         id: &str,
@@ -112,8 +112,8 @@ impl Raw<'_> {
         self.get(&path_of(id, "/tools"))
     }
 
-    /// [`server_tools`](Self::server_tools), with what the server lists for the caller's user
-    /// alone.
+    /// [`server_tools`](Self::server_tools), including the tools that the server lists only for the
+    /// caller's user.
     ///
     /// # Errors
     /// As for [`server`](Self::server).
@@ -133,12 +133,12 @@ impl Raw<'_> {
     }
 
     /// `PUT /api/v1/servers/{id}/credentials/{user}`; the body is a
-    /// [`UserCredentialInput`](pillion_wire::UserCredentialInput) as JSON, the answer a
+    /// [`UserCredentialInput`](pillion_wire::UserCredentialInput) as JSON, the response a
     /// [`UserCredentialAnswer`](pillion_wire::UserCredentialAnswer).
     ///
     /// # Errors
-    /// [`ClientError`]: `not_found`; `invalid_input`, also where calls of the server go out with
-    /// its own credential; `denied` without a key to encrypt it with.
+    /// [`ClientError`]: `not_found`; `invalid_input`, also if calls of the server use
+    /// the server's own credential; `denied` if the vault has no key.
     pub fn set_server_credential(
         &self,
         id: &str,
@@ -152,7 +152,7 @@ impl Raw<'_> {
     /// [`ServerRemoved`](pillion_wire::ServerRemoved).
     ///
     /// # Errors
-    /// [`ClientError`]: `not_found`, also where the user has none.
+    /// [`ClientError`]: `not_found`, also if the user has no credential.
     pub fn remove_server_credential(&self, id: &str, user: &str) -> Result<Vec<u8>, ClientError> {
         self.ask("DELETE", &credential_path(id, user), None)
     }
@@ -160,13 +160,13 @@ impl Raw<'_> {
     /// `POST /api/v1/servers/{id}/test`, as a [`ServerTrial`](pillion_wire::ServerTrial).
     ///
     /// # Errors
-    /// As for [`server`](Self::server), and `denied` for a program that is not in use.
+    /// As for [`server`](Self::server), and `denied` for a program if the server is not in use.
     pub fn test_server(&self, id: &str) -> Result<Vec<u8>, ClientError> {
         self.ask("POST", &path_of(id, "/test"), Some(b""))
     }
 
-    /// `POST /api/v1/servers/test`: as [`add_server`](Self::add_server), but nothing is kept
-    /// and the answer is a [`ServerTrial`](pillion_wire::ServerTrial).
+    /// `POST /api/v1/servers/test`: as [`add_server`](Self::add_server), but does not add the
+    /// server; the response is a [`ServerTrial`](pillion_wire::ServerTrial).
     ///
     /// # Errors
     /// As for [`add_server`](Self::add_server).
@@ -177,7 +177,7 @@ impl Raw<'_> {
     /// `POST /api/v1/servers/refresh`, as a [`ServerList`](pillion_wire::ServerList).
     ///
     /// # Errors
-    /// [`ClientError`]: `unavailable` where the store is.
+    /// [`ClientError`]: `unavailable` if the sidecar's store is unavailable.
     pub fn refresh_servers(&self) -> Result<Vec<u8>, ClientError> {
         self.ask("POST", route::SERVER_REFRESH, Some(b""))
     }
@@ -185,7 +185,7 @@ impl Raw<'_> {
     /// `POST /api/v1/vault/rotate`.
     ///
     /// # Errors
-    /// [`ClientError`]: `denied` where there is no next key beside the vault's.
+    /// [`ClientError`]: `denied` if there is no new key beside the vault's key.
     pub fn rotate_vault(&self) -> Result<Vec<u8>, ClientError> {
         self.ask("POST", route::VAULT_ROTATE, Some(b""))
     }

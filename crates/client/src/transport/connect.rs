@@ -15,7 +15,7 @@ use ureq::unversioned::transport::NextTimeout;
 use super::InterruptHook;
 use super::connection::{INTERRUPTED, SLICE};
 
-/// A failure to connect, kept apart from failures on a connection: here nothing was sent.
+/// A failure to connect. Separate from failures of an open connection, because no request was sent.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub(crate) struct ConnectError(pub(crate) io::Error);
@@ -26,9 +26,8 @@ impl From<Errno> for ConnectError {
     }
 }
 
-/// Connects within the timeout. `UnixStream::connect` would wait without end when the
-/// peer's queue of connections is full, because the standard library has no way to set a
-/// timeout before connecting.
+/// Connects within the timeout. `UnixStream::connect` could block indefinitely when the listener's
+/// backlog is full, because the standard library cannot set a timeout before connecting.
 pub(super) fn connect(
     path: &Path,
     timeout: NextTimeout,
@@ -44,7 +43,7 @@ pub(super) fn connect(
         }
         match attempt(&address, left.min(SLICE)) {
             Ok(stream) => return Ok(stream),
-            // EAGAIN: the queue was full for the whole slice. EINTR: a signal came.
+            // EAGAIN: the backlog was full for the whole slice. EINTR: a signal arrived.
             Err(Errno::EAGAIN | Errno::EINTR) => {
                 if interrupt.is_some_and(|interrupted| interrupted()) {
                     return Err(ureq::Error::Io(io::Error::other(INTERRUPTED)));
@@ -62,7 +61,7 @@ fn attempt(address: &UnixAddr, wait: Duration) -> Result<UnixStream, Errno> {
         SockFlag::SOCK_CLOEXEC,
         None,
     )?;
-    // A timeout of zero would mean none at all.
+    // A timeout of zero means no timeout.
     let micros = i64::try_from(wait.as_micros()).unwrap_or(i64::MAX).max(1);
     setsockopt(
         &socket,

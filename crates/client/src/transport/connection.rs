@@ -10,11 +10,11 @@ use ureq::unversioned::transport::{Buffers, LazyBuffers, NextTimeout, Transport}
 
 use super::InterruptHook;
 
-/// How long a wait may last before the interrupt hook is asked again. A signal usually
-/// ends a wait at once; this is for one that comes just before the wait begins.
+/// The longest wait between two calls of the interrupt hook. A signal usually ends a wait at once;
+/// this limit covers a signal that arrives just before the wait begins.
 pub(super) const SLICE: Duration = Duration::from_millis(200);
 
-/// The error in an `ureq::Error::Io` that says the interrupt hook ended a wait.
+/// The error inside `ureq::Error::Io` when the interrupt hook ended a wait.
 pub(crate) const INTERRUPTED: Interrupted = Interrupted;
 
 /// See [`INTERRUPTED`].
@@ -22,17 +22,17 @@ pub(crate) const INTERRUPTED: Interrupted = Interrupted;
 #[error("interrupted")]
 pub(crate) struct Interrupted;
 
-/// One connection to the socket.
+/// A connection to the socket.
 pub(crate) struct Connection {
     stream: UnixStream,
     buffers: LazyBuffers,
     interrupt: Option<InterruptHook>,
-    /// The peer has stopped reading. It may have answered before it did, as with a body
-    /// over its limit, so writing goes on as if all were well and reading decides.
+    /// The peer has stopped reading. The peer may have responded before, for example to a body over
+    /// its limit, so writes are discarded as if they succeeded and the read decides the result.
     peer_stopped_reading: bool,
 }
 
-/// What to do after one slice of waiting.
+/// The result of one slice of waiting.
 enum Wait {
     Again,
     Done(usize),
@@ -52,8 +52,7 @@ impl Connection {
         }
     }
 
-    /// Runs `attempt`, which waits at most as long as it is told, until it is done or the
-    /// deadline has passed.
+    /// Runs `attempt` in slices of waiting time until it is done or the deadline has passed.
     fn wait(
         &mut self,
         timeout: NextTimeout,
@@ -87,7 +86,7 @@ impl Connection {
     fn send_some(&mut self, from: usize, to: usize, slice: Duration) -> io::Result<usize> {
         self.stream.set_write_timeout(Some(slice))?;
         let output = &self.buffers.output()[from..to];
-        // `write` would raise SIGPIPE, and what that does is up to the host process.
+        // `write` could raise SIGPIPE, whose effect depends on the host process.
         match send(self.stream.as_raw_fd(), output, MsgFlags::MSG_NOSIGNAL) {
             Ok(sent) => Ok(sent),
             Err(Errno::EPIPE | Errno::ECONNRESET) => {
@@ -140,7 +139,8 @@ impl Transport for Connection {
         Ok(amount > 0)
     }
 
-    /// Open means that nothing is there to read: neither an end nor bytes nobody asked for.
+    /// Returns whether the connection is idle: the peer has neither closed it nor sent unexpected
+    /// bytes.
     fn is_open(&mut self) -> bool {
         !self.peer_stopped_reading && self.probe().unwrap_or(false)
     }

@@ -6,35 +6,35 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::record;
 use crate::database::{Database, Value};
 
-/// Sizes are powers of two, so that seven statements, prepared once, serve every batch.
+/// Batch sizes are powers of two, so that seven prepared statements serve every batch.
 const SIZES: usize = 7;
 pub(super) const LARGEST: usize = 1 << (SIZES - 1);
 
-/// A batch takes no further record when it has this many bytes.
+/// A batch of at least this many bytes takes no further record.
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// A record that waits, and who waits for it.
+/// A queued record, and the channel to its caller.
 pub(super) struct Job {
     pub(super) call: ToolCallRecord,
     pub(super) done: oneshot::Sender<Result<(), StoreError>>,
-    /// Its part of the memory that waiting records may take.
+    /// The record's share of the memory limit for queued records.
     pub(super) _room: OwnedSemaphorePermit,
 }
 
 impl Job {
-    /// Tells whoever waits; they may have given up, and the record is stored all the same.
+    /// Sends the outcome to the caller, who may no longer be waiting.
     pub(super) fn answer(self, outcome: Result<(), StoreError>) {
         let _ = self.done.send(outcome);
     }
 }
 
-/// The statements, by the power of two.
+/// The statements, by the exponent of their batch size.
 pub(super) struct Statements([String; SIZES]);
 
 impl Statements {
     pub(super) fn new(database: &Database) -> Self {
-        // SQLite calls `$1` a name, and sqlx asks for the name of each, which SQLite finds by
-        // going through all of them: a third of the time of a batch. `?` has none.
+        // SQLite treats `$1` as a named parameter, and sqlx looks up each name with a linear
+        // search, which takes a third of the time of a batch. `?` has no name.
         let value: fn(usize) -> String = match database {
             Database::Sqlite { .. } => |_| "?".to_owned(),
             Database::Postgres(_) => |number| format!("${number}"),
@@ -46,8 +46,8 @@ impl Statements {
         &self.0[records.ilog2() as usize]
     }
 
-    /// Writes the records in one statement, which is one commit; a record whose call has ended
-    /// is left out. How many were written.
+    /// Writes the records in one statement and one commit, and returns how many were written. A
+    /// record of a call that has already ended is not written.
     pub(super) async fn write(
         &self,
         database: &Database,
@@ -94,7 +94,7 @@ fn insert(records: usize, value: fn(usize) -> String) -> String {
     )
 }
 
-/// Takes the next batch from those that wait, in their order, no call twice.
+/// Takes the next batch from the queue, in order and without two records of one call.
 pub(super) fn take(waiting: &mut VecDeque<Job>) -> Vec<Job> {
     let mut ids: Vec<CallId> = Vec::with_capacity(LARGEST);
     let calls = waiting.iter().map(|job| &job.call).take_while(|call| {
@@ -106,8 +106,8 @@ pub(super) fn take(waiting: &mut VecDeque<Job>) -> Vec<Job> {
     waiting.drain(..fitting).collect()
 }
 
-/// How many of the records, of which no two are of one call, go into one statement: a power of
-/// two, and not much more than [`BATCH_BYTES`]; 0 of none.
+/// Returns how many of the records fit into one statement: a power of two, and not much more than
+/// [`BATCH_BYTES`]; 0 without records. No two records may be of one call.
 pub(super) fn fitting<'a>(calls: impl Iterator<Item = &'a ToolCallRecord>) -> usize {
     let mut bytes = 0;
     let fitting = calls.take(LARGEST).take_while(|call| {

@@ -24,7 +24,7 @@ pub(super) async fn calls(
         values.push(after.into());
         conditions += &format!(" AND id < ${}", values.len());
     }
-    // Reads as many more rows as may be outdated.
+    // Reads additional rows, because some rows may be outdated.
     let outdated = i64::try_from(ids.len()).unwrap_or(i64::MAX / 2);
     values.push((i64::from(page.size()) + 1 + outdated).into());
     let sql = format!(
@@ -65,7 +65,7 @@ pub(super) fn admits(filter: &CallFilter, call: &ToolCallRecord) -> bool {
         && until.is_none_or(|until| call.id < CallId::first_at(until))
 }
 
-/// What did not run has no duration and no status of these.
+/// Returns the calls whose tool has run: calls with a duration, or with one of the listed statuses.
 pub(super) async fn calls_that_ran(
     database: &Database,
     owner: &str,
@@ -110,7 +110,7 @@ fn read_run(row: &Row) -> Result<CallThatRan, StoreError> {
     })
 }
 
-/// What follows `WHERE`, and its values.
+/// Returns the condition after `WHERE`, and its values.
 pub(super) fn conditions(filter: &CallFilter) -> (String, Vec<Value>) {
     let columns: [(&str, Option<Value>); 7] = [
         ("server =", filter.server.as_ref().map(Value::from)),
@@ -131,7 +131,8 @@ pub(super) fn conditions(filter: &CallFilter) -> (String, Vec<Value>) {
         values.push(value);
         sql += &format!(" AND {comparison} ${}", values.len());
     }
-    // The index of calls that did not end well is partial: its condition has to be seen.
+    // The index of calls without success is partial, and SQLite only uses it if the query repeats
+    // the index's condition.
     if filter
         .status
         .is_some_and(|status| status != CallStatus::Success)

@@ -2,7 +2,7 @@ use pillion_core::store::{CallId, Pruned, Retention, StoreError, Timestamp};
 
 use crate::database::{Database, Value};
 
-/// Rows that one statement removes: a few milliseconds for which nobody else writes.
+/// The number of rows that one statement removes: other writers wait for a few milliseconds.
 const STEP: i64 = 500;
 
 pub(super) async fn prune(
@@ -30,7 +30,7 @@ pub(super) async fn prune(
     Ok(pruned)
 }
 
-/// Removes the call that the query finds, and all that are older.
+/// Removes the call that the query finds, and all older calls.
 async fn remove_from(database: &Database, find: &str, most: u64) -> Result<u64, StoreError> {
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let Some(row) = database.read_one(find, vec![most.into()]).await? else {

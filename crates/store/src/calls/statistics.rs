@@ -5,7 +5,8 @@ use pillion_core::store::{CallFilter, StoreError, ToolStatistics};
 use super::query;
 use crate::database::{Database, Row, unreadable};
 
-/// Percentiles by nearest rank: SQLite has no function for them, and both databases number rows.
+/// Returns the statistics of each tool. Percentiles use the nearest rank, computed with row
+/// numbers, because SQLite has no percentile function.
 pub(super) async fn by_tool(
     database: &Database,
     filter: &CallFilter,

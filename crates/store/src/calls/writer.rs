@@ -9,9 +9,9 @@ use super::batch::{self, Job, LARGEST, Statements};
 use super::{closed, record, repeat};
 use crate::database::Database;
 
-/// Records that may wait at a time.
+/// Maximum number of queued records.
 const QUEUE: usize = 4_096;
-/// KiB that waiting records may have together.
+/// Maximum total size of the queued records, in KiB.
 const QUEUE_KIB: u32 = 64 * 1024;
 
 enum Message {
@@ -19,8 +19,8 @@ enum Message {
     Finish(oneshot::Sender<()>),
 }
 
-/// Writes what is recorded: a task takes all that waits at a time and commits it together, so
-/// that many callers share one commit, and one caller alone waits for nobody.
+/// Writes call records: a task commits all queued records together, so that many callers share one
+/// commit, and a single caller does not wait for others.
 #[derive(Debug)]
 pub(crate) struct CallWriter {
     queue: Sender<Message>,
@@ -28,7 +28,7 @@ pub(crate) struct CallWriter {
 }
 
 impl CallWriter {
-    /// Starts the task; it ends when this is dropped.
+    /// Starts the task, which ends when the writer is dropped.
     pub(crate) fn start(database: Database) -> Self {
         let (queue, messages) = mpsc::channel(QUEUE);
         let writer = Writer {
@@ -42,10 +42,10 @@ impl CallWriter {
         Self { queue, room }
     }
 
-    /// Stores the record; when this returns, it is committed.
+    /// Stores the record. The record is committed when this returns.
     pub(crate) async fn write(&self, call: ToolCallRecord) -> Result<(), StoreError> {
         let kib = u32::try_from(record::bytes(&call) / 1024).unwrap_or(u32::MAX);
-        // A record that is larger than all the room waits alone.
+        // A record larger than the limit is queued alone.
         let room = Arc::clone(&self.room).try_acquire_many_owned(kib.clamp(1, QUEUE_KIB));
         let too_many = || StoreError::unavailable("too many calls wait to be recorded");
         let _room = room.map_err(|_| too_many())?;
@@ -59,11 +59,11 @@ impl CallWriter {
         outcome.await.unwrap_or_else(|_| Err(closed()))
     }
 
-    /// Writes what waits; later records are refused.
+    /// Writes the queued records; later records are rejected.
     pub(crate) async fn finish(&self) {
         let (done, finished) = oneshot::channel();
         if self.queue.send(Message::Finish(done)).await.is_ok() {
-            // An error means that the task has ended, which is what this waits for.
+            // An error means that the task has already ended.
             let _ = finished.await;
         }
     }
@@ -73,7 +73,7 @@ struct Writer {
     database: Database,
     statements: Statements,
     waiting: VecDeque<Job>,
-    /// Who waits for the end, once nothing more is accepted.
+    /// The caller of `finish`, which has stopped the queue.
     finishing: Option<oneshot::Sender<()>>,
 }
 
@@ -83,7 +83,7 @@ impl Writer {
             self.gather(&mut messages, LARGEST);
             let batch = batch::take(&mut self.waiting);
             if let Err(failure) = self.write(batch).await {
-                // The others would fail like these, each after the same wait.
+                // The other records would fail in the same way, each after the same wait.
                 self.gather(&mut messages, QUEUE);
                 for job in self.waiting.drain(..) {
                     job.answer(Err(repeat(&failure)));
@@ -91,11 +91,11 @@ impl Writer {
             }
         }
         if let Some(finished) = self.finishing {
-            let _ = finished.send(()); // Whoever waited may have given up.
+            let _ = finished.send(()); // The caller may no longer be waiting.
         }
     }
 
-    /// Waits until there is something to write; whether there ever will be.
+    /// Waits for a record; returns `false` if the queue is closed.
     async fn wait(&mut self, messages: &mut Receiver<Message>) -> bool {
         while self.waiting.is_empty() {
             let Some(message) = messages.recv().await else {
@@ -103,12 +103,12 @@ impl Writer {
             };
             self.accept(message, messages);
         }
-        // Others that are about to send something get to do it.
+        // Lets other tasks queue their records first.
         tokio::task::yield_now().await;
         true
     }
 
-    /// Takes what has been sent, until this many wait.
+    /// Takes messages from the queue until `most` records wait.
     fn gather(&mut self, messages: &mut Receiver<Message>, most: usize) {
         while self.waiting.len() < most {
             let Ok(message) = messages.try_recv() else {
@@ -128,10 +128,10 @@ impl Writer {
         }
     }
 
-    /// Writes a batch and answers all who wait for it.
+    /// Writes a batch and sends the outcome to its callers.
     ///
     /// # Errors
-    /// `unavailable`: nothing can be written at present.
+    /// `unavailable`: the database cannot be written at present.
     async fn write(&self, batch: Vec<Job>) -> Result<(), Arc<StoreError>> {
         let calls = batch.iter().map(|job| &job.call);
         match self.statements.write(&self.database, calls).await {
@@ -162,7 +162,8 @@ impl Writer {
         }
     }
 
-    /// Writes the records of a batch one by one: one of them was refused, the others need not be.
+    /// Writes the records of a batch one by one, because one record was rejected and the others may
+    /// be valid.
     async fn write_each(&self, batch: Vec<Job>, failure: StoreError) {
         let batch = match <[Job; 1]>::try_from(batch) {
             Ok([job]) => return job.answer(Err(failure)),
@@ -179,7 +180,7 @@ impl Writer {
         }
     }
 
-    /// Whether the store has this record; if not, it has another end of the same call.
+    /// Checks that the store has this record; if not, it has another end of the same call.
     async fn was_written(&self, call: &ToolCallRecord) -> Result<(), StoreError> {
         let sql = "SELECT status, completed_at FROM tool_calls WHERE id = $1";
         let row = self.database.read_one(sql, vec![call.id.into()]).await?;

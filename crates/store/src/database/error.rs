@@ -3,8 +3,8 @@ use sqlx::Error;
 use sqlx::error::{DatabaseError, ErrorKind};
 use sqlx::sqlite::SqliteError;
 
-/// What the database says, as one of our kinds. The text of the database comes along: it names
-/// tables and constraints, and never values, which are all bound.
+/// Translates an error of the database. The message contains the database's own message, which
+/// names tables and constraints but never values, because all values are bound.
 pub(crate) fn translate(error: Error) -> StoreError {
     let (kind, message) = match &error {
         Error::Database(said) => (
@@ -29,7 +29,7 @@ pub(crate) fn translate(error: Error) -> StoreError {
             StoreErrorKind::Unavailable,
             "the store is busy or cannot be reached".to_owned(),
         ),
-        // Connections, encryption on the way, threads: sqlx may add more of them.
+        // Errors of connections, TLS, threads, and future variants of sqlx.
         _ => (
             StoreErrorKind::Unavailable,
             "the store cannot be reached".to_owned(),
@@ -54,7 +54,7 @@ fn kind_of(said: &dyn DatabaseError) -> StoreErrorKind {
     }
 }
 
-/// <https://www.sqlite.org/rescode.html>; the lowest byte is the primary code.
+/// See <https://www.sqlite.org/rescode.html>; the lowest byte is the primary code.
 fn of_sqlite(code: &str) -> StoreErrorKind {
     match code.parse().map(|code: u32| code & 0xff) {
         // SQLITE_ERROR (no such table), SQLITE_CORRUPT, SQLITE_SCHEMA, SQLITE_NOTADB
@@ -65,12 +65,12 @@ fn of_sqlite(code: &str) -> StoreErrorKind {
     }
 }
 
-/// <https://www.postgresql.org/docs/current/errcodes-appendix.html>
+/// See <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
 fn of_postgres(code: &str) -> StoreErrorKind {
     match code.get(..2) {
-        // Data exception: a number that is out of range, say.
+        // Data exceptions, such as a number out of range.
         Some("22") => StoreErrorKind::Invalid,
-        // Undefined table and the like; corrupted data.
+        // Undefined tables and other syntax errors; corrupted data.
         Some("42" | "XX") => StoreErrorKind::Corrupt,
         _ => StoreErrorKind::Unavailable,
     }

@@ -10,15 +10,15 @@ use tokio::time::timeout;
 use super::postgres::Postgres;
 use super::{Value, value};
 
-/// A connection to Postgres while somebody has it; dropped, it goes back, and what it has begun
-/// and not committed is undone.
+/// A connection to Postgres that is in use. Dropping the lease returns the connection and rolls
+/// back an open transaction.
 ///
-/// A server that has gone silent, or that cannot be reached any more, says nothing by itself. So
-/// each statement has a time limit, the way back too, and a connection on which one was left
-/// midway is closed: the next answer on it would be another's.
+/// An unresponsive or unreachable server reports no error, so each statement has a timeout, and so
+/// has the return of the connection. A connection with an unfinished statement is closed, because
+/// the next response on it would belong to that statement.
 pub(crate) struct Lease {
     postgres: Postgres,
-    /// None once it is given up.
+    /// `None` after the connection was closed.
     connection: Option<PoolConnection<sqlx::Postgres>>,
     limit: Duration,
     is_midway: bool,
@@ -36,12 +36,12 @@ impl Lease {
         }
     }
 
-    /// Each statement may take this long from now on.
+    /// Sets the timeout of each following statement.
     pub(super) fn may_take(&mut self, limit: Duration) {
         self.limit = limit;
     }
 
-    /// Runs a statement; how many rows it changed.
+    /// Runs a statement and returns the number of changed rows.
     pub(super) async fn write(&mut self, sql: &str, values: Vec<Value>) -> sqlx::Result<u64> {
         let (limit, connection) = self.ask()?;
         let asked = value::postgres(sql, values).execute(&mut **connection);
@@ -57,7 +57,7 @@ impl Lease {
         self.answered(answer)
     }
 
-    /// Runs several statements, without values.
+    /// Runs several statements without values.
     pub(super) async fn script(&mut self, sql: &str) -> sqlx::Result<()> {
         let (limit, connection) = self.ask()?;
         let asked = (&mut **connection).execute(sqlx::raw_sql(sql));
@@ -87,7 +87,7 @@ impl Lease {
     fn answered<T>(&mut self, answer: Result<sqlx::Result<T>, Elapsed>) -> sqlx::Result<T> {
         let Ok(answer) = answer else {
             self.connection.take().map(PoolConnection::detach);
-            // What is idle leads to the same place.
+            // Idle connections lead to the same server.
             self.postgres.give_idle_up();
             return Err(silent());
         };
@@ -109,7 +109,8 @@ impl Drop for Lease {
         let home = self.postgres.home();
         if !self.in_transaction {
             let back = connection.return_to_pool();
-            // It asks the server whether it is there; given up, it drops the connection.
+            // The return checks whether the server responds; after the timeout, the connection is
+            // dropped.
             home.spawn(async move { timeout(limit, back).await });
             return;
         }

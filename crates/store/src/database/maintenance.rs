@@ -7,7 +7,7 @@ use sqlx::Executor;
 use super::{Database, sqlite, translate};
 
 impl Database {
-    /// Gives room that removed records took back to the file system; Postgres does it itself.
+    /// Returns the space of removed records to the file system. Postgres does this itself.
     pub(crate) async fn shrink(&self) -> Result<(), StoreError> {
         match self {
             Self::Sqlite { .. } => {
@@ -18,7 +18,7 @@ impl Database {
         }
     }
 
-    /// What is wrong with the file.
+    /// Returns the problems of the file.
     pub(crate) async fn check(&self) -> Result<Vec<String>, StoreError> {
         let sql = match self {
             Self::Sqlite { .. } => "PRAGMA integrity_check",
@@ -56,7 +56,7 @@ impl Database {
             return Err(StoreError::conflict(message));
         }
         placement.check()?;
-        // For its mode; SQLite fills an empty file.
+        // Creates the file with its mode; SQLite fills an empty file.
         sqlite::create_new(to).map_err(failed)?;
         let mut connection = readers.acquire().await.map_err(translate)?;
         let copied = async {
@@ -67,10 +67,11 @@ impl Database {
             copy.execute(&mut *connection).await
         };
         let copied = copied.await;
-        // It may write now, which nobody expects of it.
+        // The connection may write now, so it must not return to the pool.
         let closed = connection.close().await;
         if let Err(error) = copied.map(drop).and(closed) {
-            // Half a copy is none; that there is one is not as bad as what went wrong first.
+            // Removes the incomplete copy. An error of the removal matters less than the first
+            // error.
             let _ = fs::remove_file(to);
             return Err(translate(error));
         }

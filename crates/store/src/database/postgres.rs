@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use super::{Database, Lease, translate};
 use crate::options::StoreOptions;
 
-/// How long is looked for the reason why there is no connection.
+/// How long to look for the reason of a failed connection.
 const LAST_TRY: Duration = Duration::from_secs(1);
 
 pub(super) async fn open(
@@ -23,7 +23,7 @@ pub(super) async fn open(
         .application_name("pillion")
         .options([
             ("lock_timeout", milliseconds(options.busy_timeout)),
-            // The locks of one whose client has vanished are in everybody's way.
+            // A vanished client's locks would block all others.
             (
                 "idle_in_transaction_session_timeout",
                 milliseconds(options.statement_timeout),
@@ -46,9 +46,10 @@ pub(super) async fn open(
     }))
 }
 
-/// Says where it should be, but not as whom.
+/// Creates an error that names the server, but not the user.
 async fn cannot_open(connect: &PgConnectOptions, error: sqlx::Error) -> StoreError {
-    // The pool tries until its time is up, and does not say why in vain.
+    // The pool tries until its timeout and does not report the reason, so one more attempt finds
+    // the reason.
     let error = match error {
         sqlx::Error::PoolTimedOut => {
             match tokio::time::timeout(LAST_TRY, connect.connect()).await {
@@ -72,11 +73,11 @@ async fn cannot_open(connect: &PgConnectOptions, error: sqlx::Error) -> StoreErr
     StoreError::new(error.kind(), message)
 }
 
-/// The connections, and the runtime that drives them.
+/// The pool of connections, and the runtime that drives them.
 ///
-/// A connection is driven by the runtime that opened it, and the pool hands it to anybody. If
-/// anybody opened some, their queries would wait for a thread that has something else to do, and
-/// fail once it has gone.
+/// A connection is driven by the runtime that opened it, but the pool hands it to tasks of any
+/// runtime. If tasks of other runtimes opened connections, later queries on them could wait for a
+/// busy thread, or fail after that runtime has ended. So only one runtime opens connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Postgres {
     pool: PgPool,
@@ -85,7 +86,8 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// Does something with a connection, where they are opened. It goes on when this is dropped.
+    /// Runs `work` with a connection, on the runtime that opens the connections. On another
+    /// runtime, the work continues if this future is dropped.
     pub(super) async fn at_home<T, W>(
         &self,
         work: impl FnOnce(Lease) -> W + Send + 'static,
@@ -100,14 +102,14 @@ impl Postgres {
             return work.await;
         }
         let done = self.home.spawn(work).await;
-        // That runtime has ended, and the store with it.
+        // The home runtime has ended, and so has the store.
         done.unwrap_or(Err(sqlx::Error::PoolClosed))
     }
 
     async fn lease(&self) -> sqlx::Result<Lease> {
         let acquired = self.pool.acquire().await;
         if let Err(sqlx::Error::PoolTimedOut) = acquired {
-            // Each of those would take as long to prove dead.
+            // Each idle connection would take as long to fail.
             self.give_idle_up();
         }
         Ok(Lease::of(self.clone(), acquired?))
@@ -121,7 +123,7 @@ impl Postgres {
         &self.home
     }
 
-    /// Closes the connections that nobody has at present.
+    /// Closes the idle connections.
     pub(super) fn give_idle_up(&self) {
         while let Some(idle) = self.pool.try_acquire() {
             drop(idle.detach());
@@ -134,6 +136,6 @@ impl Postgres {
 }
 
 fn milliseconds(limit: Duration) -> String {
-    // 0 would mean for ever.
+    // 0 would mean no timeout.
     limit.as_millis().max(1).to_string()
 }

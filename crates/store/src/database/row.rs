@@ -3,7 +3,7 @@ use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Decode, Postgres, Row as _, Sqlite};
 
-/// A row of an answer. A value that is not what it has to be is `corrupt`.
+/// A row of a result. An invalid value is a `corrupt` error.
 pub(crate) enum Row {
     Sqlite(SqliteRow),
     Postgres(PgRow),
@@ -64,7 +64,7 @@ impl Row {
     }
 }
 
-/// A value of that column is not what it has to be.
+/// Creates the error for an invalid value in a column.
 pub(crate) fn unreadable(column: &str) -> StoreError {
     StoreError::corrupt(format!("the store has an unreadable value in '{column}'"))
 }

@@ -17,7 +17,7 @@ use crate::options::{Durability, StoreOptions};
 const PAGE_BYTES: u32 = 4_096;
 /// SQLITE_BUSY
 const BUSY: &str = "5";
-/// The least time to get a connection, which may have to be opened first.
+/// The minimum time to get a connection, which may have to be opened first.
 const CONNECT: Duration = Duration::from_secs(5);
 
 pub(super) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Database, StoreError> {
@@ -42,7 +42,7 @@ pub(super) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Dat
     })
 }
 
-/// SQLite says neither which file it is nor what is wrong with it.
+/// Creates an error with the path and the cause, which SQLite's error does not contain.
 fn cannot_open(path: &Path, error: &StoreError) -> StoreError {
     let message = match fs::metadata(path) {
         Ok(found) if found.is_dir() => format!("the store '{}' is a directory", path.display()),
@@ -52,8 +52,9 @@ fn cannot_open(path: &Path, error: &StoreError) -> StoreError {
     StoreError::new(error.kind(), message)
 }
 
-/// When several processes begin with a file at the same time, SQLite tells all but one that it
-/// is locked, without the wait that was asked for: the change to a log is exclusive.
+/// Opens the writing connection. If several processes open a new file at the same time, SQLite
+/// immediately returns "locked" to all but one, without the busy timeout, because the change to WAL
+/// mode is exclusive.
 async fn open_writer(
     connect: &SqliteConnectOptions,
     options: &StoreOptions,
@@ -72,7 +73,7 @@ async fn open_writer(
 }
 
 pub(super) async fn open_memory(options: &StoreOptions) -> Result<Database, StoreError> {
-    // Each connection would have a database of its own, so there is one for everything.
+    // Each connection would have its own database in memory, so one connection serves all.
     let writer: SqlitePool = pool(1, options)
         .min_connections(1)
         .connect_with(writing(connect(options), options).in_memory(true))
@@ -86,12 +87,12 @@ pub(super) async fn open_memory(options: &StoreOptions) -> Result<Database, Stor
     })
 }
 
-/// Makes the file, if there is none: SQLite would make it readable for everybody; its
-/// companions get the same mode.
+/// Creates the file with mode 0600 if it does not exist: SQLite would make it readable for all
+/// users. SQLite's companion files get the same mode.
 ///
-/// A file that SQLite may have open is never opened here: closing it would drop the locks that
-/// this process holds on it (POSIX), and another process, believing itself alone, would remove
-/// the log with everything in it. So the file is made under another name, and linked when closed.
+/// A file that SQLite may have open must not be opened here: closing it would release the POSIX
+/// locks of this process on it, and another process could then remove the write-ahead log with all
+/// its data. So the file is created under another name, closed, and then linked.
 fn create(path: &Path) -> Result<(), StoreError> {
     let made = path.try_exists().and_then(|exists| match exists {
         true => Ok(()),
@@ -118,7 +119,7 @@ pub(super) fn create_new(path: &Path) -> io::Result<()> {
     let linked = fs::hard_link(temporary, path);
     fs::remove_file(temporary)?;
     match linked {
-        // Somebody else has just made it.
+        // Another process has just created it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         linked => linked,
     }
@@ -140,8 +141,8 @@ fn connect(options: &StoreOptions) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-/// What only the connection that writes says: some of it is written to the file, and one that
-/// reads would wait for its turn to do so.
+/// Adds the settings of the writing connection: some of them are written to the file, and a reading
+/// connection would wait for the write lock to do so.
 fn writing(connect: SqliteConnectOptions, options: &StoreOptions) -> SqliteConnectOptions {
     let synchronous = match options.durability {
         Durability::Process => SqliteSynchronous::Normal,
@@ -151,7 +152,8 @@ fn writing(connect: SqliteConnectOptions, options: &StoreOptions) -> SqliteConne
         .auto_vacuum(SqliteAutoVacuum::Incremental)
         .page_size(PAGE_BYTES)
         .synchronous(synchronous)
-        // A checkpoint waits for the disk: at each 16 MiB of the log instead of 4.
+        // A checkpoint waits for the disk, so checkpoints run every 16 MiB of the log instead of
+        // every 4 MiB.
         .pragma("wal_autocheckpoint", "4000")
         .pragma("journal_size_limit", "67108864");
     match options.max_file_bytes {

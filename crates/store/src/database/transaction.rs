@@ -6,7 +6,7 @@ use sqlx::{Executor, SqliteTransaction};
 use super::lease::Lease;
 use super::{Placement, Row, Value, translate, value};
 
-/// Statements that are committed together, or not at all: dropping it undoes them.
+/// A transaction. Dropping it without a commit rolls it back.
 pub(crate) enum Transaction {
     Sqlite(SqliteTransaction<'static>, Option<Placement>),
     Postgres(Lease),
@@ -42,7 +42,7 @@ impl Transaction {
         .map_err(translate)
     }
 
-    /// Runs several statements, without values.
+    /// Runs several statements without values.
     pub(crate) async fn script(&mut self, sql: &str) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(inner, _) => (&mut **inner).execute(sqlx::raw_sql(sql)).await.map(drop),
@@ -51,14 +51,15 @@ impl Transaction {
         .map_err(translate)
     }
 
-    /// Postgres may take this long over each statement from now on.
+    /// Sets the Postgres timeout of each following statement.
     pub(crate) fn may_take(&mut self, limit: Duration) {
         if let Self::Postgres(lease) = self {
             lease.may_take(limit);
         }
     }
 
-    /// Keeps everybody else from writing to a table until the end; SQLite has begun like that.
+    /// Locks a table against other writers until the end of the transaction. SQLite's transactions
+    /// hold this lock from their beginning.
     pub(crate) async fn lock(&mut self, table: &str) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(..) => Ok(()),
@@ -69,8 +70,9 @@ impl Transaction {
         }
     }
 
-    /// Keeps everybody else who asks for the same name waiting until the end; SQLite has begun
-    /// like that. What they have committed before is seen by the next statement.
+    /// Locks a name until the end of the transaction; other transactions that lock the same name
+    /// wait. The next statement sees what they have committed before. SQLite's transactions are
+    /// exclusive from their beginning.
     pub(crate) async fn lock_name(&mut self, name: &str) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(..) => Ok(()),

@@ -3,7 +3,7 @@ use sqlx::postgres::{PgArguments, Postgres};
 use sqlx::query::Query;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
 
-/// What a statement is given; NULL has a type too, which Postgres asks for.
+/// A value of a statement. NULL has a type, too, because Postgres requires one.
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
     Text(Option<String>),
@@ -11,7 +11,7 @@ pub(crate) enum Value {
     Bytes(Option<Vec<u8>>),
 }
 
-/// The statement with its values; it is prepared once for each connection.
+/// Returns the statement with its values, for SQLite. Each connection prepares the statement once.
 pub(super) fn sqlite(sql: &str, values: Vec<Value>) -> Query<'_, Sqlite, SqliteArguments<'_>> {
     values
         .into_iter()
@@ -22,7 +22,8 @@ pub(super) fn sqlite(sql: &str, values: Vec<Value>) -> Query<'_, Sqlite, SqliteA
         })
 }
 
-/// The same for Postgres.
+/// Returns the statement with its values, for Postgres. Each connection prepares the statement
+/// once.
 pub(super) fn postgres(sql: &str, values: Vec<Value>) -> Query<'_, Postgres, PgArguments> {
     values
         .into_iter()
@@ -33,8 +34,8 @@ pub(super) fn postgres(sql: &str, values: Vec<Value>) -> Query<'_, Postgres, PgA
         })
 }
 
-/// Postgres keeps no text with a zero byte, which a hostile server may send us: `\u{fffd}` stands
-/// in its place, in both databases.
+/// Replaces zero bytes with `\u{fffd}`, in both databases: Postgres cannot store them, and a
+/// hostile server may send them.
 fn without_nul(text: String) -> String {
     match text.contains('\0') {
         true => text.replace('\0', "\u{fffd}"),

@@ -1,5 +1,5 @@
--- Both databases read this. Moments are milliseconds since 1970, truth values 0 or 1, JSON is text.
--- SQLite knows no BYTEA and keeps bytes in such a column as they are.
+-- For SQLite and Postgres. Times are milliseconds since 1970, booleans are 0 or 1, JSON is text.
+-- SQLite has no type BYTEA, and stores bytes in such a column unchanged.
 
 CREATE TABLE servers (
     id TEXT PRIMARY KEY NOT NULL,
@@ -11,7 +11,7 @@ CREATE TABLE servers (
     updated_at BIGINT NOT NULL
 );
 
--- The id begins with the time: newest first is by id, and a range of time is a range of ids.
+-- The id begins with the time: ordering by id orders by time, and a time range is an id range.
 CREATE TABLE tool_calls (
     id BYTEA PRIMARY KEY NOT NULL,
     owner TEXT NOT NULL,
@@ -33,7 +33,7 @@ CREATE TABLE tool_calls (
 CREATE INDEX tool_calls_by_server ON tool_calls (server, id);
 CREATE INDEX tool_calls_by_tool ON tool_calls (tool, id);
 CREATE INDEX tool_calls_by_user ON tool_calls (user_name, id);
--- Most calls end well, and finding those needs no index.
+-- Partial: most calls succeed, and queries for successful calls need no index.
 CREATE INDEX tool_calls_by_status ON tool_calls (status, id) WHERE status <> 'success';
 
 CREATE TABLE approvals (
@@ -96,7 +96,7 @@ CREATE TABLE access_tokens (
     revoked_at BIGINT
 );
 
--- content_lower is what is searched: SQLite's own lower() knows ASCII alone.
+-- Searches use content_lower, because SQLite's lower() supports only ASCII.
 CREATE TABLE memories (
     id TEXT PRIMARY KEY NOT NULL,
     channel TEXT NOT NULL,

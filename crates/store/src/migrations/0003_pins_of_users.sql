@@ -1,4 +1,4 @@
--- Where a server lists its tools for each user, a pin is one user's; '' is nobody's name.
+-- If a server lists its tools per user, a pin belongs to one user; '' means no user.
 CREATE TABLE tool_pins_of_users (
     server TEXT NOT NULL,
     user_name TEXT NOT NULL,

@@ -1,6 +1,6 @@
--- Calls that another call has made.
+-- Calls made by another call.
 CREATE INDEX tool_calls_by_parent ON tool_calls (parent, id) WHERE parent IS NOT NULL;
--- What finished steps of a composed tool came to while another waits for an approval.
+-- The results of a composed tool's finished steps while another step waits for approval.
 CREATE TABLE kept_steps (
     name TEXT PRIMARY KEY NOT NULL,
     json TEXT NOT NULL,

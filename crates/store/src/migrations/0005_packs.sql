@@ -1,4 +1,4 @@
--- What packs keep: documents by name, and logs that only grow.
+-- The data of packs: documents by name, and append-only logs.
 CREATE TABLE pack_documents (
     pack TEXT NOT NULL,
     name TEXT NOT NULL,
@@ -6,7 +6,7 @@ CREATE TABLE pack_documents (
     PRIMARY KEY (pack, name)
 );
 
--- latest is the number of the newest entry, latest_at when it was added.
+-- latest is the number of the newest entry, latest_at the time when it was added.
 CREATE TABLE pack_logs (
     pack TEXT NOT NULL,
     name TEXT NOT NULL,

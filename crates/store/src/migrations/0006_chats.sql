@@ -1,4 +1,4 @@
--- Chats with models, between two steps.
+-- The saved states of chats with models.
 CREATE TABLE chats (
     id TEXT PRIMARY KEY,
     owner TEXT NOT NULL,

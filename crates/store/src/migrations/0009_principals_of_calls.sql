@@ -1,2 +1,2 @@
--- Whose limits a call counts towards that names no verified user.
+-- The principal whose limits apply to a call without a verified user.
 ALTER TABLE tool_calls ADD COLUMN principal TEXT;

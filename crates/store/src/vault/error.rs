@@ -1,28 +1,28 @@
 use pillion_core::store::{SecretKind, StoreError};
 use pillion_core::tool::ErrorCode;
 
-/// Why a secret cannot be kept or read. The text holds no secret.
+/// Why a secret cannot be stored or read. The message contains no secret.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VaultError {
-    /// The store belongs to another key.
+    /// The store is encrypted with another key.
     #[error("the store is encrypted with another key: it has {stored}, and this one is {given}")]
     WrongKey {
-        /// The id of the key that the store has.
+        /// The id of the store's key.
         stored: String,
         /// The id of the key that was given.
         given: String,
     },
-    /// The store has secrets, and nothing that says which key they have.
+    /// The store has secrets, but no value to verify their key with.
     #[error("the store has secrets without the value that their key is checked with")]
     NoCheck,
-    /// What is stored was not stored there, or not with this key.
+    /// The stored secret was modified or moved, or was encrypted with another key.
     #[error("a stored secret ({kind:?}) is damaged, or was moved from another place")]
     Damaged {
-        /// What it was for.
+        /// The kind of the secret.
         kind: SecretKind,
     },
-    /// A secret is too large to be encrypted: 256 GiB and more.
+    /// A secret is too large to be encrypted: 256 GiB or more.
     #[error("the secret cannot be encrypted")]
     Unsealable,
     /// The store failed.
@@ -31,7 +31,7 @@ pub enum VaultError {
 }
 
 impl VaultError {
-    /// The code that a caller is told (requirement C5).
+    /// Returns the error code for API responses.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {

@@ -12,50 +12,50 @@ use ring::digest::{SHA256, digest};
 use secrecy::{ExposeSecret, SecretBox, SecretString};
 use zeroize::Zeroizing;
 
-/// The bytes of a key.
+/// The length of a key, in bytes.
 const LENGTH: usize = 32;
-/// No file of a key is longer: 44 characters and white space.
+/// The maximum size of a key file, in bytes; a key takes 44 characters and white space.
 const LONGEST_FILE: u64 = 256;
 
-/// The key that everything is encrypted with: 32 bytes. Nothing shows them.
+/// The key that encrypts all secrets: 32 bytes. Debug output does not contain them.
 pub struct MasterKey {
     id: String,
     bytes: SecretBox<[u8; LENGTH]>,
 }
 
-/// Why there is no key.
+/// Why a key cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MasterKeyError {
     /// The file cannot be read.
     #[error("the key file '{}' cannot be read: {source}", path.display())]
     Unreadable {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: io::Error,
     },
-    /// Others than its owner may read or change the file.
+    /// Other users may read or change the file.
     #[error("the key file '{}' is open to others (mode {mode:o}): chmod 600 it", path.display())]
     Exposed {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// Its mode.
+        /// The file's mode.
         mode: u32,
     },
     /// The environment variable is not set.
     #[error("the environment variable {name} with the key is not set")]
     NotSet {
-        /// Which variable.
+        /// The name of the variable.
         name: String,
     },
-    /// These are not 32 bytes, nor 32 bytes in base64.
+    /// The content is neither 32 bytes nor 32 bytes in base64.
     #[error("a key has 32 bytes, as they are or in base64: openssl rand -base64 32")]
     Malformed,
 }
 
 impl MasterKey {
-    /// A new key, by chance.
+    /// Generates a random key.
     #[must_use]
     pub fn generate() -> Self {
         let mut bytes = Zeroizing::new([0; LENGTH]);
@@ -63,7 +63,8 @@ impl MasterKey {
         Self::from_bytes(&bytes)
     }
 
-    /// The key of a file: 32 bytes, or the same in base64. Only its owner may have access.
+    /// Reads a key from a file with 32 bytes, or with 32 bytes in base64. Only the file's owner may
+    /// have access.
     ///
     /// # Errors
     /// [`MasterKeyError`].
@@ -74,7 +75,7 @@ impl MasterKey {
             source,
         };
         let file = File::open(path).map_err(unreadable)?;
-        // Of the open file: its name may stand for another one a moment later.
+        // The mode of the open file: the path may refer to another file by now.
         let mode = file.metadata().map_err(unreadable)?.permissions().mode() & 0o7777;
         if mode & 0o077 != 0 {
             let path = path.to_owned();
@@ -90,7 +91,7 @@ impl MasterKey {
         }
     }
 
-    /// The key of an environment variable, in base64.
+    /// Reads a key in base64 from an environment variable.
     ///
     /// # Errors
     /// [`MasterKeyError`].
@@ -104,7 +105,8 @@ impl MasterKey {
         }
     }
 
-    /// The key in base64, of either alphabet, padded or not.
+    /// Decodes a key in base64, with the standard or the URL-safe alphabet, with or without
+    /// padding.
     ///
     /// # Errors
     /// [`MasterKeyError::Malformed`].
@@ -139,13 +141,13 @@ impl MasterKey {
         }
     }
 
-    /// What the key is called by: 16 hexadecimal digits that tell nothing of it.
+    /// Returns the key's id: 16 hexadecimal digits that do not reveal the key.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The key in base64, to be written to a file of mode 0600.
+    /// Returns the key in base64, to be written to a file of mode 0600.
     #[must_use]
     pub fn to_base64(&self) -> SecretString {
         let text = general_purpose::STANDARD.encode(self.bytes());

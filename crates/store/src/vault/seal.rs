@@ -7,9 +7,9 @@ use zeroize::Zeroizing;
 
 use super::{MasterKey, VaultError};
 
-/// How a sealed secret is laid out: this byte, the nonce, the ciphertext with its tag.
+/// The version of the format: this byte, the nonce, and the ciphertext with its tag.
 const VERSION: u8 = 1;
-/// 24 bytes by chance never meet again: 2^80 secrets would be needed for that.
+/// Random nonces of 24 bytes do not collide for fewer than about 2^80 secrets.
 const NONCE: usize = 24;
 
 impl MasterKey {
@@ -68,7 +68,8 @@ impl MasterKey {
     }
 }
 
-/// The associated data. A kind has no zero byte, so that no two places have the same.
+/// Returns the associated data. A kind contains no zero byte, so that the data of two places always
+/// differs.
 fn bound_to(place: &SecretPlace) -> Vec<u8> {
     let mut bound = vec![VERSION];
     bound.extend_from_slice(place.kind.as_str().as_bytes());

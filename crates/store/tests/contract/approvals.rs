@@ -90,7 +90,7 @@ pub async fn g3_an_approval_is_used_once(store: Arc<dyn Store>) {
 
 pub async fn approvals_are_listed_and_expire(store: Arc<dyn Store>) {
     for number in 1..=5 {
-        // Two of the same moment.
+        // Two approvals have the same time.
         let id = format!("{number}");
         store
             .insert_approval(&approval(&id, number / 2))

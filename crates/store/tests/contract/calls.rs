@@ -41,7 +41,7 @@ pub async fn f4_a_call_that_ended_does_not_change(store: Arc<dyn Store>) {
     let call = running("roll");
     let success = ended(&call, CallStatus::Success);
     store.record_call(success.clone()).await.unwrap();
-    // The same once more: somebody could not know that it had been stored.
+    // The same record again, as from a caller that could not know that the record had been stored.
     store.record_call(success.clone()).await.unwrap();
     for other in [call.clone(), ended(&call, CallStatus::Error)] {
         let refused = store.record_call(other).await.unwrap_err();
@@ -51,7 +51,7 @@ pub async fn f4_a_call_that_ended_does_not_change(store: Arc<dyn Store>) {
 }
 
 pub async fn f4_many_at_once_are_all_stored(store: Arc<dyn Store>) {
-    // One in ten has ended before, and only that one is told so.
+    // One in ten calls has already ended, and only its record is rejected.
     let late: Vec<_> = (0..20).map(|_| running("late")).collect();
     for call in &late {
         let call = ended(call, CallStatus::Cancelled);
@@ -89,7 +89,7 @@ pub async fn f4_many_at_once_are_all_stored(store: Arc<dyn Store>) {
 pub async fn f4_the_same_call_twice_at_once(store: Arc<dyn Store>) {
     let call = running("roll");
     let success = ended(&call, CallStatus::Success);
-    // Sent in this order without waiting, so that both may be gathered together.
+    // Sent in this order without waiting, so that both may be in one batch.
     let (first, second) = tokio::join!(
         store.record_call(call.clone()),
         store.record_call(success.clone())
@@ -122,7 +122,7 @@ pub async fn f4_calls_that_nobody_else_records_are_read_at_once(store: Arc<dyn S
     let found = store.call_statistics(&all).await.unwrap();
     assert_eq!((found[0].calls, found[0].failed), (1, 1));
 
-    // Many at once, of which the last that was said of each counts.
+    // Many concurrent calls; the last record of each call counts.
     let tasks: Vec<_> = (0..300)
         .map(|_| {
             let store = Arc::clone(&store);
@@ -141,7 +141,7 @@ pub async fn f4_calls_that_nobody_else_records_are_read_at_once(store: Arc<dyn S
     }
 }
 
-/// A call that came in at that moment.
+/// Returns a call that began at this time.
 fn call_at(moment: Timestamp, tool: &str) -> ToolCallRecord {
     ToolCallRecord {
         id: CallId::first_at(moment),
@@ -328,7 +328,7 @@ pub async fn c7_calls_that_ran_are_what_limits_count(store: Arc<dyn Store>) {
     assert_eq!(first.user.as_deref(), Some("alice"));
     let principals = found.iter().filter_map(|call| call.principal.as_deref());
     assert_eq!(principals.collect::<Vec<_>>(), ["ci"]);
-    // It ended at 510, and its tool ran for 300.
+    // The call ended at 510, and its tool ran for 300.
     assert_eq!(first.began_at, at(start.as_millis() + 210));
     assert_eq!(found[3].began_at, at(start.as_millis() + 30));
 }
@@ -347,7 +347,7 @@ pub async fn statistics_count_and_rank(store: Arc<dyn Store>) {
     for number in 1..=100_u64 {
         let mut call = running("roll");
         call.server = Some("s".to_owned());
-        // In another order than that of the durations.
+        // In an order that differs from that of the durations.
         call.duration = Some(Duration::from_micros((number * 37) % 101));
         call.status = match number % 4 {
             0 => CallStatus::Error,
@@ -541,7 +541,7 @@ pub async fn f4_a_text_with_a_zero_byte_is_kept_without_it(store: Arc<dyn Store>
     let stored = store.call(call.id).await.unwrap().unwrap();
     assert_eq!(stored.error.as_deref(), Some("no\u{fffd} dice"));
     assert_eq!(stored.status, CallStatus::Error);
-    // The same end once more.
+    // The same end again.
     store.record_call(end).await.unwrap();
 }
 

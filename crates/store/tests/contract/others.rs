@@ -40,7 +40,7 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
     );
     let missing = store.record_key(&key("carol"), "1").await.unwrap_err();
     assert!(missing.is_not_found());
-    // A result stays; a claim without one can be given up.
+    // A result cannot be released; a claim without a result can.
     for key in [&alice, &bob] {
         store.release_key(key).await.unwrap();
     }
@@ -59,7 +59,7 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
         "it had expired"
     );
     assert_eq!(claim(&bob, 2).await, KeyClaim::Claimed, "it was given up");
-    // What has no result may still run.
+    // A claim without a result may belong to a running request.
     let unfinished = KeyClaim::InProgress {
         fingerprint: "other".to_owned(),
         expires_at: at(200),
@@ -137,7 +137,7 @@ pub async fn a_pin_changes_only_when_accepted(store: Arc<dyn Store>) {
     assert!(missing.is_not_found());
     let missing = store.accept_pin(all, "none", "2", at(3)).await.unwrap_err();
     assert!(missing.is_not_found());
-    // A user's own is another.
+    // A user's pin is separate from the pin for all users.
     let alice = PinOwner {
         user: Some("alice"),
         ..all
@@ -251,7 +251,7 @@ pub async fn d5_memories_are_found_by_words(store: Arc<dyn Store>) {
         search("table", Some("bob"), "ALICE").await,
         ["cat", "dice", "bob's"]
     );
-    // Literals: these would be patterns.
+    // These characters are literals, although LIKE treats them as wildcards.
     assert_eq!(
         search("table", Some("bob"), "100% \u{e4}pfel_").await,
         ["bob's"]
@@ -308,13 +308,14 @@ pub async fn d5_what_was_found_last_comes_first_of_what_is_as_important(store: A
         let ids = found.into_iter().map(|memory| memory.id);
         ids.collect::<Vec<_>>().join(" ")
     };
-    // Found later, and so later still: a hit is noted, and what it leaves out is not.
+    // A search updates the access time of the memories that it returns, but not of those beyond its
+    // limit.
     assert_eq!(search("note", 2, 10).await, "4 3");
     assert_eq!(search("1:", 5, 20).await, "1");
     assert_eq!(search("note", 2, 30).await, "4 1");
     assert_eq!(search("2:", 5, 40).await, "2");
     assert_eq!(search("note", 5, 50).await, "4 2 1 3");
-    // Whatever stands behind the first five words.
+    // Words after the first five are ignored.
     assert_eq!(search("one two three four five SIX", 1, 60).await, "4");
     assert_eq!(search("one two three four six five", 1, 60).await, "");
 }
@@ -389,7 +390,7 @@ pub async fn h4_a_chat_is_somebodys_for_a_while(store: Arc<dyn Store>) {
     assert!(claims("one", 40, 20).await, "for longer");
     assert!(!claims("two", 60, 35).await);
     assert!(claims("two", 60, 40).await, "one's time is over");
-    // A step of the chat leaves the claim as it is.
+    // A step of the chat keeps the claim.
     let next = ChatRecord {
         revision: 2,
         claim: None,
@@ -407,12 +408,12 @@ pub async fn h4_a_chat_is_somebodys_for_a_while(store: Arc<dyn Store>) {
     let nobodys = claim("x", 9);
     let unknown = store.claim_chat("eve", "gone", &nobodys, at(1));
     assert!(!unknown.await.unwrap());
-    // One that somebody has is not old, however long ago it was changed.
+    // A claimed chat is never old, regardless of its last change.
     assert_eq!(store.remove_old_chats(at(70)).await.unwrap(), 0);
     let foreign = store.remove_revision("eve", "claimed", 1).await;
     assert_eq!(foreign.unwrap_err().kind(), StoreErrorKind::Conflict);
     store.remove_revision("eve", "claimed", 2).await.unwrap();
-    // Gone is gone.
+    // Removing it again succeeds.
     store.remove_revision("eve", "claimed", 2).await.unwrap();
     assert_eq!(store.chat("eve", "claimed").await.unwrap(), None);
 }

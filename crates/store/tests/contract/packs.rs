@@ -127,7 +127,7 @@ pub async fn packs_keep_no_more_than_they_say(store: Arc<dyn Store>) {
     assert_eq!(refused.unwrap_err().kind(), StoreErrorKind::Full);
     assert_eq!(store.document("p", "c").await.unwrap(), None);
     assert!(!store.put_document("p", "a", "2", Some(2)).await.unwrap());
-    // Another pack's are not counted.
+    // The documents of another pack do not count.
     assert!(store.put_document("q", "c", "1", Some(1)).await.unwrap());
 
     let bounds = LogBounds {
@@ -201,7 +201,7 @@ pub async fn what_packs_keep_is_counted_and_listed_by_name(store: Arc<dyn Store>
     };
     assert_eq!(names(None, 9).await, ["s/a", "s/b", "s/c"]);
     assert_eq!(names(None, 2).await, ["s/a", "s/b"]);
-    // Whether or not there still is one of that name.
+    // `after` may name a log that was removed.
     store.remove_log("p", "s/b").await.unwrap();
     assert_eq!(names(Some("s/b"), 2).await, ["s/c"]);
     assert!(names(Some("s/c"), 2).await.is_empty());
@@ -210,7 +210,7 @@ pub async fn what_packs_keep_is_counted_and_listed_by_name(store: Arc<dyn Store>
     assert_eq!(store.count_logs("p", "s/").await.unwrap(), 2);
 }
 
-/// How often two do something at the same time.
+/// How often each of two concurrent tasks repeats its operation.
 const OFTEN: i64 = 40;
 
 pub async fn a_log_that_grows_while_it_is_removed_is_whole_or_gone(store: Arc<dyn Store>) {
@@ -233,7 +233,7 @@ pub async fn a_log_that_grows_while_it_is_removed_is_whole_or_gone(store: Arc<dy
     });
     let (beginnings, endings) = (growing.await.unwrap(), removing.await.unwrap());
     let is_there = store.count_logs("p", "").await.unwrap();
-    // Each that ended had begun, and none ended by halves.
+    // Every removed log had begun, and no log was removed partially.
     assert_eq!(beginnings, endings + is_there);
     let bounds = LogBounds::default();
     let newest = store.append_entry("p", "l", "2", at(99), bounds).await;
@@ -264,6 +264,6 @@ pub async fn a_document_that_is_put_while_it_is_removed_is_there_or_gone(store: 
     });
     let (beginnings, endings) = (putting.await.unwrap(), removing.await.unwrap());
     let is_there = store.count_documents("p", "").await.unwrap();
-    // None was said to be put that was not.
+    // Every reported document was stored.
     assert_eq!(beginnings, endings + is_there);
 }

@@ -115,7 +115,7 @@ pub async fn f2_records_go_by_the_name_that_a_server_has(store: Arc<dyn Store>) 
         store.record_call(call).await.unwrap();
     }
     store.insert_pin(&pin("dice", "own")).await.unwrap();
-    // Of a server that is gone.
+    // A pin of a removed server.
     store.insert_pin(&pin("dice two", "stale")).await.unwrap();
     dice.name = "dice two".to_owned();
     store.update_server(&dice, NamedRecords::Own).await.unwrap();

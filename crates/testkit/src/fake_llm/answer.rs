@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::LlmDialect;
 use super::heard::Heard;
 
-/// What a fake language model answers to one request.
+/// The answer of a fake language model to one request.
 #[derive(Debug, Clone, Default)]
 pub struct LlmAnswer {
     pub(super) text: String,
@@ -19,7 +19,7 @@ pub struct LlmAnswer {
     pub(super) refusal: Option<Refusal>,
 }
 
-/// What comes instead of an answer.
+/// An error response instead of an answer.
 #[derive(Debug, Clone)]
 pub(super) struct Refusal {
     pub(super) status: String,
@@ -27,40 +27,40 @@ pub(super) struct Refusal {
     pub(super) body: String,
 }
 
-/// One tool call of an answer.
+/// A tool call of an answer.
 #[derive(Debug, Clone)]
 pub struct LlmCall {
-    /// Its id; none is left out, as some servers do.
+    /// The call's id; `None` to omit it, as some servers do.
     pub id: Option<String>,
     /// The tool's name.
     pub name: String,
-    /// The text of its arguments, JSON or not.
+    /// The text of the arguments, JSON or not.
     pub arguments: String,
 }
 
-/// How an answer goes wrong.
+/// A fault in an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LlmFault {
-    /// It ends in the middle, as if that were its end.
+    /// The answer ends in the middle, as if it were complete.
     Truncated,
-    /// The connection ends in the middle.
+    /// The connection closes in the middle of the answer.
     Broken,
-    /// It never ends.
+    /// The answer never ends.
     Endless,
-    /// It comes byte by byte, with this pause after each.
+    /// The answer is sent byte by byte, with this pause after each byte.
     Trickling(Duration),
-    /// An error: in place of an answer, or in the middle of a stream; the status is 200.
+    /// An error with status 200: instead of an answer, or in the middle of a stream.
     Error(Value),
-    /// It is plain though a stream was asked for.
+    /// The answer is not streamed although the request asked for it.
     NotStreamed,
-    /// The stream says nowhere that it is complete.
+    /// The stream ends without marking the answer as complete.
     NotDone,
-    /// The same, and the connection breaks then.
+    /// The stream does not mark the answer as complete, and the connection closes.
     BrokenAtEnd,
 }
 
 impl LlmAnswer {
-    /// Words.
+    /// Creates an answer with text.
     #[must_use]
     pub fn text(text: &str) -> Self {
         Self {
@@ -69,26 +69,26 @@ impl LlmAnswer {
         }
     }
 
-    /// What a model says that does what the last message of the user says, to a request of OpenAI's
-    /// chat completions: see [`FakeLlm::obedient`](crate::FakeLlm::obedient).
+    /// Creates the answer to a request of the Chat Completions API that follows the user's last
+    /// message; see [`FakeLlm::obedient`](crate::FakeLlm::obedient).
     #[must_use]
     pub fn obedient(request: &Value) -> Self {
         super::obedient::answer(&Heard::of(LlmDialect::OpenAiChat, request))
     }
 
-    /// One call.
+    /// Creates an answer with one call.
     #[must_use]
     pub fn call(name: &str, arguments: &Value) -> Self {
         Self::default().and_call(name, &arguments.to_string())
     }
 
-    /// So many calls of one tool, without arguments.
+    /// Creates an answer with this number of calls of one tool, without arguments.
     #[must_use]
     pub fn calls(count: usize, name: &str) -> Self {
         (0..count).fold(Self::default(), |answer, _| answer.and_call(name, "{}"))
     }
 
-    /// The same with one more call. `arguments` need not be JSON.
+    /// Adds a call. `arguments` may be invalid JSON.
     #[must_use]
     pub fn and_call(mut self, name: &str, arguments: &str) -> Self {
         let id = Some(format!("call_{}", self.calls.len() + 1));
@@ -100,22 +100,22 @@ impl LlmAnswer {
         self
     }
 
-    /// The same after an item of OpenAI's Responses, or a block of Anthropic's, as it stands: what the
-    /// provider has done by itself.
+    /// Adds an item of OpenAI's Responses, or a block of Anthropic's Messages, before the other
+    /// content, such as a native call.
     #[must_use]
     pub fn after_item(mut self, item: Value) -> Self {
         self.items.push(item);
         self
     }
 
-    /// The same, with calls that have no id.
+    /// Removes the ids of the calls.
     #[must_use]
     pub fn without_ids(mut self) -> Self {
         self.calls.iter_mut().for_each(|call| call.id = None);
         self
     }
 
-    /// The same after what the model shows of its thinking.
+    /// Adds text of the model's visible thinking.
     #[must_use]
     pub fn thinking(self, thought: &str) -> Self {
         Self {
@@ -124,7 +124,7 @@ impl LlmAnswer {
         }
     }
 
-    /// The same, which took so many tokens in and out.
+    /// Sets the numbers of input and output tokens.
     #[must_use]
     pub fn costing(self, input: u64, output: u64) -> Self {
         Self {
@@ -133,7 +133,7 @@ impl LlmAnswer {
         }
     }
 
-    /// The same, ended for this reason, in the dialect's word.
+    /// Sets the finish reason, in the API's format.
     #[must_use]
     pub fn ended_by(self, reason: &str) -> Self {
         Self {
@@ -142,13 +142,13 @@ impl LlmAnswer {
         }
     }
 
-    /// The same, after a while.
+    /// Delays the answer.
     #[must_use]
     pub fn after(self, delay: Duration) -> Self {
         Self { delay, ..self }
     }
 
-    /// The same, gone wrong.
+    /// Adds a fault.
     #[must_use]
     pub fn with(self, fault: LlmFault) -> Self {
         Self {
@@ -157,7 +157,8 @@ impl LlmAnswer {
         }
     }
 
-    /// No answer: a status such as `500 Internal Server Error`, and an error as OpenAI has it.
+    /// Creates an error response in OpenAI's format, with a status such as
+    /// `500 Internal Server Error`.
     #[must_use]
     pub fn refusal(status: &str, code: &str, message: &str) -> Self {
         let error =
@@ -165,7 +166,7 @@ impl LlmAnswer {
         Self::failing(status, &error.to_string())
     }
 
-    /// No answer: a status and any body.
+    /// Creates an error response with a status and any body.
     #[must_use]
     pub fn failing(status: &str, body: &str) -> Self {
         let refusal = Refusal {
@@ -179,7 +180,7 @@ impl LlmAnswer {
         }
     }
 
-    /// The same with a header, of an answer that is none.
+    /// Adds a header to an error response.
     #[must_use]
     pub fn with_header(mut self, name: &'static str, value: &str) -> Self {
         if let Some(refusal) = &mut self.refusal {
@@ -190,7 +191,7 @@ impl LlmAnswer {
 }
 
 impl LlmCall {
-    /// The arguments as an object; `{}` where they are none.
+    /// Returns the arguments as an object; `{}` if they are not an object.
     pub(super) fn object(&self) -> Value {
         let arguments = serde_json::from_str(&self.arguments).ok();
         arguments

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::{LlmAnswer, LlmCall};
 
-/// The answer as a message.
+/// Returns the answer as a message.
 pub(super) fn whole(answer: &LlmAnswer) -> Value {
     let mut message = head(answer);
     message["content"] = json!(blocks(answer));
@@ -10,7 +10,7 @@ pub(super) fn whole(answer: &LlmAnswer) -> Value {
     message
 }
 
-/// The data of the events of the same as a stream.
+/// Returns the data of the events of the answer's stream.
 pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
     let mut events = vec![json!({"type": "message_start", "message": head(answer)})];
     for (index, block) in blocks(answer).into_iter().enumerate() {

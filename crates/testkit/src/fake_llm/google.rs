@@ -2,12 +2,12 @@ use serde_json::{Value, json};
 
 use super::{LlmAnswer, LlmCall};
 
-/// The answer as a response of `generateContent`.
+/// Returns the answer as a response of `generateContent`.
 pub(super) fn whole(answer: &LlmAnswer) -> Value {
     response(answer, &parts(answer), true)
 }
 
-/// The data of the events of the same as a stream: a response for each part.
+/// Returns the data of the events of the answer's stream: one response per part.
 pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
     let parts = parts(answer);
     let last = parts.len() - 1;

@@ -2,16 +2,16 @@ use serde_json::Value;
 
 use super::LlmDialect;
 
-/// What a request says, as far as the obedient model listens.
+/// The parts of a request that the obedient model uses.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
-    /// How long the conversation is, in messages or items.
+    /// The length of the conversation, in messages or items.
     pub(super) length: usize,
-    /// The names of the tools that it may call.
+    /// The names of the tools that the model may call.
     pub(super) tools: Vec<String>,
-    /// What the user said last.
+    /// The user's last message.
     pub(super) said: String,
-    /// The results that nothing has come after, in the order of the calls.
+    /// The results at the end of the conversation, in the order of the calls.
     pub(super) results: Vec<String>,
 }
 
@@ -99,7 +99,7 @@ fn names<'a>(tools: impl Iterator<Item = &'a Value>) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Those that stand at the end.
+/// Returns the results at the end of the messages.
 fn after(messages: &[Value], result: impl Fn(&Value) -> Option<String>) -> Vec<String> {
     let mut results: Vec<_> = messages.iter().rev().map_while(result).collect();
     results.reverse();

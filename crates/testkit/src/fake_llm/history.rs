@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::heard::list;
 use super::{LlmAnswer, LlmDialect};
 
-/// What providers say of a conversation that they do not take; none of one that they do.
+/// Returns the error that providers return for an invalid conversation; `None` for a valid one.
 pub(super) fn refusal(dialect: LlmDialect, request: &Value) -> Option<LlmAnswer> {
     let complaint = match dialect {
         LlmDialect::OpenAiChat => in_chat(list(&request["messages"])),
@@ -16,7 +16,7 @@ pub(super) fn refusal(dialect: LlmDialect, request: &Value) -> Option<LlmAnswer>
     Some(LlmAnswer::failing("400 Bad Request", &body.to_string()))
 }
 
-/// vLLM and llama-server read the arguments of every call.
+/// vLLM and llama-server parse the arguments of every call.
 fn in_chat(messages: &[Value]) -> Option<&'static str> {
     let calls = messages
         .iter()
@@ -51,7 +51,7 @@ fn in_blocks(messages: &[Value]) -> Option<&'static str> {
     ends_in_thinking.then_some("The final block in an assistant message cannot be `thinking`")
 }
 
-/// Whether it is the text of an object.
+/// Returns whether the arguments are the text of a JSON object.
 fn is_object(arguments: &Value) -> bool {
     let text = arguments.as_str().unwrap_or_default();
     serde_json::from_str(text).is_ok_and(|it: Value| it.is_object())

@@ -1,7 +1,7 @@
 use super::LlmAnswer;
 use super::heard::Heard;
 
-/// What the obedient model says to a request.
+/// Returns the obedient model's answer to a request.
 pub(super) fn answer(heard: &Heard) -> LlmAnswer {
     if !heard.results.is_empty() {
         return LlmAnswer::text(&format!("The tools say: {}", heard.results.join("; ")));
@@ -18,7 +18,7 @@ pub(super) fn answer(heard: &Heard) -> LlmAnswer {
     if answer.calls.is_empty() {
         return LlmAnswer::text(&format!("You said: {}", heard.said));
     }
-    // Several turns of one conversation must not use one id twice.
+    // Ids must be unique within a conversation.
     for (place, call) in answer.calls.iter_mut().enumerate() {
         call.id = Some(format!("call_{}_{place}", heard.length));
     }

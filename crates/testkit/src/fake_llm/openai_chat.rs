@@ -2,10 +2,10 @@ use serde_json::{Map, Value, json};
 
 use super::{LlmAnswer, LlmCall};
 
-/// The bytes of arguments in one piece of a stream.
+/// The number of characters of arguments in one piece of a stream.
 const PIECE: usize = 7;
 
-/// The answer as a chat completion.
+/// Returns the answer as a chat completion.
 pub(super) fn whole(answer: &LlmAnswer) -> Value {
     let mut message = Map::new();
     message.insert("role".to_owned(), json!("assistant"));
@@ -30,7 +30,8 @@ pub(super) fn whole(answer: &LlmAnswer) -> Value {
     body
 }
 
-/// The data of the events of the same as a stream. The pieces of several calls are mixed.
+/// Returns the data of the events of the answer's stream. The pieces of several calls are
+/// interleaved.
 pub(super) fn events(answer: &LlmAnswer, request: &Value) -> Vec<String> {
     let mut events = vec![delta(&json!({"role": "assistant", "content": ""}))];
     if !answer.thought.is_empty() {

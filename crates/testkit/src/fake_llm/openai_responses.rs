@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::{LlmAnswer, LlmCall};
 
-/// The answer as a response.
+/// Returns the answer as a response.
 pub(super) fn whole(answer: &LlmAnswer) -> Value {
     let (input, output) = answer.usage.unwrap_or_default();
     let status = if answer.finish.is_some() {
@@ -23,7 +23,7 @@ pub(super) fn whole(answer: &LlmAnswer) -> Value {
     })
 }
 
-/// The data of the events of the same as a stream.
+/// Returns the data of the events of the answer's stream.
 pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
     let mut started = whole(answer);
     started["status"] = json!("in_progress");

@@ -17,7 +17,7 @@ use crate::{Recorded, Reply};
 
 const SESSION_ID: &str = "mcp-session-id";
 
-/// Everything goes through one function, which first records the request.
+/// Routes all requests to one function, which first records the request.
 pub(super) fn router(server: Arc<Server>) -> Router {
     Router::new().fallback(answer).with_state(server)
 }
@@ -81,7 +81,7 @@ async fn record(server: &Server, request: Request) -> Recorded {
     request
 }
 
-/// The response in the answer to the request itself; 202 to a notification.
+/// Returns the JSON-RPC response in the HTTP response to the request; 202 for a notification.
 async fn answer_here(server: &Server, request: &Recorded) -> Response {
     let Some(response) = response(server, request).await else {
         return StatusCode::ACCEPTED.into_response();
@@ -134,7 +134,7 @@ async fn answer_on_stream(
     (StatusCode::ACCEPTED, "Accepted").into_response()
 }
 
-/// The response to a request; none to a notification or a response.
+/// Returns the response to a request; `None` for a notification or a response.
 async fn response(server: &Server, request: &Recorded) -> Option<String> {
     let (_, response) = reply_and_response(server, request).await?;
     Some(response)

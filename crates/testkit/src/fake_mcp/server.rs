@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::{Dialect, Endpoint};
 use crate::{Recorder, Reply};
 
-/// What answers each method.
+/// The handlers, by method.
 pub(super) type Handlers = HashMap<String, Box<dyn Fn(&Value) -> Reply + Send + Sync>>;
 
 /// The state of a fake server.
@@ -22,7 +22,7 @@ pub(super) struct Server {
     handlers: Handlers,
     /// Whether sessions have a GET stream.
     pub(super) listens: bool,
-    /// How long a message that is answered on a stream waits for its 202.
+    /// The delay of the 202 for a message whose response arrives on a stream.
     pub(super) accepts_after: Duration,
     state: Mutex<State>,
 }
@@ -33,7 +33,7 @@ struct State {
     accepted: usize,
     sessions: HashSet<String>,
     streams: HashMap<String, mpsc::UnboundedSender<Bytes>>,
-    /// Streams that stay open, though no message for them is taken any more.
+    /// Streams that stay open but no longer accept messages.
     forgotten: HashSet<String>,
 }
 
@@ -55,7 +55,7 @@ impl Server {
         }
     }
 
-    /// What to answer to a request.
+    /// Returns the reply to a request.
     pub(super) fn reply(&self, method: &str, params: &Value) -> Reply {
         if let Some(handler) = self.handlers.get(method) {
             return handler(params);
@@ -124,7 +124,7 @@ impl Server {
         self.state.lock().unwrap().accepted
     }
 
-    /// Opens an event stream; a legacy one starts with its endpoint.
+    /// Opens an event stream. With the legacy SSE transport, the stream starts with the endpoint.
     pub(super) fn open_stream(&self) -> mpsc::UnboundedReceiver<Bytes> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut state = self.state.lock().unwrap();
@@ -148,7 +148,7 @@ impl Server {
         receiver
     }
 
-    /// Opens an event stream that begins with `first`.
+    /// Opens an event stream that starts with `first`.
     pub(super) fn open_stream_with(&self, first: &str) -> mpsc::UnboundedReceiver<Bytes> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut state = self.state.lock().unwrap();
@@ -159,13 +159,13 @@ impl Server {
         receiver
     }
 
-    /// Sends a message down one stream, or down all of them.
+    /// Sends a message to one stream, or to all streams.
     pub(super) fn send(&self, stream: Option<&str>, message: &str) {
         let event = Bytes::from(format!("event: message\ndata: {message}\n\n"));
         let state = self.state.lock().unwrap();
         for (id, sender) in &state.streams {
             if stream.is_none_or(|wanted| wanted == id) {
-                // The client may have gone.
+                // An error means that the client has disconnected.
                 let _ = sender.send(event.clone());
             }
         }

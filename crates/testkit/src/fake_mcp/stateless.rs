@@ -9,7 +9,7 @@ use crate::{Recorded, Reply};
 
 const VERSION: &str = "2026-07-28";
 
-/// Answers as a server of revision 2026-07-28.
+/// Answers a request as a server of revision 2026-07-28.
 pub(super) async fn answer(server: &Server, request: &Recorded) -> Response {
     let message: Value = request.json();
     let id = message["id"].to_string();
@@ -38,7 +38,7 @@ pub(super) async fn answer(server: &Server, request: &Recorded) -> Response {
     respond(reply.status(), reply.response(&id))
 }
 
-/// What every request has to say of itself.
+/// Checks the headers and `_meta` that every request must have.
 fn check(request: &Recorded, method: &str, params: &Value) -> Result<(), Reply> {
     let mismatch = |what: &str| Err(Reply::error(-32020, &format!("Header mismatch: {what}")));
     let meta = &params["_meta"];

@@ -1,6 +1,6 @@
-"""A small MCP server over its standard streams that does wrong what it is told to.
+"""A small MCP server with the stdio transport and scripted faults.
 
-Flags say how it behaves from the start; the names of tools say what one call does.
+Flags set the behavior from the start; the names of called tools set the behavior of one call.
 """
 
 import json
@@ -12,7 +12,7 @@ import time
 
 flags = sys.argv[1:]
 for flag in list(flags):
-    # An upgrade: it is modern as soon as there is such a file.
+    # Simulates an upgrade: the server is modern if the file exists.
     if flag.startswith("modern-if:") and os.path.exists(flag.partition(":")[2]):
         flags.append("modern")
 if "exit-at-once" in flags:
@@ -27,7 +27,7 @@ if "silent" in flags:
         time.sleep(1000)
 
 out = sys.stdout.buffer
-# The methods that have come in.
+# The methods received so far.
 seen = []
 
 
@@ -37,7 +37,7 @@ def line(text):
 
 
 def answer(id, result):
-    # The result first, as many servers write it: the id is then at the very end.
+    # The result first and the id last, as many servers write it.
     line(json.dumps({"result": result, "jsonrpc": "2.0", "id": id}))
 
 
@@ -71,7 +71,7 @@ def call(id, name, arguments):
         null = subprocess.DEVNULL
         result = {"pids": sleepers(3, stdin=null, stdout=null, stderr=null)}
     elif name == "fork-holding":
-        # It has left the group and holds all our pipes.
+        # The child has left the process group and holds all pipes of this process.
         result = {"pids": sleepers(1, start_new_session=True)}
     elif name == "silent":
         return

@@ -11,8 +11,9 @@ use super::{Postgres, url};
 /// The name of the socket in its directory.
 const SOCKET: &str = ".s.PGSQL.5432";
 
-/// A way to a [`Postgres`] that goes silent when told to, as a network does that is cut:
-/// connections stay open, and nothing comes through. It ends with this, and needs a tokio runtime.
+/// A relay to a [`Postgres`] server that can stop forwarding, like a network that was cut:
+/// connections stay open, but no data arrives. Requires a tokio runtime, and stops when it is
+/// dropped.
 #[derive(Debug)]
 pub struct PostgresRelay {
     directory: TempDir,
@@ -21,10 +22,10 @@ pub struct PostgresRelay {
 }
 
 impl PostgresRelay {
-    /// A way to this server.
+    /// Starts a relay to this server.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// If the relay cannot be created.
     #[must_use]
     pub fn to(postgres: &Postgres) -> Self {
         let directory = TempDir::with_prefix("pillion-relay-").unwrap();
@@ -39,19 +40,18 @@ impl PostgresRelay {
         }
     }
 
-    /// The URL, over this way, of a database that the server has.
+    /// Returns the URL of a database of the server, through the relay.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
         url(self.directory.path(), database)
     }
 
-    /// From now on nothing comes through; what is connected, or connects now, never gets an
-    /// answer any more.
+    /// Stops forwarding; existing and new connections never receive data again.
     pub fn go_silent(&self) {
         self.is_silent.send_replace(true);
     }
 
-    /// Whoever connects from now on is answered again.
+    /// Forwards new connections again.
     pub fn answer_again(&self) {
         self.is_silent.send_replace(false);
     }
@@ -75,7 +75,7 @@ async fn accept(listener: UnixListener, server: PathBuf, is_silent: watch::Sende
 async fn relay(mut client: UnixStream, server: PathBuf, mut is_silent: watch::Receiver<bool>) {
     let forward = async {
         let mut server = UnixStream::connect(server).await.unwrap();
-        // Either side may hang up as it likes.
+        // Either side may close the connection.
         let _ = copy_bidirectional(&mut client, &mut server).await;
     };
     tokio::pin!(forward);
@@ -84,6 +84,6 @@ async fn relay(mut client: UnixStream, server: PathBuf, mut is_silent: watch::Re
         _ = is_silent.wait_for(|is_silent| *is_silent) => {}
         () = &mut forward => return,
     }
-    // Both stay open.
+    // Keeps both connections open.
     std::future::pending::<()>().await;
 }

@@ -2,10 +2,10 @@ use pillion_core::mcp::{
     AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, PromptError, PromptFuture,
 };
 
-/// Where the browser is sent back to; nobody listens there, the redirect itself says enough.
+/// The redirect URI. No server listens there; the redirect's URL is sufficient.
 pub const REDIRECT_URI: &str = "http://127.0.0.1:9/callback";
 
-/// A user with a browser, in front of a server that agrees to everything at once.
+/// A user's browser, for an authorization server that consents at once.
 pub struct Browser;
 
 impl AuthorizationPrompt for Browser {

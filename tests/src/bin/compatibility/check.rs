@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::offer::{Call, Offer};
 
-/// What is checked of every server that offers it.
+/// The checks of a server's features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
     List,
@@ -34,14 +34,14 @@ pub const CHECKS: [Check; 10] = [
     Check::Sampling,
 ];
 
-/// How a check ended.
+/// The result of a check.
 pub enum Outcome {
     Works,
     NotOffered,
     Fails(String),
 }
 
-/// Why something does not work.
+/// Why a check failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error("{0}")]
@@ -62,7 +62,7 @@ pub enum Failure {
 }
 
 impl Outcome {
-    /// The same, saying under which circumstances.
+    /// Adds the circumstances to a failure.
     pub fn with(self, circumstances: &str) -> Self {
         match self {
             Self::Fails(why) => Self::Fails(format!("{circumstances}: {why}")),
@@ -79,7 +79,7 @@ pub async fn check(check: Check, client: &McpClient, offer: &Offer) -> Outcome {
     }
 }
 
-/// False when there is nothing to check.
+/// Performs a check; returns `false` if the server does not offer the feature.
 async fn perform(check: Check, client: &McpClient, offer: &Offer) -> Result<bool, Failure> {
     let tool = match check {
         Check::List => return list(client, offer).await,
@@ -137,7 +137,8 @@ async fn list(client: &McpClient, offer: &Offer) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// A failing call is a result with `isError`, or a JSON-RPC error, and the client lives on.
+/// Checks that a failing call is a result with `isError` or a JSON-RPC error, and that the client
+/// stays usable.
 async fn error(client: &McpClient, call: &Call) -> Result<bool, Failure> {
     let called = client.call_tool(call.name, &call.arguments()).await;
     match called {
@@ -188,7 +189,7 @@ async fn completion(client: &McpClient, offer: &Offer) -> Result<bool, Failure> 
 }
 
 fn contains(answer: &str, wanted: &'static str) -> Result<bool, Failure> {
-    // Some servers escape what is not ASCII.
+    // Some servers escape non-ASCII characters.
     let readable = serde_json::from_str::<serde_json::Value>(answer)
         .map_or_else(|_| answer.to_owned(), |answer| answer.to_string());
     if readable.contains(wanted) {

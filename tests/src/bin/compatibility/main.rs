@@ -1,6 +1,6 @@
-//! Connects to every real server of `tests/peers`, in every transport that it has, does what
-//! it offers, and prints what came of it as a page of Markdown, `docs/COMPATIBILITY.md`.
-//! Ends with exit code 1 when something did not work.
+//! Connects to every real server of `tests/peers` with every transport of the server, uses all its
+//! features, and prints the results as Markdown, `docs/COMPATIBILITY.md`. Exits with code 1 if a
+//! check fails.
 //!
 //! ```text
 //! cargo run -p pillion-tests --bin compatibility            # every server
@@ -21,7 +21,7 @@ use server::{SERVERS, Server};
 use table::Row;
 use tokio::sync::Semaphore;
 
-/// Servers that run at the same time.
+/// The maximum number of servers that run concurrently.
 const AT_ONCE: usize = 4;
 
 #[tokio::main]
@@ -62,7 +62,7 @@ async fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Starts a server when its turn has come, and does everything with it.
+/// Starts a server when a permit is free, and runs all checks.
 async fn row(server: &'static Server, places: Arc<Semaphore>) -> Option<Row> {
     let _place = places.acquire_owned().await.ok()?;
     let running = tokio::task::spawn_blocking(|| server.start());

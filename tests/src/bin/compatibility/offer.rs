@@ -1,36 +1,36 @@
 use serde_json::{Value, json};
 
-/// What a server offers, and by which words one knows that it worked. Where it does not
-/// offer something there is nothing to check.
+/// The features of a server, with the text that shows that each works. Features that the server
+/// does not offer are not checked.
 pub struct Offer {
     /// A tool that works.
     pub call: Call,
     /// A call that fails.
     pub error: Call,
-    /// A tool that says how far it is.
+    /// A tool that reports progress.
     pub progress: Option<Call>,
     /// A tool with an `outputSchema`.
     pub structured: Option<Call>,
-    /// The URI of a resource, and a part of it.
+    /// The URI of a resource, and a part of its content.
     pub resource: Option<(&'static str, &'static str)>,
-    /// A prompt with its arguments, and a part of it.
+    /// A prompt with its arguments, and a part of its content.
     pub prompt: Option<Call>,
-    /// A prompt, an argument of it, the beginning of a value, and a value.
+    /// A prompt, an argument, the beginning of a value, and the completed value.
     pub completion: Option<[&'static str; 4]>,
-    /// A tool that asks the user, who is called Ada.
+    /// A tool that asks the user, whose name is Ada.
     pub elicitation: Option<Call>,
-    /// A tool that asks the client's model, which answers with [`MODEL_SAYS`].
+    /// A tool that requests sampling; the client's model answers [`MODEL_SAYS`].
     pub sampling: Option<Call>,
 }
 
-/// Something with a name and arguments, and a part of what it answers.
+/// A name and arguments, and a part of the answer.
 pub struct Call {
     pub name: &'static str,
     arguments: &'static str,
     pub answer: &'static str,
 }
 
-/// What the model answers that servers may ask for.
+/// The model's answer to a sampling request.
 pub const MODEL_SAYS: &str = "Hello from the model";
 
 const fn call(name: &'static str, arguments: &'static str, answer: &'static str) -> Call {
@@ -47,7 +47,7 @@ impl Call {
     }
 }
 
-/// A server that offers tools alone.
+/// Returns the offer of a server with only tools.
 const fn tools_alone(call: Call, error: Call) -> Offer {
     Offer {
         call,

@@ -13,22 +13,22 @@ use crate::check::{CHECKS, Outcome, check};
 use crate::offer::{self, MODEL_SAYS, Offer};
 use crate::table::Row;
 
-/// One of the real servers, in one transport.
+/// A real server with one transport.
 pub struct Server {
-    /// Its name in `tests/peers`.
+    /// The server's name in `tests/peers`.
     pub name: &'static str,
-    /// Package and version.
+    /// The package and its version.
     package: &'static str,
     transport: TransportKind,
     credential: Credential,
     offer: &'static Offer,
 }
 
-/// What a server wants to see.
+/// The credential that a server requires.
 enum Credential {
     None,
     Bearer(&'static str),
-    /// A token of its authorization server, for which the client registers itself.
+    /// A token of the server's authorization server; the client registers itself there.
     OAuth,
 }
 
@@ -70,7 +70,7 @@ const fn stdio(name: &'static str, package: &'static str, offer: &'static Offer)
     }
 }
 
-/// All of `tests/peers`.
+/// All servers of `tests/peers`.
 pub const SERVERS: &[Server] = &[
     http("everything", EVERYTHING, &offer::EVERYTHING),
     sse("everything-sse", EVERYTHING, &offer::EVERYTHING),
@@ -108,7 +108,7 @@ pub const SERVERS: &[Server] = &[
     },
 ];
 
-/// A server that can be connected to.
+/// A server that clients can connect to.
 pub struct Running {
     server: &'static Server,
     place: Place,
@@ -116,12 +116,12 @@ pub struct Running {
 
 enum Place {
     Process(Peer),
-    /// Started by each client anew.
+    /// A command that each client starts again.
     Command(StdioCommand),
 }
 
 impl Server {
-    /// None when its packages are not installed.
+    /// Starts the server. Returns `None` if its packages are not installed.
     pub fn start(&'static self) -> Option<Running> {
         let place = if self.transport == TransportKind::Stdio {
             let (program, args) = Peer::command(self.name)?;
@@ -139,8 +139,8 @@ impl Server {
 }
 
 impl Running {
-    /// Everything about the server: first found out, then with its transport pinned, then
-    /// with each revision pinned.
+    /// Runs all checks: with a detected transport, with the pinned transport, and with each pinned
+    /// revision.
     pub async fn row(&self) -> Row {
         let server = self.server;
         let mut row = Row::new(server.name, server.package);
@@ -175,7 +175,7 @@ impl Running {
         row
     }
 
-    /// Whether the server answers and a tool can be called in just this revision.
+    /// Returns whether the server responds, and a tool can be called, in exactly this revision.
     async fn speaks(&self, version: ProtocolVersion) -> bool {
         let Ok(client) = self.client(self.server.transport, Some(version)) else {
             return false;
@@ -183,7 +183,7 @@ impl Running {
         let call = &self.server.offer.call;
         let called = client.call_tool(call.name, &call.arguments()).await;
         let spoken = client.connection().await.map(|info| info.protocol_version);
-        // In revisions without handshake this asks the server what it speaks.
+        // In revisions without a handshake, this requests the server's revisions.
         let alive = client.ping().await;
         client.disconnect().await;
         called.is_ok() && alive.is_ok() && spoken.is_ok_and(|spoken| spoken == Some(version))

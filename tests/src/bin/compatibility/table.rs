@@ -2,13 +2,13 @@ use pillion_core::mcp::TransportKind;
 
 use crate::check::{CHECKS, Check, Outcome};
 
-/// What came of one server.
+/// The results of one server.
 pub struct Row {
     pub name: &'static str,
     package: &'static str,
-    /// What was found out, or what was found instead.
+    /// The detected transport and revision, or what was detected instead.
     pub found: Result<(TransportKind, Option<&'static str>), String>,
-    /// The revisions in which a tool could be called when they were pinned.
+    /// The pinned revisions in which a tool could be called.
     pub revisions: Vec<&'static str>,
     pub checks: Vec<(Check, Outcome)>,
 }
@@ -24,7 +24,7 @@ impl Row {
         }
     }
 
-    /// What did not work, each in a line.
+    /// Returns the failures, one line each.
     pub fn failures(&self) -> impl Iterator<Item = String> {
         let found = self.found.as_ref().err();
         let found = found.map(|instead| format!("finding out: {instead}"));
@@ -62,7 +62,7 @@ impl Row {
     }
 }
 
-/// `2024-11-05 to 2025-11-25 (4)`: they are dates, so a gap shows in the number.
+/// Formats revisions as `2024-11-05 to 2025-11-25 (4)`; the number shows gaps.
 fn revisions(spoken: &[&str]) -> String {
     match spoken {
         [] => "none".to_owned(),
@@ -96,7 +96,7 @@ fn heading(check: Check) -> &'static str {
     }
 }
 
-/// The page of `docs`, with these rows.
+/// Returns the page with these rows.
 pub fn page(rows: &[Row]) -> String {
     let mut headings = vec!["server", "package", "detected", "revisions, pinned"];
     headings.extend(CHECKS.map(heading));

@@ -1,10 +1,10 @@
-//! The client that the official MCP conformance suite tests: it drives
-//! [`McpClient`](pillion_core::mcp::McpClient) through its public interface, scenario by
-//! scenario. `tests/conformance/run` starts it.
+//! The client for the official MCP conformance suite. The client runs the suite's scenarios with
+//! the public API of [`McpClient`](pillion_core::mcp::McpClient). `tests/conformance/run` starts
+//! the client.
 //!
-//! The suite gives the server's URL as the last argument and the rest in the environment.
-//! There is no protocol in here: a scenario decides what a program that uses the client
-//! would decide (which tool to call, what to answer a question with) and nothing else.
+//! The suite passes the server's URL as the last argument, and other parameters as environment
+//! variables. The client contains no protocol code: a scenario only decides what an application
+//! would decide, such as which tool to call and how to answer an elicitation.
 
 mod run;
 mod scenario;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // The suite shows standard error where a scenario fails.
+    // The suite prints standard error if a scenario fails.
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(std::io::stderr)

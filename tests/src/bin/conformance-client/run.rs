@@ -3,17 +3,17 @@ use std::env;
 use pillion_core::mcp::{McpError, ServerConfig, ServerConfigError};
 use serde_json::Value;
 
-/// What the suite asks of one start of this program.
+/// The suite's parameters for one run of this program.
 pub struct Run {
-    /// The server to speak to.
+    /// The server's URL.
     pub url: String,
     /// `MCP_CONFORMANCE_SCENARIO`.
     pub scenario: String,
-    /// `MCP_CONFORMANCE_CONTEXT`; null where the scenario has none.
+    /// `MCP_CONFORMANCE_CONTEXT`; null if the scenario has none.
     pub context: Value,
 }
 
-/// Why a scenario could not be played to its end.
+/// Why a scenario failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error("usage: MCP_CONFORMANCE_SCENARIO=NAME conformance-client URL")]
@@ -31,6 +31,8 @@ pub enum Failure {
 }
 
 impl Run {
+    /// Reads the parameters.
+    ///
     /// # Errors
     /// [`Failure::Usage`] or [`Failure::Context`].
     pub fn from_environment() -> Result<Self, Failure> {
@@ -45,7 +47,7 @@ impl Run {
         })
     }
 
-    /// The server, everything else left to the client to find out.
+    /// Returns the server's configuration; the client detects everything except the URL.
     ///
     /// # Errors
     /// [`Failure::Config`].

@@ -1,4 +1,4 @@
-//! The scenarios by name, and what those share that only use tools.
+//! The scenarios by name, and the scenarios that only use tools.
 
 mod auth;
 mod rounds;
@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 use crate::run::{Failure, Run};
 
+/// Runs the scenario.
+///
 /// # Errors
 /// [`Failure`]; some scenarios expect the client to fail, and so does the suite.
 pub async fn play(run: &Run) -> Result<(), Failure> {
@@ -83,7 +85,7 @@ async fn return_the_schema(client: &McpClient) -> Result<(), Failure> {
     call(client, "json_schema_echo", &arguments).await.map(drop)
 }
 
-/// The calls that the suite's context lists.
+/// Makes the calls in the suite's context.
 async fn call_as_told(client: &McpClient, context: &Value) -> Result<(), Failure> {
     tools(client).await?;
     for told in context["toolCalls"].as_array().into_iter().flatten() {
@@ -92,7 +94,7 @@ async fn call_as_told(client: &McpClient, context: &Value) -> Result<(), Failure
     Ok(())
 }
 
-/// Calls each tool that the client offers; it should not offer the malformed ones.
+/// Calls every tool in the client's list, which should not contain the malformed tools.
 async fn call_what_is_listed(client: &McpClient) -> Result<(), Failure> {
     for tool in tools(client).await? {
         call(

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::bench::{Bench, results};
 use crate::{ChatEnd, ChatEvent, ChatState, WaitingCall};
 
-/// A chat that waits for an approval of `wipe`, after `echo` has run.
+/// Returns a chat that waits for the approval of `wipe`, after `echo` has run.
 async fn waiting() -> (Bench, ChatState, Vec<WaitingCall>) {
     let calls =
         LlmAnswer::call("wipe", &json!({"text": "disk"})).and_call("echo", "{\"text\": \"a\"}");
@@ -17,7 +17,7 @@ async fn waiting() -> (Bench, ChatState, Vec<WaitingCall>) {
     }
 }
 
-/// The state as another process reads it.
+/// Returns the state as another process would load it.
 fn elsewhere(state: &ChatState) -> ChatState {
     let text = serde_json::to_string(state).unwrap();
     serde_json::from_str(&text).unwrap()
@@ -42,7 +42,7 @@ async fn g3_a_chat_waits_for_an_approval_after_everything_else_has_run() {
     );
     assert!(results(state.messages()).is_empty());
 
-    // Nobody has decided yet: it waits on, and nobody is asked anything.
+    // Without a decision, the chat keeps waiting and sends no request.
     let mut state = elsewhere(&state);
     assert_eq!(state.waiting(), waiting);
     let end = bench.run(&mut state).await.unwrap();
@@ -63,7 +63,7 @@ async fn g3_an_approved_call_runs_and_the_chat_goes_on_elsewhere() {
     assert_eq!((bench.tools.wiped(), bench.tools.echoed()), (1, 1));
     assert_eq!(results(state.messages()), ["wiped", "a"]);
     assert!(state.waiting().is_empty());
-    // An answer that is there is given again.
+    // A run of an answered chat returns the same answer.
     let mut state = elsewhere(&state);
     assert_eq!(bench.answer(&mut state).await, "Done.");
     assert_eq!(bench.llm.bodies().len(), 2);
@@ -81,7 +81,7 @@ async fn g3_an_approval_is_for_one_call_and_not_for_the_same_one_again() {
         let ChatEnd::AwaitingApproval(waiting) = end else {
             panic!("{end:?}");
         };
-        // Once for each of the two, and once more for the one of the next round.
+        // One approval for each of the two calls, and one for the call of the next round.
         assert_eq!(waiting.len(), if wiped == 0 { 2 } else { 1 });
         bench.context.approved = waiting[0].approval_id.clone().into_iter().collect();
     }
@@ -125,7 +125,7 @@ async fn g3_a_call_that_goes_on_names_its_approval() {
 
     use crate::{ChatLoop, ToolRunner};
 
-    /// Keeps what each call names, and asks for approval 7 the first time.
+    /// Records the approval that each call names, and requires approval 7 the first time.
     #[derive(Default)]
     struct Named(Mutex<Vec<Option<String>>>);
 

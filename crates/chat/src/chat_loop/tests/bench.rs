@@ -1,4 +1,4 @@
-//! What the tests of the loop have in common: a fake model, real tools behind a real executor.
+//! Shared setup of the loop's tests: a fake model, and real tools behind a real executor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,23 +18,23 @@ use crate::{
     ChatEnd, ChatError, ChatEvent, ChatLimits, ChatLoop, ChatState, HttpModel, HttpModelConfig,
 };
 
-/// A loop, and everything around it.
+/// A chat loop with its environment.
 pub(super) struct Bench {
     pub(super) llm: FakeLlm,
     pub(super) chat: ChatLoop,
-    /// What runs its calls.
+    /// Runs the loop's calls.
     pub(super) executor: Executor,
     pub(super) context: CallContext,
     pub(super) tools: Arc<Tools>,
     pub(super) events: Vec<ChatEvent>,
 }
 
-/// What the tools have done.
+/// Counts what the tools have done.
 #[derive(Default)]
 pub(super) struct Tools {
     pub(super) echoed: AtomicUsize,
     pub(super) wiped: AtomicUsize,
-    /// Told when `wait` has begun.
+    /// Notified when `wait` has begun.
     pub(super) waits: Notify,
 }
 
@@ -48,7 +48,7 @@ impl Tools {
     }
 }
 
-/// A call of `echo`.
+/// An answer with a call of `echo`.
 pub(super) fn echo(text: &str) -> LlmAnswer {
     LlmAnswer::call("echo", &json!({ "text": text }))
 }
@@ -58,13 +58,14 @@ pub(super) fn user(text: &str) -> Value {
 }
 
 impl Bench {
-    /// A model that gives these answers, and tools that it sees all but `hidden`: `echo`; `late`, which
-    /// echoes after a while; `boom`; `wait`, which never ends; `wipe`, which needs approval.
+    /// Creates a bench with a model that gives these answers. The tools are `echo`; `late`, which
+    /// echoes after a delay; `boom`, which fails; `wait`, which never ends; `wipe`, which needs
+    /// approval; and `hidden`, which the model does not see.
     pub(super) async fn new(answers: impl IntoIterator<Item = LlmAnswer>) -> Self {
         Self::at(Provider::OpenAiChat, answers).await
     }
 
-    /// The same at another provider.
+    /// Creates the bench with another provider.
     pub(super) async fn at(
         provider: Provider,
         answers: impl IntoIterator<Item = LlmAnswer>,
@@ -101,7 +102,7 @@ impl Bench {
         }
     }
 
-    /// The same under these limits.
+    /// Sets the limits.
     pub(super) fn under(mut self, limits: ChatLimits) -> Self {
         self.chat = self.chat.with_limits(limits);
         self
@@ -117,7 +118,7 @@ impl Bench {
         self.chat.run(state, &self.context, &mut listener).await
     }
 
-    /// Runs a chat to its answer in words.
+    /// Runs a chat to its final answer and returns the text.
     pub(super) async fn answer(&mut self, state: &mut ChatState) -> String {
         match self.run(state).await.unwrap() {
             ChatEnd::Answered(answer) => answer.text,
@@ -134,7 +135,7 @@ impl Bench {
     }
 }
 
-/// The contents of the tool messages of a conversation.
+/// Returns the contents of the tool messages of a conversation.
 pub(super) fn results(messages: &[Value]) -> Vec<&str> {
     let results = messages.iter().filter(|message| message["role"] == "tool");
     results

@@ -39,11 +39,11 @@ async fn h4_old_results_are_left_out_first_to_stay_within_the_context() {
         .map(|body| body["messages"].as_array().unwrap().clone())
         .collect();
     assert_eq!(results(&sent[1]), [long("one")]);
-    // The oldest goes first, that of the last round never.
+    // The oldest result is left out first; results of the last round are never left out.
     let last = results(&sent[3]);
     assert_eq!(last[0], NOTE);
     assert_eq!(last[2], long("six"));
-    // The chat itself has them all.
+    // The chat's own state keeps all results.
     assert_eq!(
         results(state.messages()),
         [long("one"), long("two"), long("six")]
@@ -88,7 +88,7 @@ async fn h4_what_the_provider_finds_too_long_is_sent_once_more_without_old_resul
         [NOTE.to_owned(), long("two")]
     );
 
-    // Once, and only where there is something to leave out.
+    // The request is repeated once, and only if there is a result to leave out.
     for (answers, requests) in [
         (vec![too_long()], 1),
         (vec![echo(&long("one")), echo("two"), too_long()], 4),
@@ -103,7 +103,7 @@ async fn h4_what_the_provider_finds_too_long_is_sent_once_more_without_old_resul
     }
 }
 
-/// Whoever listens would hear the first words again.
+/// A listener would receive the beginning of the answer twice.
 #[tokio::test]
 async fn h6_what_is_found_too_long_in_the_middle_of_an_answer_is_not_asked_again_at_once() {
     let too_long = json!({"error": {"code": "context_length_exceeded", "message": "Too long"}});
@@ -189,7 +189,7 @@ fn h4_results_are_found_in_every_provider_s_shapes() {
             "{provider}"
         );
         assert_eq!(messages[0], said);
-        // There is nothing more to be had.
+        // Nothing else can be left out.
         assert_eq!(trim::trim(provider, &mut messages, 1), 0, "{provider}");
     }
 }
@@ -202,10 +202,10 @@ fn h4_tokens_are_estimated_from_bytes_and_what_the_provider_counted() {
     assert_eq!(size::tokens(1_000, None), 250);
     let measured = |bytes, tokens| Some(Measured { bytes, tokens });
     assert_eq!(size::tokens(1_000, measured(100, 50)), 500);
-    // A count that cannot be is not believed.
+    // An impossible count is limited.
     assert_eq!(size::tokens(1_600, measured(100, 1)), 100);
     assert_eq!(size::tokens(1_600, measured(100, 9_000)), 1_600);
-    // An image takes few tokens for its length.
+    // An image has few tokens for its length.
     let image =
         json!({"image_url": {"url": format!("data:image/png;base64,{}", "A".repeat(1_000_000))}});
     assert!(size::bytes(&image) < 5_000);

@@ -1,4 +1,4 @@
-//! Calls of an answer that did not come to its end.
+//! Calls of an incomplete answer.
 
 use pillion_core::provider::Provider;
 use pillion_core::tool::ErrorCode;
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::bench::{Bench, echo, user};
 use crate::{ChatEvent, Finish};
 
-/// How the providers say that an answer with calls was cut off: its longest was reached, or it broke off.
+/// The finish reasons of an answer that was cut off in its calls, by provider.
 const CUT_OFF: [(Provider, &str); 9] = [
     (Provider::OpenAiChat, "length"),
     (Provider::OpenAiChat, "model_length"),
@@ -21,7 +21,7 @@ const CUT_OFF: [(Provider, &str); 9] = [
     (Provider::Google, "MAX_TOKENS"),
 ];
 
-/// How they say that the rest is withheld.
+/// The finish reasons of a withheld answer, by provider.
 const WITHHELD: [(Provider, &str); 4] = [
     (Provider::OpenAiChat, "content_filter"),
     (Provider::OpenAiResponses, "content_filter"),
@@ -29,7 +29,7 @@ const WITHHELD: [(Provider, &str); 4] = [
     (Provider::Google, "SAFETY"),
 ];
 
-/// The arguments of `echo` are optional: one without would run.
+/// The arguments of `echo` are optional, so a call without arguments would run.
 fn without_arguments(word: &str) -> LlmAnswer {
     echo("a").and_call("echo", "").ended_by(word)
 }
@@ -43,7 +43,7 @@ async fn h5_a_call_whose_arguments_were_cut_off_does_not_run() {
             bench.chat = bench.chat.streamed(stream);
             let mut state = bench.begin();
             assert_eq!(bench.answer(&mut state).await, "Done.", "{provider} {word}");
-            // The one before it is whole.
+            // The call before the cut-off call is complete.
             assert_eq!(bench.tools.echoed(), 1, "{provider} {word} {stream}");
             let ends = bench.events.iter().filter_map(|event| match event {
                 ChatEvent::ToolFinished(ended) => Some(ended.result.error_code),
@@ -60,7 +60,8 @@ async fn h5_a_call_whose_arguments_were_cut_off_does_not_run() {
     }
 }
 
-/// vLLM and others read the arguments of every call in the conversation, and so does the fake model.
+/// vLLM and other servers parse the arguments of every call in the conversation, and so does the
+/// fake model.
 #[tokio::test]
 async fn h5_a_chat_goes_on_after_arguments_that_are_no_json() {
     for provider in Provider::ALL {
@@ -79,7 +80,7 @@ async fn h5_a_chat_goes_on_after_arguments_that_are_no_json() {
     }
 }
 
-/// The longest answer may be reached before the first word.
+/// An answer may reach its maximum length before the first word.
 #[tokio::test]
 async fn h5_a_chat_goes_on_after_an_answer_of_thoughts_alone() {
     let thinking = json!({"type": "thinking", "thinking": "Hm", "signature": "c2ln"});

@@ -1,4 +1,4 @@
-//! How answers end that have no words, at each provider.
+//! The finish reasons of answers without text, at each provider.
 
 use pillion_core::provider::Provider;
 use pillion_core::tool::ErrorCode;
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::bench::{Bench, echo};
 use crate::{ChatEnd, ChatEvent, ChatLimits, Finish};
 
-/// An answer with nothing in it, ended by this word.
+/// An empty answer with this finish reason.
 fn nothing(word: &str) -> LlmAnswer {
     LlmAnswer::text("").ended_by(word)
 }
@@ -29,11 +29,11 @@ async fn h4_an_answer_that_broke_off_before_its_first_word_is_an_error_and_is_as
         let error = bench.run(&mut state).await.unwrap_err();
         assert_eq!(error.code(), ErrorCode::Unavailable, "{provider}");
         assert!(error.to_string().ends_with(&format!(": {word}")), "{error}");
-        // Nothing of it stays, and what it cost is counted.
+        // Nothing of the answer stays in the conversation, but its cost is counted.
         assert_eq!(state.messages(), before, "{provider}");
         assert_eq!(state.requests(), 1);
         assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
-        // So does a single turn.
+        // A single turn fails in the same way.
         let bench = Bench::at(provider, [nothing(word)]).await;
         let mut state = bench.begin();
         let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;

@@ -78,7 +78,7 @@ async fn h4_a_chat_goes_on_after_whatever_the_provider_did() {
             let mut state: ChatState = serde_json::from_str(&text).unwrap();
             assert_eq!(results(state.messages()), ["a"], "{label}");
             assert_eq!(bench.answer(&mut state).await, "Done.", "{label}");
-            // No tool ran a second time, and the model was told of nothing twice.
+            // No tool ran twice, and the model received each result once.
             assert_eq!(bench.tools.echoed(), 1, "{label}");
             let bodies = bench.llm.bodies();
             assert_eq!(bodies.len(), 3);
@@ -201,7 +201,7 @@ async fn h4_a_call_that_was_cut_off_does_not_run_again() {
     assert_eq!(bench.tools.echoed(), 1);
 }
 
-/// Keeps so many states, and no more.
+/// Saves at most `room` states.
 struct Keeper {
     room: usize,
     kept: Vec<String>,
@@ -240,7 +240,7 @@ async fn h4_a_call_begins_only_when_the_chat_is_kept() {
     assert_eq!(error.code(), ErrorCode::Unavailable);
     assert_eq!(bench.tools.echoed(), 0);
 
-    // With room it goes on, and what was kept last has the answer.
+    // With room, the chat continues, and the last saved state has the answer.
     keeper.room = 10;
     bench
         .chat
@@ -251,7 +251,7 @@ async fn h4_a_call_begins_only_when_the_chat_is_kept() {
     let last: ChatState = serde_json::from_str(keeper.kept.last().unwrap()).unwrap();
     assert_eq!(last, state);
 
-    // What was kept before the call, as after a crash: the call is not made again.
+    // With the state from before the call, as after a crash, the call does not run again.
     let mut crashed: ChatState = serde_json::from_str(&keeper.kept[0]).unwrap();
     bench.run(&mut crashed).await.unwrap();
     assert!(results(crashed.messages())[0].contains("was cut off"));

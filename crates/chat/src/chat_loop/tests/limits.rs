@@ -49,7 +49,7 @@ async fn h4_two_per_round_makes_four_requests() {
     let bodies = bench.llm.bodies();
     assert_eq!(bodies.len(), 4);
     assert!(bodies[3].get("tools").is_none());
-    // The batch that passes the limit has run.
+    // All calls of the answer that exceeds the limit have run.
     assert_eq!(results(state.messages()), ["a", "b", "a", "b", "a", "b"]);
     let reached = state.answer().unwrap().limit_reached;
     assert_eq!(reached, Some(LimitReached::ToolCalls));
@@ -87,12 +87,12 @@ async fn h4_whichever_limit_comes_first_ends_it() {
 
 #[tokio::test]
 async fn h4_a_model_that_loops_ends_at_the_limits() {
-    // It calls the same tool for ever, also where there are none.
+    // The model calls the same tool forever, even without tools in the request.
     let mut bench = Bench::new([echo("again")]).await;
     let mut state = bench.begin();
     assert_eq!(bench.answer(&mut state).await, "");
     assert_eq!((bench.llm.bodies().len(), bench.tools.echoed()), (6, 5));
-    // The conversation is one that a provider takes: its last call has a result, too.
+    // The conversation stays valid for the provider: the last call has a result, too.
     let last = results(state.messages()).pop().unwrap();
     assert!(last.contains("no more tools may be called"), "{last}");
     bench.chat.add(&mut state, &[user("Go on")]).unwrap();
@@ -156,7 +156,7 @@ async fn h4_nothing_is_sent_that_would_spend_too_much() {
     assert_eq!(error.code(), ErrorCode::RateLimited);
     let bodies = bench.llm.bodies();
     assert_eq!(bodies.len(), 2);
-    // An answer may be no longer than what is left.
+    // An answer may be at most as long as the tokens that are left.
     assert_eq!(bodies[0]["max_tokens"], 800);
     assert!(bodies[1]["max_tokens"].as_u64().unwrap() < 150);
     assert_eq!(results(state.messages()), ["a", "b"]);
@@ -180,7 +180,7 @@ async fn h4_the_limit_on_spending_holds_where_the_provider_counts_nothing() {
     assert!(bench.llm.bodies().len() < 6);
 }
 
-/// A provider wants to be paid for answers that break off, too.
+/// Providers also bill answers that break off.
 #[tokio::test]
 async fn h4_the_limit_on_spending_holds_where_no_answer_comes_to_its_end() {
     let words = "word ".repeat(400);
@@ -219,7 +219,7 @@ async fn h4_the_limit_on_spending_holds_where_no_answer_comes_to_its_end() {
     }
 }
 
-/// A request that was refused, or never sent, costs nothing.
+/// A request that was rejected, or never sent, costs nothing.
 #[tokio::test]
 async fn h4_what_was_not_answered_at_all_is_not_spent() {
     let mut bench = Bench::new([LlmAnswer::failing("503 Service Unavailable", "{}")]).await;
@@ -235,7 +235,7 @@ async fn h4_what_was_not_answered_at_all_is_not_spent() {
 
 #[tokio::test]
 async fn h4_a_tool_does_not_outlast_the_chat() {
-    // As many as run side by side, and one more.
+    // As many calls as run concurrently, and one more.
     let calls = LlmAnswer::calls(5, "wait").and_call("echo", "{}");
     let limits = ChatLimits {
         timeout: Duration::from_secs(3),
@@ -249,7 +249,8 @@ async fn h4_a_tool_does_not_outlast_the_chat() {
         other => panic!("{other}"),
     }
     assert_eq!((bench.llm.bodies().len(), bench.tools.echoed()), (1, 0));
-    // The chat goes on with the call that had not begun, and those that had do not begin again.
+    // The chat continues with the call that had not begun; the calls that had begun do not begin
+    // again.
     let mut bench = bench.under(ChatLimits::default());
     assert_eq!(bench.answer(&mut state).await, "Done.");
     let results = results(state.messages());
@@ -273,7 +274,7 @@ async fn h4_an_answer_that_names_tools_where_there_are_none_ends_the_chat() {
     assert_eq!(results(state.messages()).len(), 1);
 }
 
-/// Providers refuse a request for a longer answer than their model writes.
+/// Providers reject a request for a longer answer than their model can write.
 #[tokio::test]
 async fn h4_a_limit_on_spending_asks_for_no_endless_answer() {
     let limits = ChatLimits {
@@ -287,7 +288,8 @@ async fn h4_a_limit_on_spending_asks_for_no_endless_answer() {
     assert_eq!(bench.llm.bodies()[0]["max_tokens"], 8192);
 }
 
-/// Anthropic refuses an answer that has no room beside its thoughts, OpenAI one of fewer than 16 tokens.
+/// Anthropic rejects an answer without room beside its thinking, OpenAI an answer of fewer than 16
+/// tokens.
 #[tokio::test]
 async fn h4_no_answer_is_asked_for_that_is_shorter_than_the_provider_gives() {
     let thinking = json!({"type": "enabled", "budget_tokens": 4_000});
@@ -317,7 +319,8 @@ async fn h4_no_answer_is_asked_for_that_is_shorter_than_the_provider_gives() {
         let mut bench = bench.under(limits(1_000_000));
         bench.run(&mut bench.begin()).await.unwrap();
         assert_eq!(bench.llm.bodies()[0][longest], unasked, "{provider}");
-        // Whatever the request itself is thought to have, one limit leaves just enough.
+        // For any estimate of the request's size, one of the limits leaves exactly the shortest
+        // answer.
         let mut state = bench.begin();
         let mut most = shortest;
         let bench = loop {
@@ -352,7 +355,7 @@ async fn h4_the_limit_on_spending_holds_over_the_end_of_a_process() {
     bench.chat.add(&mut state, &[user("Go on")]).unwrap();
     assert_eq!(bench.run(&mut state).await.unwrap_err(), spent);
     assert_eq!(bench.llm.bodies().len(), 1);
-    // What was spent counts where the limit is another one.
+    // The spent tokens count towards another limit, too.
     let mut bench = bench.under(limits(6_000));
     assert_eq!(bench.answer(&mut state).await, "Done.");
     assert_eq!(bench.tools.echoed(), 1);

@@ -17,7 +17,7 @@ use crate::{
     HttpModel, HttpModelConfig, ModelErrorKind, NativeServer, ToolRunner,
 };
 
-/// Runs what the bench's executor runs, and lets the provider call what `permits` lets run.
+/// Runs calls with the bench's executor, and permits the native calls that `permits` runs.
 struct Permitting {
     runs: Executor,
     permits: Executor,
@@ -42,7 +42,7 @@ impl ToolRunner for Permitting {
     }
 }
 
-/// `roll`, of which nobody needs to approve, and `wipe`, of which somebody has to.
+/// `dmcp_roll`, which needs no approval, and `dmcp_wipe`, which does.
 fn executor() -> Executor {
     let tools = [("dmcp_roll", false), ("dmcp_wipe", true)].map(|(name, asks)| {
         let definition = ToolDefinition::builder(name, "A tool").requires_confirmation(asks);
@@ -70,7 +70,7 @@ fn server(require_approval: NativeApproval) -> NativeServer {
     }
 }
 
-/// A chat at a provider that calls the server by itself.
+/// Returns a chat at a provider that calls the server natively.
 async fn bench(
     provider: Provider,
     require_approval: NativeApproval,
@@ -98,7 +98,7 @@ fn called(name: &str, output: &str) -> Value {
            "arguments": "{}", "output": output, "error": null, "approval_request_id": "mcpr_1"})
 }
 
-/// The names of the tools that were heard of, with what came of each.
+/// Returns the events about tools, with the results.
 fn heard(bench: &Bench) -> Vec<String> {
     let ends = bench.events.iter().filter_map(|event| match event {
         ChatEvent::ToolStarted(call) => Some(format!("{} begins", call.name)),
@@ -342,7 +342,7 @@ async fn h4_a_provider_that_asks_for_ever_is_stopped() {
     assert_eq!(bench.answer(&mut state).await, "Well.");
     let bodies = bench.llm.bodies();
     assert_eq!(bodies.len(), 1 + ChatLimits::default().max_tool_rounds);
-    // What it asked last is refused: the conversation has no open question.
+    // The last permission request is denied: the conversation has no open request.
     let items = state.messages();
     let last = &items[items.len() - 1];
     assert_eq!(
@@ -351,7 +351,7 @@ async fn h4_a_provider_that_asks_for_ever_is_stopped() {
     );
 }
 
-/// The same with a model that is asked up to three times where that does no harm.
+/// Uses a model with up to two retries.
 fn patient(mut bench: Bench, provider: Provider) -> Bench {
     let base_url = bench.llm.base_url.parse().unwrap();
     let config = HttpModelConfig {
@@ -363,7 +363,7 @@ fn patient(mut bench: Bench, provider: Provider) -> Bench {
     bench
 }
 
-/// A chat whose provider has asked for `wipe`, and is allowed to, with what it says then.
+/// Returns a chat whose provider was permitted to call `wipe`, with the answers that follow.
 async fn allowed(then: impl IntoIterator<Item = LlmAnswer>) -> (Bench, ChatState) {
     let asks = LlmAnswer::default().after_item(asked("mcpr_1", "wipe"));
     let answers = std::iter::once(asks).chain(then);
@@ -380,7 +380,7 @@ async fn allowed(then: impl IntoIterator<Item = LlmAnswer>) -> (Bench, ChatState
     (bench, state)
 }
 
-/// As in another process.
+/// Returns the state as another process would load it.
 fn again(state: &ChatState) -> ChatState {
     serde_json::from_str(&serde_json::to_string(state).unwrap()).unwrap()
 }
@@ -423,7 +423,7 @@ async fn g3_a_call_that_was_allowed_is_made_once_whatever_becomes_of_its_answer(
 
 #[tokio::test]
 async fn g3_a_permit_that_reached_nobody_still_counts() {
-    // Asked again at once.
+    // The request is repeated at once.
     let busy = |after: &str| {
         let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "Slow down");
         busy.with_header("Retry-After", after)
@@ -431,7 +431,7 @@ async fn g3_a_permit_that_reached_nobody_still_counts() {
     let (mut bench, mut state) = allowed([busy("0"), LlmAnswer::text("Done.")]).await;
     assert_eq!(bench.answer(&mut state).await, "Done.");
     assert_eq!(responses(&bench.llm.bodies()[2])[0]["approve"], true);
-    // And by a later run.
+    // A later run repeats the request.
     for failure in [
         busy("3600"),
         LlmAnswer::refusal("401 Unauthorized", "invalid_api_key", "No"),
@@ -456,7 +456,7 @@ async fn g3_a_permit_that_reached_nobody_still_counts() {
     assert_eq!(responses(&bench.llm.bodies()[1])[0]["approve"], true);
 }
 
-/// What would be there after a crash.
+/// Holds the state that would be left after a crash.
 #[derive(Default)]
 struct Keeper(Option<ChatState>);
 
@@ -503,7 +503,7 @@ async fn h4_a_request_in_which_the_provider_calls_tools_is_not_repeated() {
             other => panic!("{other}"),
         }
         assert_eq!(bench.llm.bodies().len(), 1, "{provider}");
-        // Without its servers it would be.
+        // Without native servers, the request is repeated.
         bench.chat = bench.chat.with_native_servers(Vec::new());
         bench.run(&mut bench.begin()).await.unwrap_err();
         assert_eq!(bench.llm.bodies().len(), 1 + 3, "{provider}");

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::bench::{Bench, echo};
 use crate::{ChatEvent, ChatState, Delta, TurnOptions, Usage};
 
-/// Where the bodies of a provider have the conversation.
+/// The member of a provider's request body that has the conversation.
 fn messages(provider: Provider) -> &'static str {
     match provider {
         Provider::Google => "contents",
@@ -37,7 +37,7 @@ async fn h5_a_chat_runs_at_every_provider() {
             let bodies = bench.llm.bodies();
             assert_eq!(bodies.len(), 2, "{label}");
             assert!(bodies[0]["tools"].is_array(), "{label}");
-            // What is sent with the results is what the state has, but for the answer.
+            // The request with the results contains the messages of the state before the answer.
             let sent = bodies[1][messages(provider)].as_array().unwrap();
             assert_eq!(state.messages()[..sent.len()], sent[..], "{label}");
             assert!(json!(sent).to_string().contains("it broke"), "{label}");
@@ -70,15 +70,15 @@ async fn h4_a_chat_goes_on_after_an_outage_at_every_provider() {
     }
 }
 
-/// Anthropic checks the signatures of what a model thought before its calls, and refuses a request where
-/// it is missing or another.
+/// Anthropic checks the signatures of the thinking before calls, and rejects a request with a
+/// missing or different signature.
 #[tokio::test]
 async fn h5_what_anthropics_models_thought_goes_back_to_the_letter_in_each_round() {
     let thinking = |words: &str, signature: &str| json!({"type": "thinking", "thinking": words, "signature": signature});
     let redacted = json!({"type": "redacted_thinking", "data": "EmwKAhgBEgy3va3pzix"});
     let thoughts = [
         vec![thinking("It may know.", "EqQBCgIYAhIM1g=="), redacted],
-        // Newer models keep their thoughts to themselves, and sign them all the same.
+        // Newer models hide their thinking, but still sign it.
         vec![thinking("", "EqQBCgIYAhIMzz==")],
     ];
     for stream in [false, true] {

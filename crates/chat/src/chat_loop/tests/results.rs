@@ -34,7 +34,7 @@ async fn h5_an_answer_keeps_its_calls_and_each_has_its_result_in_order() {
         bench.llm.bodies()[1]["messages"].as_array().unwrap()[..],
         messages[..4]
     );
-    // Both ran at the same time.
+    // Both calls ran concurrently.
     let ended: Vec<_> = bench
         .events
         .iter()
@@ -184,6 +184,6 @@ async fn h6_events_of_a_streamed_chat_come_in_order() {
         cached_tokens: 0,
     };
     assert_eq!(state.usage(), usage);
-    // What was streamed is what a plain answer would have been.
+    // A streamed answer leads to the same conversation as an unstreamed one.
     assert_eq!(results(state.messages()), ["a", "b"]);
 }

@@ -105,7 +105,7 @@ async fn h7_the_systems_text_stays_that_of_the_beginning() {
         let told = bench.llm.bodies()[1].to_string();
         assert!(told.contains("Be short."), "{told}");
     }
-    // A message among the others is one there.
+    // A system message after the beginning stays among the messages.
     let mut bench = Bench::new([LlmAnswer::text("Hello.")]).await;
     let mut state = bench.begin();
     bench.answer(&mut state).await;
@@ -116,7 +116,7 @@ async fn h7_the_systems_text_stays_that_of_the_beginning() {
     assert_eq!(state.messages()[2], system("Be long."));
 }
 
-/// What keeps a state puts it into something of its own.
+/// Loads the state from inside another value, as a store may save it.
 fn kept_and_read(state: &ChatState) -> ChatState {
     let text = serde_json::to_string(state).unwrap();
     let kept: [[ChatState; 1]; 1] = serde_json::from_str(&format!("[[{text}]]")).unwrap();
@@ -126,7 +126,7 @@ fn kept_and_read(state: &ChatState) -> ChatState {
 #[tokio::test]
 async fn h7_what_is_nested_deep_does_not_make_a_chat_unreadable() {
     let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
-    // Of what is said, nothing deeper than what can be read is taken.
+    // A request that is nested more deeply than a state can be read is rejected.
     let mut bench = Bench::at(
         Provider::Anthropic,
         [
@@ -144,7 +144,7 @@ async fn h7_what_is_nested_deep_does_not_make_a_chat_unreadable() {
     });
     assert_eq!(error.unwrap_err().kind, ModelErrorKind::Refused);
 
-    // Nor of what a model says.
+    // A model's answer that is nested too deeply is an error, too.
     let mut state = bench.begin();
     let before = state.clone();
     let error = bench.run(&mut state).await.unwrap_err();
@@ -152,7 +152,7 @@ async fn h7_what_is_nested_deep_does_not_make_a_chat_unreadable() {
     assert_eq!(state.messages(), before.messages());
     bench.run(&mut state).await.unwrap();
 
-    // And what a tool returns stands there as text.
+    // A tool's result becomes text.
     let mut state = kept_and_read(&state);
     let id = state.waiting()[0].call.id.clone();
     assert!(state.answer_waiting(ToolResult::success(&id, "wipe", nested(125))));

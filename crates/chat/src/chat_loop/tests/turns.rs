@@ -5,7 +5,7 @@ use serde_json::json;
 use super::bench::{Bench, echo};
 use crate::{ChatError, ChatEvent, ChatLimits, Finish, TurnOptions, WantedBack};
 
-/// Calls that come one at a time.
+/// Options for one call at a time.
 fn one_at_a_time() -> TurnOptions {
     TurnOptions {
         one_call_at_a_time: true,
@@ -28,7 +28,7 @@ async fn h5_a_single_turn_gives_its_calls_to_whoever_asked() {
     assert_eq!(turn.finish, Finish::ToolCalls);
     assert_eq!(turn.calls.len(), 2);
     assert_eq!(turn.calls[0].arguments_object(), json!({"text": "a"}));
-    // Nothing has run, and nothing was said; what it cost is known.
+    // Nothing ran, and the conversation is unchanged; the cost is counted.
     assert_eq!(bench.tools.echoed(), 0);
     assert_eq!(state.messages(), before);
     assert_eq!(state.usage().total(), 15);
@@ -78,7 +78,7 @@ async fn h4_calls_that_were_to_come_one_at_a_time_run_in_turn() {
     assert_eq!(order, expected);
 }
 
-/// Gemini refuses its calls without their signatures, DeepSeek without what it thought.
+/// Gemini rejects its own calls without their signatures, DeepSeek without the model's thinking.
 #[tokio::test]
 async fn h5_a_single_turn_has_what_the_provider_wants_back() {
     let function = json!({"name": "echo", "arguments": "{}"});

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use crate::dialect::message::{Image, ImageSource, Message, Part, failure_text, read};
 use crate::{Conversation, ModelError, ModelErrorKind};
 
-/// Writes messages as Anthropic's: the system's beside them, those of one role that follow each
-/// other as one, and the results of calls at the head of what the user says next.
+/// Converts messages to Anthropic's format: system messages are separate, consecutive messages of
+/// one role are merged, and the results of calls come first in the user's next message.
 pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
     let mut system = Vec::new();
     let mut written = Written::default();
@@ -56,7 +56,7 @@ impl Written {
         }
     }
 
-    /// The API wants results before anything else in their message.
+    /// The API requires results before any other content of their message.
     fn result(&mut self, block: Value) {
         let content = self.of_role("user");
         let place = content
@@ -66,7 +66,7 @@ impl Written {
         content.insert(place, block);
     }
 
-    /// The content of the last message if it is of this role, else of a new one.
+    /// Returns the content of the last message if it has this role, else of a new message.
     fn of_role(&mut self, role: &'static str) -> &mut Vec<Value> {
         let is_new = self.messages.last().is_none_or(|(last, _)| *last != role);
         if is_new {
@@ -77,7 +77,7 @@ impl Written {
     }
 }
 
-/// A block, or none for text without a word, which the API refuses.
+/// Returns the block, or `None` for blank text, which the API rejects.
 fn block(part: &Part<'_>) -> Option<Value> {
     match part {
         Part::Text(text) => (!text.trim().is_empty()).then(|| words(text)),
@@ -123,7 +123,8 @@ fn tool_result(call_id: &str, parts: &[Part<'_>]) -> Value {
     result
 }
 
-/// The API takes letters, digits, `_` and `-` in an id; some models elsewhere give others.
+/// Replaces characters that the API does not accept in an id: only letters, digits, `_` and `-` are
+/// allowed, but models of other providers use others.
 fn fitting_id(id: &str) -> String {
     id.chars()
         .map(|c| match c {

@@ -7,9 +7,9 @@ use super::super::{AnswerStream, event};
 use super::{is_error, read_answer, reported};
 use crate::{Answer, Delta, ModelError};
 
-/// Puts a streamed message together: `message_start`, then the blocks one after the other, then
-/// `message_delta` and `message_stop`. Events and deltas that are not known are left out, as Anthropic's
-/// documentation wants it; blocks that are not known stay as they start.
+/// Assembles a streamed message: `message_start`, the blocks in order, `message_delta` and
+/// `message_stop`. Unknown events and deltas are ignored, as Anthropic's documentation requires.
+/// Unknown blocks stay as they were at their start.
 #[derive(Default)]
 pub(super) struct MessageStream {
     message: Option<Map<String, Value>>,
@@ -18,13 +18,13 @@ pub(super) struct MessageStream {
     is_complete: bool,
 }
 
-/// A block of the content.
+/// A content block.
 #[derive(Clone)]
 struct Block {
     value: Value,
-    /// The pieces of its `input` so far.
+    /// The pieces of `input` so far.
     input: String,
-    /// Which call of the answer it is, where it is one that we run.
+    /// The position of the call among the answer's calls, if the block is a call that Pillion runs.
     call: Option<usize>,
 }
 
@@ -49,7 +49,7 @@ impl AnswerStream for MessageStream {
                 Ok(())
             }
             _ if is_error(&data) => Err(reported(&data).into_error(Provider::Anthropic)),
-            // `ping`, and what is still to come.
+            // `ping` and unknown events.
             _ => Ok(()),
         }
     }
@@ -69,8 +69,8 @@ impl AnswerStream for MessageStream {
 }
 
 impl MessageStream {
-    /// The content is empty, or all there: an answer that goes on with what Anthropic's code execution
-    /// has called comes whole. Some gateways send the event twice.
+    /// Starts the message. The content is usually empty; an answer that continues after a call of
+    /// Anthropic's code execution has the whole content. Some gateways send this event twice.
     fn start(&mut self, message: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         match message {
             Value::Object(mut message) if self.blocks.is_empty() => {
@@ -174,8 +174,8 @@ impl MessageStream {
         Ok(())
     }
 
-    /// A call without arguments, or with those that it started with, has no pieces of them. The result
-    /// of one that Anthropic has made goes out with its call.
+    /// Ends a block. A call without arguments, or with all arguments in its start event, has had no
+    /// pieces of arguments yet. The result of a native call is emitted together with the call.
     fn close_block(&self, place: usize, deltas: &mut Vec<Delta>) {
         if let Some(block) = self.blocks.get(place)
             && block.value["type"] == "mcp_tool_result"
@@ -199,7 +199,8 @@ impl MessageStream {
         }
     }
 
-    /// Takes over what `message_delta` says of the message; its counts stand for the whole message.
+    /// Applies the members of `message_delta` to the message. The token counts are totals for the
+    /// whole message.
     fn change(&mut self, data: Value) -> Result<(), ModelError> {
         let message = self.message_mut()?;
         let Value::Object(members) = data else {
@@ -232,7 +233,7 @@ impl MessageStream {
             .ok_or_else(|| broken("it does not begin with message_start"))
     }
 
-    /// Which block an event is about.
+    /// Returns the index of the block that an event refers to.
     fn place(&self, data: &Value) -> Result<usize, ModelError> {
         data["index"]
             .as_u64()
@@ -243,8 +244,8 @@ impl MessageStream {
 }
 
 impl Block {
-    /// The block as it stands in a message that is not streamed. An `input` that is no JSON, because
-    /// the answer ended in it, stays a string: it becomes a failed result then (requirement A6).
+    /// Returns the block in the form that it has in a message that is not streamed. An `input` that
+    /// is invalid JSON because the answer ended stays a string, and the call then fails.
     fn into_value(mut self) -> Value {
         if !self.input.is_empty() {
             self.value["input"] =

@@ -16,8 +16,8 @@ fn call(id: &str, arguments: &str) -> Value {
     json!({"id": id, "type": "function", "function": {"name": "roll", "arguments": arguments}})
 }
 
-/// The results come first in their message, whatever the application has put before them; ids, texts and
-/// arguments that the API refuses are put right.
+/// Results come first in their message, even if the application put text before them. Ids, texts
+/// and arguments that the API rejects are repaired.
 #[test]
 fn h5_a_history_of_another_provider_is_one_that_anthropic_takes() {
     let written = conversation(&json!([
@@ -51,7 +51,7 @@ fn h5_a_history_of_another_provider_is_one_that_anthropic_takes() {
     );
 }
 
-/// A result whose members only include an error is none of a failure.
+/// A result with other members besides `error` is not a failed result.
 #[test]
 fn a8_only_the_error_form_of_a_result_is_a_failure() {
     for (content, is_error) in [
@@ -79,7 +79,7 @@ fn h1_why_an_answer_ended_and_what_it_cost() {
         (json!("model_context_window_exceeded"), Finish::Length),
         (json!("refusal"), Finish::Filtered),
         (json!("pause_turn"), Finish::Other("pause_turn".to_owned())),
-        // Without a call that is ours.
+        // Without a call of Pillion's tools.
         (json!("tool_use"), Finish::Other("tool_use".to_owned())),
         (json!(null), Finish::Stop),
     ] {
@@ -90,7 +90,7 @@ fn h1_why_an_answer_ended_and_what_it_cost() {
     }
 }
 
-/// A turn without tools.
+/// Returns a turn without tools.
 fn turn<'a>(conversation: &'a Conversation, options: &'a TurnOptions) -> Turn<'a> {
     Turn {
         conversation,
@@ -126,7 +126,7 @@ fn h1_betas_go_in_a_header() {
         betas(json!({"betas": ["mcp-client-2099-01-01"], "mcp_servers": servers})).unwrap(),
         "mcp-client-2099-01-01"
     );
-    // No header can carry it.
+    // The value is not a valid header value.
     assert_eq!(betas(json!({"betas": ["a\n"]})), None);
 }
 
@@ -155,7 +155,7 @@ fn h4_whatever_the_choice_calls_come_one_at_a_time() {
     let one = json!({"type": "tool", "name": "ping", "disable_parallel_tool_use": true});
     let ping = ToolChoice::Tool("ping".to_owned());
     assert_eq!(choice_of(Some(ping), json!({})), one);
-    // One that forbids calls says nothing of their number.
+    // A choice that forbids calls has no limit on their number.
     let forbidden = json!({"tool_choice": {"type": "none"}});
     assert_eq!(choice_of(None, forbidden), json!({"type": "none"}));
     assert_eq!(
@@ -268,7 +268,8 @@ fn stream(blocks: &[Value]) -> Result<(Answer, Vec<Delta>), ModelError> {
     read_stream(&Anthropic, &events)
 }
 
-/// The answer ended in the arguments of a call: they stay what they are, and the call fails.
+/// If the answer ended in the arguments of a call, the arguments stay as they are and the call
+/// fails.
 #[test]
 fn a6_arguments_that_were_cut_off_stay_a_string() {
     let (answer, _) = stream(&[
@@ -321,7 +322,8 @@ fn h6_events_out_of_order_are_malformed() {
     assert_eq!(error.kind, ModelErrorKind::Malformed);
 }
 
-/// What Anthropic's code execution calls comes as a message that is whole from its start.
+/// An answer that continues after a call of Anthropic's code execution starts with a complete
+/// message.
 #[test]
 fn h6_a_message_that_comes_whole_is_read() {
     let call = json!({"type": "tool_use", "id": "toolu_1", "name": "roll", "input": {"sides": 6}});
@@ -335,12 +337,12 @@ fn h6_a_message_that_comes_whole_is_read() {
     assert!(
         matches!(&deltas[2], Delta::ToolCall { index: 0, arguments, .. } if arguments == r#"{"sides":6}"#)
     );
-    // Another message in the middle of one is not this answer.
+    // A second message within an answer is invalid.
     let error = read_stream(&Anthropic, &[start.clone(), start]).unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Malformed);
 }
 
-/// As from some gateways.
+/// Some gateways send `message_start` twice.
 #[test]
 fn h6_a_message_may_start_twice() {
     let again = json!({"type": "message_start", "message": {"role": "assistant", "content": []}});

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::dialect::message::{Image, ImageSource, Message, Part, failure_text, read};
 use crate::{Conversation, ModelError, ModelErrorKind};
 
-/// Writes messages as Google's contents: the system's beside them, and those of one role that
-/// follow each other as one.
+/// Converts messages to Google's format: system messages are separate, and consecutive messages of
+/// one role are merged.
 pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
     let mut system = Vec::new();
     let mut written = Written::default();
@@ -47,12 +47,12 @@ pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
 #[derive(Default)]
 struct Written {
     contents: Vec<(&'static str, Vec<Value>)>,
-    /// The places of the calls since the last results, by their ids.
+    /// The positions of the calls since the last results, by call id.
     places: HashMap<String, usize>,
-    /// How many calls there were so far.
+    /// The number of calls so far.
     calls: usize,
-    /// Results that are not among the contents yet, with the places of their calls: without ids it is
-    /// the order that says what belongs together, and they may come in any.
+    /// Results that are not in the contents yet, with the positions of their calls. Results may
+    /// arrive in any order, but without ids Google matches them to calls by order.
     results: Vec<(usize, Value)>,
 }
 
@@ -62,11 +62,11 @@ impl Written {
         self.add(role, parts);
     }
 
-    /// Results of these calls come next.
+    /// Registers calls whose results come next.
     fn expect(&mut self, calls: &[ToolCall]) {
         let before = self.calls;
         self.calls += calls.len();
-        // Of calls of one id the first of this message counts.
+        // If several calls of a message have the same id, the id refers to the first of them.
         for (place, call) in calls.iter().enumerate().rev() {
             self.places.insert(call.id.clone(), before + place);
         }
@@ -82,7 +82,7 @@ impl Written {
         self.contents
     }
 
-    /// Puts the results that have come where they belong.
+    /// Adds the collected results to the contents, in the order of their calls.
     fn settle(&mut self) {
         let mut results = std::mem::take(&mut self.results);
         if !results.is_empty() {
@@ -125,7 +125,7 @@ fn picture(image: &Image<'_>) -> Value {
     }
 }
 
-/// What the ending of a URL's path says of the kind of image.
+/// Returns the media type for the file extension of a URL's path.
 fn media_type_of(url: &str) -> Option<&'static str> {
     let path = url.split(['?', '#']).next()?;
     let (_, ending) = path.rsplit_once('.')?;
@@ -140,8 +140,7 @@ fn media_type_of(url: &str) -> Option<&'static str> {
     }
 }
 
-/// Without the id, which is another provider's: calls and results belong together by their order
-/// then, as the API has it.
+/// Leaves out the id, which is another provider's: the API then matches calls and results by order.
 fn call(call: &ToolCall) -> Value {
     json!({"functionCall": {"name": call.name, "args": call.arguments_object()}})
 }

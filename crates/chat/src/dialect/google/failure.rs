@@ -5,8 +5,8 @@ use serde_json::Value;
 use crate::ModelErrorKind;
 use crate::dialect::failure::{Failure, of_status};
 
-/// Reads `{"error": {"code", "message", "status", "details"}}`, which comes in an array where the
-/// answer would have been one of chunks.
+/// Reads `{"error": {"code", "message", "status", "details"}}`. If the answer would have been
+/// streamed in chunks, the API wraps the error in an array.
 pub(super) fn reported(body: &Value) -> Failure<'_> {
     let error = unwrapped(body).get("error").unwrap_or(&Value::Null);
     let details = error.get("details").and_then(Value::as_array);
@@ -43,7 +43,7 @@ fn unwrapped(body: &Value) -> &Value {
     }
 }
 
-/// The names are those of `google.rpc.Code`.
+/// Returns the kind of failure for a `google.rpc.Code`.
 fn kind(error: &Value) -> Option<ModelErrorKind> {
     match error.get("status").and_then(Value::as_str) {
         Some("INVALID_ARGUMENT" | "FAILED_PRECONDITION" | "OUT_OF_RANGE") => Some(of_status(400)),
@@ -61,7 +61,7 @@ fn kind(error: &Value) -> Option<ModelErrorKind> {
     }
 }
 
-/// The delay of a `google.rpc.RetryInfo`: seconds with a fraction, such as `47.5s`.
+/// Reads the delay of a `google.rpc.RetryInfo`: seconds with a fraction, such as `47.5s`.
 fn retry_delay(detail: &Value) -> Option<Duration> {
     let seconds: f64 = detail
         .get("retryDelay")?

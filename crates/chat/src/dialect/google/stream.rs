@@ -7,8 +7,8 @@ use super::super::{AnswerStream, event};
 use super::{failure, read_answer};
 use crate::{Answer, Delta, ModelError};
 
-/// Puts a streamed response together. Each event is a response with some of the parts; what stands
-/// beside those is as of the last event that had it.
+/// Assembles a streamed response. Each event is a response with some of the parts; for other
+/// members, the last event that has the member counts.
 #[derive(Default)]
 pub(super) struct ContentStream {
     /// The response without its candidates.
@@ -32,7 +32,8 @@ impl AnswerStream for ContentStream {
         let Value::Object(mut data) = data else {
             return Err(broken("an event is not an object"));
         };
-        // The ids of calls may be made of it, so that it counts only if it comes before they do.
+        // Generated call ids contain the response id, so a response id that arrives after a call is
+        // ignored.
         let response_id = data.shift_remove("responseId");
         if let Some(id) = response_id.filter(|id| id.is_string() && self.calls == 0) {
             self.response.insert("responseId".to_owned(), id);
@@ -41,7 +42,7 @@ impl AnswerStream for ContentStream {
             match (key.as_str(), value) {
                 (_, Value::Null) => {}
                 ("candidates", Value::Array(candidates)) => {
-                    // Of several candidates the first counts.
+                    // Only the first candidate counts.
                     let first = candidates
                         .into_iter()
                         .find(|candidate| candidate["index"].as_u64().unwrap_or(0) == 0);
@@ -58,8 +59,8 @@ impl AnswerStream for ContentStream {
         Ok(())
     }
 
-    /// Never, for the API has no event for it: the connection ends, and why the answer did has to have
-    /// been said by then. Some models say that in every chunk.
+    /// Always false: the API has no event for the end of an answer. The connection closes after the
+    /// finish reason, but some models send the reason in every chunk.
     fn is_complete(&self) -> bool {
         false
     }
@@ -88,7 +89,7 @@ impl AnswerStream for ContentStream {
 }
 
 impl ContentStream {
-    /// Whether it has been said why the answer ended, or that there is none.
+    /// Returns whether a finish reason or a block reason has arrived.
     fn has_ended(&self) -> bool {
         let feedback = self.response.get("promptFeedback");
         let is_blocked = feedback.is_some_and(|feedback| feedback["blockReason"].is_string());
@@ -143,7 +144,8 @@ impl ContentStream {
 
     fn add_part(&mut self, part: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         if let Some(call) = part.get("functionCall") {
-            // The rest would come in events of a form that has to be asked for.
+            // The remaining arguments would arrive in events of a format that is only sent on
+            // request.
             if call["willContinue"] == json!(true) || call.get("partialArgs").is_some() {
                 return Err(broken("it comes as with streamFunctionCallArguments"));
             }
@@ -163,7 +165,7 @@ impl ContentStream {
         Ok(())
     }
 
-    /// A call comes whole.
+    /// Emits a complete call.
     fn call(&self, call: &Value) -> Delta {
         let response_id = self.response.get("responseId").and_then(Value::as_str);
         let id = match call["id"].as_str() {
@@ -179,8 +181,8 @@ impl ContentStream {
         }
     }
 
-    /// Adds plain text to the part before it, as it would stand in an answer that is not streamed.
-    /// Parts with signatures stay apart: Google's documentation forbids joining them with others.
+    /// Appends plain text to the previous part, as in an answer that is not streamed. Parts with
+    /// signatures stay separate: Google's documentation forbids merging them.
     fn join(&mut self, part: &Value) -> bool {
         let Some(text) = plain_text(part) else {
             return false;
@@ -192,13 +194,13 @@ impl ContentStream {
                 }
                 true
             }
-            // The last chunk has an empty text beside the reason.
+            // The last chunk has an empty text next to the finish reason.
             _ => text.is_empty(),
         }
     }
 }
 
-/// The text of a part that has nothing else, but that it is a thought.
+/// Returns the text of a part with no members except `text` and `thought`.
 fn plain_text(part: &Value) -> Option<&str> {
     let members = part.as_object()?;
     let is_plain = members.keys().all(|key| key == "text" || key == "thought");

@@ -57,7 +57,7 @@ fn h5_roles_alternate_and_results_have_the_names_of_their_tools() {
     );
 }
 
-/// Without ids the order says which result belongs to which call.
+/// Without ids, the order determines which result belongs to which call.
 #[test]
 fn h5_results_stand_in_the_order_of_their_calls() {
     let call = |id: &str, city: &str| json!({"id": id, "function": {"name": "weather", "arguments": {"city": city}}});
@@ -70,7 +70,7 @@ fn h5_results_stand_in_the_order_of_their_calls() {
         result("2", "sun"),
         result("1", "rain"),
         {"role": "user", "content": "Again"},
-        // The same ids once more, in two messages.
+        // The same ids again, in two messages.
         calls(&[call("2", "Oslo")]),
         calls(&[call("1", "Rome")]),
         result("1", "hail"),
@@ -105,7 +105,7 @@ fn h1_a_picture_as_a_result_is_refused() {
     );
 }
 
-/// Gemini 3 refuses a call without a signature; those before it have none.
+/// Gemini 3 rejects a call without a signature; earlier models have no signatures.
 #[test]
 fn h5_calls_from_elsewhere_are_signed_for_gemini_3_and_later() {
     for (model, wants) in [
@@ -254,7 +254,7 @@ fn stream(chunks: &[Value]) -> Result<(Answer, Vec<Delta>), ModelError> {
     read_stream(&Google, &events)
 }
 
-/// Google's documentation: a part with a signature must not be joined with another.
+/// Google's documentation forbids merging a part that has a signature with another part.
 #[test]
 fn h6_parts_with_signatures_stay_apart() {
     let (answer, deltas) = stream(&[
@@ -285,7 +285,7 @@ fn h6_parts_with_signatures_stay_apart() {
     assert_eq!(deltas[0], Delta::Thought("a".to_owned()));
 }
 
-/// The ids of calls without one are the same while the answer comes and when it is there.
+/// Calls without an id have the same generated ids in the stream and in the complete answer.
 #[test]
 fn h6_calls_without_ids_have_the_ids_that_the_answer_gives_them() {
     let part = json!({"functionCall": {"name": "roll"}});
@@ -297,7 +297,7 @@ fn h6_calls_without_ids_have_the_ids_that_the_answer_gives_them() {
     for chunks in [
         vec![chunk(&json!([part, part]))],
         vec![with_id(chunk(&json!([part])), "r1"), chunk(&json!([part]))],
-        // An id that comes late.
+        // The response id arrives late.
         vec![chunk(&json!([part])), with_id(chunk(&json!([part])), "r1")],
     ] {
         let (answer, deltas) = stream(&chunks).unwrap();

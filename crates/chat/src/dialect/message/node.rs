@@ -2,13 +2,13 @@ use serde_json::Value;
 
 use crate::{ModelError, ModelErrorKind};
 
-/// A place in the messages: the value, and the path to it for the errors.
+/// A value in the messages with its path, for error messages.
 pub(super) struct Node<'a> {
     value: &'a Value,
     path: String,
 }
 
-/// An error that says what cannot be read.
+/// Creates an error for input that cannot be read.
 pub(super) fn refused(what: impl Into<String>) -> ModelError {
     ModelError::new(ModelErrorKind::Refused, what)
 }
@@ -22,12 +22,12 @@ impl<'a> Node<'a> {
         self.value
     }
 
-    /// An error at this place.
+    /// Creates an error at this path.
     pub(super) fn refused(&self, what: &str) -> ModelError {
         refused(format!("{} {what}", self.path))
     }
 
-    /// The member `key`, or none if it is absent or `null`.
+    /// Returns the member `key`, or `None` if the member is absent or `null`.
     pub(super) fn optional(&self, key: &str) -> Result<Option<Self>, ModelError> {
         let Value::Object(members) = self.value else {
             return Err(self.wrong_type("an object"));

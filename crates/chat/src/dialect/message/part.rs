@@ -9,35 +9,36 @@ use crate::ModelError;
 #[derive(Debug)]
 pub(in crate::dialect) enum Part<'a> {
     Text(Cow<'a, str>),
-    /// How a model refused to answer.
+    /// The text in which a model refused to answer.
     Refusal(&'a str),
     Image(Image<'a>),
 }
 
-/// A picture.
+/// An image.
 #[derive(Debug)]
 pub(in crate::dialect) struct Image<'a> {
     pub(in crate::dialect) source: ImageSource<'a>,
-    /// How closely OpenAI's models look: `low`, `high` or `auto`.
+    /// OpenAI's detail level: `low`, `high` or `auto`.
     pub(in crate::dialect) detail: Option<&'a str>,
-    /// As it came: a data URL, or one to fetch.
+    /// The original URL: a data URL, or a URL to fetch.
     pub(in crate::dialect) url: &'a str,
 }
 
 #[derive(Debug)]
 pub(in crate::dialect) enum ImageSource<'a> {
-    /// A data URL, taken apart.
+    /// The content of a data URL.
     Inline {
-        /// In lower case, without parameters: `image/png`.
+        /// The media type in lower case, without parameters, such as `image/png`.
         media_type: String,
-        /// In base64.
+        /// The data in base64.
         data: &'a str,
     },
     /// A URL that the provider fetches.
     Url,
 }
 
-/// The parts of the `content` of `message`, without empty text; none if it is absent.
+/// Returns the parts of the `content` of `message`, without empty text; empty if the content is
+/// absent.
 pub(super) fn of_content<'a>(message: &Node<'a>) -> Result<Vec<Part<'a>>, ModelError> {
     let Some(content) = message.optional("content")? else {
         return Ok(Vec::new());
@@ -54,7 +55,8 @@ pub(super) fn of_content<'a>(message: &Node<'a>) -> Result<Vec<Part<'a>>, ModelE
     Ok(parts)
 }
 
-/// Puts a speaker's name before the words: only OpenAI's chat completions have a member for it.
+/// Prepends a speaker's name to the text: only OpenAI's Chat Completions have a separate member for
+/// the name.
 pub(super) fn put_name(parts: &mut Vec<Part<'_>>, name: &str) {
     if name.is_empty() || parts.is_empty() {
         return;
@@ -101,7 +103,7 @@ fn scheme(url: &str) -> Option<String> {
         .map(|(scheme, _)| scheme.to_ascii_lowercase())
 }
 
-/// Takes `data:image/png;base64,...` apart.
+/// Parses `data:image/png;base64,...`.
 fn inline(url: &str) -> Option<ImageSource<'_>> {
     let (head, data) = url.split_once(',')?;
     let (_, head) = head.split_once(':')?;

@@ -92,7 +92,7 @@ fn h1_what_cannot_be_read_is_refused_with_its_place() {
     ] {
         for dialect in dialects() {
             if dialect.provider() == Provider::OpenAiChat {
-                // The messages are its own, and go as they came.
+                // Chat Completions messages are in this format already and stay unchanged.
                 continue;
             }
             assert_eq!(refusal(dialect.as_ref(), &messages), words);

@@ -9,14 +9,14 @@ use super::{broken, is_error, read_answer, reported};
 use crate::{Answer, Delta, ModelError};
 use calls::Calls;
 
-/// The members in which servers pass on what a model thinks.
+/// The members in which servers send the model's thinking.
 const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
 
-/// Puts the chunks of a chat completion together (requirement H6). OpenAI ends a stream with
-/// `[DONE]`; an imitation that does not has at least to say why the answer ended.
+/// Assembles the chunks of a chat completion. OpenAI ends a stream with `[DONE]`; a compatible
+/// server that does not must at least send a finish reason.
 #[derive(Default)]
 pub(super) struct ChunkStream {
-    /// The members of the completion that are no choices, as the last chunk with them had them.
+    /// The members of the completion except the choices; the last chunk with a member counts.
     completion: Map<String, Value>,
     message: Map<String, Value>,
     calls: Calls,
@@ -42,7 +42,8 @@ impl AnswerStream for ChunkStream {
         let Value::Object(mut chunk) = chunk else {
             return Err(broken("an event is not an object"));
         };
-        // Wherever it stands: calls without an id are named after it.
+        // Read before the calls, wherever it is in the chunk: generated call ids contain the
+        // answer's id.
         if let Some(id) = chunk.remove("id") {
             self.completion.insert("id".to_owned(), id);
         }
@@ -95,7 +96,7 @@ impl ChunkStream {
         let Value::Object(mut choice) = choice else {
             return Err(broken("a choice is no object"));
         };
-        // Of several choices the first counts.
+        // Only the first choice counts.
         if choice.get("index").and_then(Value::as_u64).unwrap_or(0) != 0 {
             return Ok(());
         }
@@ -105,7 +106,7 @@ impl ChunkStream {
         {
             self.finish_reason = Some(reason);
         }
-        // An imitation that does not stream puts the whole message into one chunk.
+        // A compatible server that does not stream puts the whole message into one chunk.
         let delta = choice.remove("delta").or_else(|| choice.remove("message"));
         match delta {
             Some(Value::Object(delta)) => self.add_delta(delta, deltas),
@@ -137,7 +138,7 @@ impl ChunkStream {
                         if name == "content" || name == "refusal" {
                             deltas.push(Delta::Text(text.to_owned()));
                         } else if THOUGHTS.contains(&name) && !has_thought {
-                            // Some send the same under both names.
+                            // Some servers send the same text in both members.
                             has_thought = true;
                             deltas.push(Delta::Thought(text.to_owned()));
                         }
@@ -150,8 +151,7 @@ impl ChunkStream {
     }
 }
 
-/// Adds what a delta says of a member to what was said before: text and lists grow, all else is
-/// replaced.
+/// Merges a member of a delta: text and lists are appended, other values replaced.
 fn join(there: &mut Value, more: Value) {
     match (there, more) {
         (Value::String(there), Value::String(more)) => there.push_str(&more),

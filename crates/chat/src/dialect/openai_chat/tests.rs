@@ -37,7 +37,7 @@ fn events(data: &[Value]) -> String {
         .collect()
 }
 
-/// A stream of choices with these deltas, and its end.
+/// Returns the answer and deltas of a complete stream with these deltas.
 fn streamed(deltas: &[Value]) -> (Answer, Vec<Delta>) {
     let chunk = |delta: &Value| json!({"id": "c1", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}]});
     let mut chunks: Vec<_> = deltas.iter().map(chunk).collect();
@@ -219,7 +219,7 @@ fn h6_whoever_follows_a_call_hears_its_id_and_its_name_once() {
 
 #[test]
 fn h6_imitations_leave_out_indexes_and_ids() {
-    // Whole calls, each in a chunk of its own, with nothing to tell them apart but their names.
+    // Complete calls, each in its own chunk, that differ only in their names.
     let (answer, _) = streamed(&[
         json!({"tool_calls": [{"function": {"name": "roll", "arguments": "{}"}}]}),
         json!({"tool_calls": [{"function": {"name": "roll", "arguments": {"dice": "1d4"}}}]}),
@@ -241,7 +241,7 @@ fn h6_imitations_leave_out_indexes_and_ids() {
         calls(&answer),
         [call("a", "roll", "{}"), call("b", "time", "{}")]
     );
-    // Pieces without index go on with the last call, or with that of their id.
+    // Pieces without an index belong to the last call, or to the call with their id.
     let (answer, _) = streamed(&[
         json!({"tool_calls": [{"id": "a", "function": {"name": "roll"}}]}),
         json!({"tool_calls": [{"function": {"arguments": "{\"x\""}}]}),
@@ -263,7 +263,7 @@ fn h6_usage_comes_in_a_chunk_of_its_own_and_thoughts_are_kept() {
         json!({"choices": [{"index": 0, "delta": {"content": "lo"}, "finish_reason": "stop"}], "usage": null}),
         json!({"choices": null, "usage": {"prompt_tokens": 9, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 8}}}),
     ]);
-    // It does not say that it is done.
+    // The stream has no `[DONE]`.
     let (answer, deltas) = read([text.as_bytes()]);
     let answer = answer.unwrap();
     assert_eq!(answer.finish, Finish::Stop);

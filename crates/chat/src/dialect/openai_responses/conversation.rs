@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 use crate::dialect::message::{Image, Message, Part, read};
 use crate::{Conversation, ModelError, ModelErrorKind};
 
-/// Writes messages as items: a message each, and an item for every call and every result. What the
-/// system says first is for `instructions`; what it says later stays in its place.
+/// Converts messages to items: one item per message, call and result. Leading system messages
+/// become `instructions`; later system messages stay in place.
 pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
     let mut instructions = Vec::new();
     let mut items = Vec::new();
@@ -84,7 +84,7 @@ fn picture(image: &Image<'_>) -> Value {
     })
 }
 
-/// Text, or parts where there is more than that.
+/// Returns the text of a result, or its parts if it has more than text.
 fn result(parts: &[Part<'_>]) -> Value {
     match parts {
         [] => json!(""),

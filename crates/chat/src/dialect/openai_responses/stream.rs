@@ -9,20 +9,20 @@ use super::super::{AnswerStream, event};
 use super::{failure_of, is_error, read_answer, reported};
 use crate::{Answer, Delta, ModelError};
 
-/// Reads a streamed response. The last event has all of it; its items are those of the events before
-/// where it comes without them, as from some servers that imitate OpenAI's.
+/// Reads a streamed response. The last event contains the complete response. If that response has
+/// no items, as from some compatible servers, the items of the earlier events are used.
 #[derive(Default)]
 pub(super) struct ResponseStream {
     response: Option<Value>,
-    /// The items that are done, by their place in the output.
+    /// The completed items, by their position in the output.
     items: BTreeMap<u64, Value>,
-    /// The calls that have begun, by the same.
+    /// The calls that have begun, by their position in the output.
     calls: BTreeMap<u64, CallSoFar>,
 }
 
 struct CallSoFar {
     index: usize,
-    /// How many bytes of its arguments have been given.
+    /// The number of bytes of the arguments that were emitted.
     given: usize,
 }
 
@@ -75,8 +75,8 @@ impl AnswerStream for ResponseStream {
             None if is_error(&data) => {
                 return Err(reported(&data).into_error(Provider::OpenAiResponses));
             }
-            // What says the same again in whole, what the provider does by itself, and what is
-            // still to come.
+            // Events that repeat complete values, events of the provider's own tools, and unknown
+            // events.
             _ => {}
         }
         Ok(())
@@ -103,7 +103,7 @@ impl AnswerStream for ResponseStream {
 }
 
 impl ResponseStream {
-    /// Begins a call, unless it has begun or the item is something else.
+    /// Begins a call, unless the call has begun or the item is not a call.
     fn begin(&mut self, place: u64, item: &Value, deltas: &mut Vec<Delta>) {
         if item["type"] != "function_call" || self.calls.contains_key(&place) {
             return;
@@ -132,7 +132,8 @@ impl ResponseStream {
         }
     }
 
-    /// Gives what no piece had: some servers send arguments only with the whole item.
+    /// Emits arguments that no piece contained: some servers send arguments only with the complete
+    /// item.
     fn end(&mut self, place: u64, item: &Value, deltas: &mut Vec<Delta>) {
         if let Some(call) = self.calls.get_mut(&place)
             && call.given == 0

@@ -37,7 +37,7 @@ fn h5_what_was_said_becomes_items() {
     );
 }
 
-/// The others refuse a request that asks for it.
+/// Other models reject a request for encrypted reasoning.
 #[test]
 fn h5_only_models_that_think_are_asked_for_their_encrypted_thoughts() {
     for (model, thinks) in [
@@ -60,7 +60,7 @@ fn h5_only_models_that_think_are_asked_for_their_encrypted_thoughts() {
     }
 }
 
-/// A deployment at Azure has any name.
+/// A deployment at Azure may have any name.
 #[test]
 fn h5_what_is_said_of_a_models_thinking_counts_more_than_its_name() {
     let conversation = Conversation::default();
@@ -208,7 +208,7 @@ fn h4_failures_have_a_kind_and_no_key() {
     }
 }
 
-/// The three ways in which a stream tells of an error, and the plain one.
+/// The three error events of a stream, and the error in an unstreamed response.
 #[test]
 fn h4_an_error_in_an_answer_of_status_200_is_one() {
     let error = json!({"code": "server_error", "message": "Try again"});
@@ -234,7 +234,7 @@ fn h4_an_error_in_an_answer_of_status_200_is_one() {
     assert_eq!(error.kind, ModelErrorKind::Malformed);
 }
 
-/// Some servers send whole items only, and a last event without them.
+/// Some servers send only complete items, and a last event without items.
 #[test]
 fn h6_items_that_come_whole_are_read() {
     let call =
@@ -261,7 +261,7 @@ fn h6_items_that_come_whole_are_read() {
     assert_eq!(deltas.len(), 3);
 }
 
-/// A refusal is told while it comes, and is why the answer has no text.
+/// A refusal is streamed like text, and explains an answer without text.
 #[test]
 fn h6_a_refusal_is_told() {
     let output =

@@ -8,11 +8,11 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::database::FileId;
 
-/// What stands between the name of the database's file and a number of chance.
+/// The part of a spool file's name between the database's file name and a random number.
 const INFIX: &str = ".calls-";
 
-/// A file of records beside the database, locked for as long as this lives: who finds one
-/// without a lock knows that its process is gone.
+/// A spool file of call records beside the database. The file is locked during the life of this
+/// value: an unlocked file belongs to a process that has ended.
 #[derive(Debug)]
 pub(super) struct SpoolFile {
     file: File,
@@ -22,7 +22,7 @@ pub(super) struct SpoolFile {
 }
 
 impl SpoolFile {
-    /// Makes an empty one.
+    /// Creates an empty file.
     pub(super) fn create(database: &Path) -> io::Result<Self> {
         loop {
             let mut path = database.as_os_str().to_owned();
@@ -34,7 +34,8 @@ impl SpoolFile {
                 .append(true)
                 .mode(0o600)
                 .open(&path)?;
-            // Between the two somebody may have found it without a lock, and removed it.
+            // Between creation and lock, another process may have found the unlocked file and
+            // removed it.
             flock(&file, FlockOperation::LockExclusive)?;
             let metadata = file.metadata()?;
             if metadata.nlink() > 0 {
@@ -53,10 +54,11 @@ impl SpoolFile {
         self.id.is_at(&self.path).unwrap_or(false)
     }
 
-    /// Adds a record, all of it or nothing.
+    /// Appends a record completely or not at all.
     pub(super) fn append(&mut self, line: &[u8]) -> io::Result<()> {
         if let Err(error) = self.file.write_all(line) {
-            // If this fails too, half a line is left, which is none: the next begins a new one.
+            // If this fails too, half a line is left. The next record begins a new line, and
+            // readers ignore the half line.
             if self.file.set_len(self.length).is_err() {
                 self.length = self.file.metadata().map_or(self.length, |now| now.len());
             }
@@ -85,7 +87,7 @@ impl SpoolFile {
     }
 }
 
-/// The files of records beside the database.
+/// Returns the paths of the spool files beside the database.
 fn paths(database: &Path) -> io::Result<Vec<PathBuf>> {
     let directory = match database.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -107,12 +109,12 @@ fn paths(database: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Whether there is any.
+/// Returns whether there are spool files.
 pub(super) fn are_there(database: &Path) -> io::Result<bool> {
     Ok(!paths(database)?.is_empty())
 }
 
-/// What is in each of them, whoever has it.
+/// Returns the contents of all spool files, locked or not.
 pub(super) fn contents(database: &Path) -> io::Result<Vec<Vec<u8>>> {
     let mut contents = Vec::new();
     for path in paths(database)? {
@@ -130,7 +132,8 @@ fn is_anothers(path: &Path) {
     tracing::warn!(path = %path.display(), "Recorded calls are another user's");
 }
 
-/// Waits for whoever reads what was left behind: until then its lock on a file says nothing.
+/// Waits for another process that reads files that were left behind. Such a reader also holds locks
+/// on the files, so during the recovery a lock does not mean that the file's owner is alive.
 pub(super) fn lock_recovery(database: &Path) -> io::Result<File> {
     let mut path = database.as_os_str().to_owned();
     path.push(".recovery");
@@ -141,7 +144,7 @@ pub(super) fn lock_recovery(database: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// The files beside the database that no living process has.
+/// Opens the spool files whose processes have ended.
 pub(super) fn left_behind(database: &Path) -> io::Result<Vec<SpoolFile>> {
     let mut found = Vec::new();
     for path in paths(database)? {

@@ -36,7 +36,7 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Makes new files beside the database.
+    /// Creates new files beside the database.
     pub(super) fn beside(database: &Path) -> io::Result<Self> {
         let files = [SpoolFile::create(database)?, SpoolFile::create(database)?];
         Ok(Self {
@@ -127,7 +127,7 @@ impl Gathered {
         }
     }
 
-    /// Makes a new file with the known records after the current file was removed.
+    /// Creates a new file with the known records after the current file was removed.
     fn replace_file(&mut self) -> io::Result<()> {
         let mut file = SpoolFile::create(&self.database)?;
         for call in self.calls.values() {
@@ -158,7 +158,7 @@ impl Gathered {
         self.taken = Arc::default();
         let other = 1 - self.taking;
         if let Err(error) = self.files[other].clear() {
-            // A later start would only write these records to the database again.
+            // The next start would only write these records to the database again.
             tracing::debug!(%error, "Records of calls stay in their file");
         }
     }

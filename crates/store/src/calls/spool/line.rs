@@ -26,8 +26,8 @@ struct Line<'a> {
     parent: Option<Cow<'a, str>>,
 }
 
-/// The record as it is appended: the line break comes first, so that half a line, of a write
-/// that failed, spoils no other.
+/// Encodes a record. The line break comes first, so that half a line of a failed write does not
+/// damage the next record.
 pub(super) fn encode(call: &ToolCallRecord) -> Result<Vec<u8>, StoreError> {
     let duration = call.duration.map(|duration| duration.as_micros());
     let line = Line {
@@ -55,12 +55,13 @@ pub(super) fn encode(call: &ToolCallRecord) -> Result<Vec<u8>, StoreError> {
     Ok(bytes)
 }
 
-/// Whether a line without a record is more than half of one: a newer program's.
+/// Returns whether a line without a known record is complete JSON, as a newer program may have
+/// written it.
 pub(super) fn is_whole(line: &[u8]) -> bool {
     serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(line).is_ok()
 }
 
-/// The record of a line; `None` where there is none, or only half of one.
+/// Parses the record of a line; `None` for an incomplete or unknown record.
 pub(super) fn decode(line: &[u8]) -> Option<ToolCallRecord> {
     let line: Line<'_> = serde_json::from_slice(line).ok()?;
     let text = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned);

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// Size of the reserved space, in bytes: room for the ends of some hundred calls, without results.
+/// Size of the reserved space, in bytes: enough for the ends of several hundred calls, without
+/// results.
 const RESERVED_BYTES: u64 = 256 * 1024;
 
 /// Number of bytes that are released at once. Another process may fill the released space first,
-/// and gets no more than this.
+/// but gets no more than this.
 const PIECE_BYTES: u64 = 4 * 1024;
 
 /// Disk space that is released piece by piece when the disk is full, so that running calls can be
@@ -28,7 +29,7 @@ impl Reserve {
     /// Reserves the space beside a database. On a full disk, the next call that begins tries again.
     ///
     /// # Errors
-    /// When the file cannot be created.
+    /// The file cannot be created.
     pub(super) fn beside(database: &Path) -> io::Result<Self> {
         let mut path = database.as_os_str().to_owned();
         path.push(format!(".reserve-{:016x}", rand::random::<u64>()));
@@ -58,7 +59,7 @@ impl Reserve {
     /// Reserves the released space again.
     ///
     /// # Errors
-    /// When there is no room for the space.
+    /// The disk has no room for the space.
     pub(super) fn restock(&mut self) -> io::Result<()> {
         if self.is_whole() {
             return Ok(());

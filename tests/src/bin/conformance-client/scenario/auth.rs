@@ -1,5 +1,5 @@
-//! The scenarios of authorization: which grant the configuration asks for, and a browser
-//! that goes where it is sent.
+//! The authorization scenarios: the configuration of the grant, and a browser that follows
+//! redirects.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::run::{Failure, Run};
 
 const REDIRECT_URI: &str = "http://localhost:3000/callback";
 
-/// Nothing is there; the suite's server compares the address only.
+/// No server listens there; the suite's server only compares the URL.
 const CLIENT_METADATA_URL: &str = "https://conformance-test.local/client-metadata.json";
 
-/// Lists the tools and calls the one that every scenario of authorization has.
+/// Lists the tools and calls the tool that every authorization scenario has.
 ///
 /// # Errors
 /// [`Failure`].
@@ -33,7 +33,7 @@ pub async fn play(run: &Run) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a user would write into the configuration, from what the suite says.
+/// Returns the configuration that a user would write, from the suite's context.
 fn authentication(run: &Run, issuer: Option<String>) -> Result<Authentication, Failure> {
     let said = &run.context;
     let mut settings = match run.scenario.as_str() {
@@ -80,8 +80,8 @@ async fn issuer(server: Option<&Url>) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// A browser whose user consents to everything at once: the suite's authorization server
-/// redirects without a page.
+/// A browser whose user consents at once: the suite's authorization server redirects without
+/// showing a page.
 struct Browser;
 
 impl AuthorizationPrompt for Browser {
@@ -97,7 +97,7 @@ impl AuthorizationPrompt for Browser {
     }
 }
 
-/// Where the authorization server sends the browser.
+/// Returns the URL that the authorization server redirects to.
 async fn redirect(request: AuthorizationRequest) -> reqwest::Result<Option<String>> {
     let client = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())

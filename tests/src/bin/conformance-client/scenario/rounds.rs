@@ -1,19 +1,19 @@
-//! Clients that answer a server's questions.
+//! Clients that answer elicitations.
 
 use std::sync::{Arc, OnceLock};
 
 use pillion_core::mcp::{Callbacks, McpClient, ServerConfig};
 use serde_json::json;
 
-/// Accepts every form without filling in a field: its defaults are the answer.
+/// Accepts every form without filling in a field, so that the defaults apply.
 pub fn accepting_as_proposed(server: ServerConfig) -> McpClient {
     let callbacks = Callbacks::new()
         .on_elicitation(|_| async { Ok(json!({"action": "accept", "content": {}})) });
     McpClient::with_callbacks(server, callbacks)
 }
 
-/// Confirms what it is asked, and calls another tool first: a call in the middle of
-/// another's rounds.
+/// Confirms every elicitation after calling another tool, so that a call runs while another call is
+/// incomplete.
 pub fn busy_while_asked(server: ServerConfig) -> McpClient {
     let own_client = Arc::new(OnceLock::<McpClient>::new());
     let asked = Arc::clone(&own_client);
@@ -21,7 +21,7 @@ pub fn busy_while_asked(server: ServerConfig) -> McpClient {
         let client = asked.get().cloned();
         async move {
             if let Some(client) = client {
-                // What the scenario checks is what this call carries, not how it ends.
+                // The scenario checks the content of this call, not its result.
                 let _ = client.call_tool("test_mrtr_unrelated", &json!({})).await;
             }
             Ok(json!({"action": "accept", "content": {"confirmed": true}}))

@@ -6,10 +6,10 @@ use super::super::made_up_id;
 use super::broken;
 use crate::{Delta, ModelError};
 
-/// The calls of an answer, put together from their pieces. OpenAI says of each piece which call it
-/// belongs to by `index`. Imitations leave that out, or say 0 of all; a piece of theirs begins a call
-/// where it has another id, or a name and no id, and otherwise goes on with the last. A call that
-/// begins without an id gets one at once, so that whoever follows it knows the call.
+/// The calls of an answer, assembled from their pieces. OpenAI's pieces name their call by `index`.
+/// Some compatible servers omit the index or always send 0; for them, a piece starts a new call if
+/// it has another id, or a name and no id, and otherwise continues the last call. A call without an
+/// id gets a generated id at once, so that listeners can identify the call.
 #[derive(Default)]
 pub(super) struct Calls {
     calls: Vec<Call>,
@@ -17,20 +17,20 @@ pub(super) struct Calls {
     by_id: HashMap<String, usize>,
 }
 
-/// One of them.
+/// A call.
 #[derive(Default)]
 struct Call {
     index: Option<u64>,
     id: String,
-    /// Whether the id is ours.
+    /// Whether the id was generated here.
     is_made_up: bool,
     name: String,
     arguments: String,
-    /// What else stands in the call: some providers want it back.
+    /// Other members of the call: some providers want to receive them back.
     rest: Map<String, Value>,
 }
 
-/// A piece of one.
+/// A piece of a call.
 struct Piece {
     index: Option<u64>,
     id: Option<String>,
@@ -40,7 +40,7 @@ struct Piece {
 }
 
 impl Calls {
-    /// Takes a piece of the answer of that id.
+    /// Adds a piece. `answer` is the answer's id.
     pub(super) fn add(
         &mut self,
         piece: Value,
@@ -57,7 +57,7 @@ impl Calls {
             self.by_id.insert(call.id.clone(), place);
             call.id.clone()
         });
-        // Some repeat the name with each piece.
+        // Some servers repeat the name in each piece.
         let name = piece.name.filter(|name| call.name != *name);
         call.name.push_str(name.as_deref().unwrap_or_default());
         call.arguments.push_str(&piece.arguments);
@@ -71,7 +71,7 @@ impl Calls {
         Ok(())
     }
 
-    /// The call that a piece belongs to, which may be a new one.
+    /// Returns the position of the call that a piece belongs to, which may be a new call.
     fn place(&mut self, piece: &Piece) -> usize {
         let known = match (piece.index, &piece.id) {
             (Some(index), id) => self.by_index.get(&index).copied().filter(|place| {
@@ -96,7 +96,7 @@ impl Calls {
         place
     }
 
-    /// The calls as they stand in a message, in the order of their indexes.
+    /// Returns the calls in the form that they have in a message, ordered by index.
     pub(super) fn into_values(mut self) -> Vec<Value> {
         if self.calls.iter().all(|call| call.index.is_some()) {
             self.calls.sort_by_key(|call| call.index);
@@ -140,7 +140,7 @@ impl Piece {
         let arguments = match function.remove("arguments") {
             None | Some(Value::Null) => String::new(),
             Some(Value::String(text)) => text,
-            // Some imitations give an object, whole.
+            // Some compatible servers send the complete arguments as an object.
             Some(other) => other.to_string(),
         };
         rest.retain(|_, value| !value.is_null());
