@@ -33,19 +33,19 @@ pub trait AccessTokenStore: Send + Sync {
     /// The token of that hash, revoked or not.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn access_token(&self, hash: &str) -> Result<Option<AccessToken>, StoreError>;
 
     /// All tokens, by name.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn access_tokens(&self) -> Result<Vec<AccessToken>, StoreError>;
 
     /// Notes that a token was used; one that is gone is no error.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn access_token_used(&self, hash: &str, at: Timestamp) -> Result<(), StoreError>;
 
     /// Revokes the token of that name; one that is revoked stays so, since when it was.

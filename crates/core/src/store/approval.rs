@@ -133,13 +133,13 @@ pub trait ApprovalStore: Send + Sync {
     /// The approval of that id.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn approval(&self, id: &str) -> Result<Option<ApprovalRecord>, StoreError>;
 
     /// Approvals, the newest first.
     ///
     /// # Errors
-    /// `invalid` when the cursor is none of ours.
+    /// `invalid` if the cursor is not valid.
     async fn approvals(
         &self,
         filter: &ApprovalFilter,
@@ -149,7 +149,7 @@ pub trait ApprovalStore: Send + Sync {
     /// How many wait for a decision at this moment, and how many of them on behalf of this user.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn count_open_approvals(
         &self,
         user: Option<&str>,
@@ -175,6 +175,6 @@ pub trait ApprovalStore: Send + Sync {
     /// Removes what expired before this moment; how many.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn remove_expired_approvals(&self, before: Timestamp) -> Result<u64, StoreError>;
 }

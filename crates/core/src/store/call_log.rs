@@ -30,13 +30,13 @@ pub trait CallLog: Send + Sync {
     /// The call of that id.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn call(&self, id: CallId) -> Result<Option<ToolCallRecord>, StoreError>;
 
     /// Calls, the newest first.
     ///
     /// # Errors
-    /// `invalid` when the cursor is none of ours.
+    /// `invalid` if the cursor is not valid.
     async fn calls(
         &self,
         filter: &CallFilter,
@@ -47,7 +47,7 @@ pub trait CallLog: Send + Sync {
     /// answered with a kept result: those that limits count. The newest first.
     ///
     /// # Errors
-    /// `invalid` when the cursor is none of ours.
+    /// `invalid` if the cursor is not valid.
     async fn calls_that_ran(
         &self,
         owner: &str,
@@ -58,7 +58,7 @@ pub trait CallLog: Send + Sync {
     /// What is known of each tool's calls, by server and tool.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn call_statistics(&self, filter: &CallFilter)
     -> Result<Vec<ToolStatistics>, StoreError>;
 
@@ -67,7 +67,7 @@ pub trait CallLog: Send + Sync {
     /// pending call whose approval is still open is left: it can be decided yet.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn interrupt_calls(
         &self,
         owner: &str,
@@ -79,20 +79,20 @@ pub trait CallLog: Send + Sync {
     /// [`interrupt_calls`](Self::interrupt_calls) does; how many.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn interrupt_life(&self, ended: &ProcessLife, at: Timestamp) -> Result<u64, StoreError>;
 
     /// Marks the calls as `cancelled` that wait for an approval that has expired, or that was used
     /// for another call, before `before`; how many.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn cancel_undecided(&self, before: Timestamp, at: Timestamp) -> Result<u64, StoreError>;
 
     /// Removes what is beyond the bounds, in small steps, so that calls are recorded meanwhile.
     ///
     /// # Errors
-    /// Only those of the store itself; what was removed until then stays so.
+    /// Errors of the store. Calls that were removed before the error stay removed.
     async fn prune_calls(
         &self,
         retention: &Retention,

@@ -66,7 +66,7 @@ pub trait ChatStore: Send + Sync {
     /// The owner's chat of that id.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn chat(&self, owner: &str, id: &str) -> Result<Option<ChatRecord>, StoreError>;
 
     /// Puts the next revision in the place of the one before: nobody has changed it meanwhile.
@@ -78,14 +78,14 @@ pub trait ChatStore: Send + Sync {
     /// The owner's chats, those first that were changed last: at most `limit`.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn chats(&self, owner: &str, limit: u32) -> Result<Vec<ChatSummary>, StoreError>;
 
     /// Notes who goes on with the owner's chat of that id, unless somebody else does whose claim
     /// holds at `now`; whether it is noted. Where there is no such chat, it is not.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn claim_chat(
         &self,
         owner: &str,
@@ -97,7 +97,7 @@ pub trait ChatStore: Send + Sync {
     /// Takes back the claim of `by`, if it is there.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn release_chat(&self, owner: &str, id: &str, by: &str) -> Result<(), StoreError>;
 
     /// Removes the owner's chat of that id.
@@ -116,6 +116,6 @@ pub trait ChatStore: Send + Sync {
     /// Removes the chats that were changed last before that moment; how many.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn remove_old_chats(&self, before: Timestamp) -> Result<u64, StoreError>;
 }

@@ -48,7 +48,7 @@ pub trait IdempotencyStore: Send + Sync {
     /// takes, or its process has died, and whether it ran is not known.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn claim_key(
         &self,
         key: &IdempotencyKey,
@@ -67,7 +67,7 @@ pub trait IdempotencyStore: Send + Sync {
     /// as it is.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn release_key(&self, key: &IdempotencyKey) -> Result<(), StoreError>;
 
     /// Returns the total size of the stored results of each scope, in bytes.
@@ -80,6 +80,6 @@ pub trait IdempotencyStore: Send + Sync {
     /// that did [`UNFINISHED_KEYS_STAY`] before; how many.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn remove_expired_keys(&self, now: Timestamp) -> Result<u64, StoreError>;
 }

@@ -9,7 +9,7 @@ pub trait KeptStepsStore: Send + Sync {
     /// Keeps something until then, in the place of what was there.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn keep_steps(
         &self,
         key: &str,
@@ -21,12 +21,12 @@ pub trait KeptStepsStore: Send + Sync {
     /// expired.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn take_steps(&self, key: &str, now: Timestamp) -> Result<Option<String>, StoreError>;
 
     /// Removes what expired at this moment or before; how many.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn remove_expired_steps(&self, now: Timestamp) -> Result<u64, StoreError>;
 }

@@ -106,7 +106,7 @@ pub trait MemoryStore: Send + Sync {
     /// found counts as accessed at `now`. A query without words finds nothing.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn search_memories(
         &self,
         search: &MemorySearch,

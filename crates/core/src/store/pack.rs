@@ -52,27 +52,27 @@ pub trait PackStore: Send + Sync {
     /// The document of that name.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn document(&self, pack: &str, name: &str) -> Result<Option<String>, StoreError>;
 
     /// Removes a document; whether there was one. A document that is put at the same time is
     /// there afterwards, or came before.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn remove_document(&self, pack: &str, name: &str) -> Result<bool, StoreError>;
 
     /// How many documents there are whose names begin with `prefix`.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn count_documents(&self, pack: &str, prefix: &str) -> Result<u64, StoreError>;
 
     /// Documents whose names begin with `prefix`, name and JSON, by name, after the name `after`:
     /// at most `limit`, and no more than 1,000.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn documents(
         &self,
         pack: &str,
@@ -99,7 +99,7 @@ pub trait PackStore: Send + Sync {
     /// first: at most `limit`, and no more than 1,000. A log that is not there is empty.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn last_entries(
         &self,
         pack: &str,
@@ -112,7 +112,7 @@ pub trait PackStore: Send + Sync {
     /// were added to last: at most `limit`, and no more than 1,000.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn logs(
         &self,
         pack: &str,
@@ -124,7 +124,7 @@ pub trait PackStore: Send + Sync {
     /// name `after`: at most `limit`, and no more than 1,000.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn logs_by_name(
         &self,
         pack: &str,
@@ -136,13 +136,13 @@ pub trait PackStore: Send + Sync {
     /// How many logs there are whose names begin with `prefix`.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn count_logs(&self, pack: &str, prefix: &str) -> Result<u64, StoreError>;
 
     /// Removes a log with all its entries; whether there was one. An entry that is added at the
     /// same time goes with it, or begins the log anew, with number 1.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn remove_log(&self, pack: &str, log: &str) -> Result<bool, StoreError>;
 }

@@ -48,25 +48,25 @@ pub trait PinStore: Send + Sync {
     /// there was one.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn insert_pin(&self, pin: &ToolPin) -> Result<ToolPin, StoreError>;
 
     /// The tools of one owner, by name.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn pins(&self, owner: PinOwner<'_>) -> Result<Vec<ToolPin>, StoreError>;
 
     /// The tools of a server, whoever they are listed for: everybody's first, by user and name.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn pins_of_all(&self, server: &str) -> Result<Vec<ToolPin>, StoreError>;
 
     /// One tool.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn pin(&self, owner: PinOwner<'_>, tool: &str) -> Result<Option<ToolPin>, StoreError>;
 
     /// Notes what a server offers instead of what is accepted; none when it offers that again.
@@ -95,6 +95,6 @@ pub trait PinStore: Send + Sync {
     /// Forgets the tools of an owner; having none is no error.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn remove_pins(&self, owner: PinOwner<'_>) -> Result<(), StoreError>;
 }

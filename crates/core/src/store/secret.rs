@@ -94,7 +94,7 @@ pub trait SecretStore: Send + Sync {
     /// Puts a secret in the place of the one before.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn put_secret(
         &self,
         place: &SecretPlace,
@@ -104,19 +104,19 @@ pub trait SecretStore: Send + Sync {
     /// The secret of that place.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn secret(&self, place: &SecretPlace) -> Result<Option<SealedSecret>, StoreError>;
 
     /// Removes a secret; having none is no error.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn remove_secret(&self, place: &SecretPlace) -> Result<(), StoreError>;
 
     /// All secrets, by place.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn secrets(&self) -> Result<Vec<(SecretPlace, SealedSecret)>, StoreError>;
 
     /// Replaces all secrets at once: either all of them or none.

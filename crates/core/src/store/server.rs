@@ -54,7 +54,7 @@ pub trait ServerStore: Send + Sync {
     /// Notes that a connection came about; a server that is gone is no error.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn server_connected(&self, id: &str, at: Timestamp) -> Result<(), StoreError>;
 
     /// Removes a server with its recorded calls and the pins of its tools (F2), if they are its.
@@ -66,18 +66,18 @@ pub trait ServerStore: Send + Sync {
     /// The server of that id.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn server(&self, id: &str) -> Result<Option<ServerRecord>, StoreError>;
 
     /// The server of that name.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn server_named(&self, name: &str) -> Result<Option<ServerRecord>, StoreError>;
 
     /// All servers, by name.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn servers(&self) -> Result<Vec<ServerRecord>, StoreError>;
 }
