@@ -6,6 +6,7 @@
 //! Schemas may come from untrusted servers, so the size of a schema and the work of a check are
 //! limited. Regular expressions without look-around and back-references take linear time; other
 //! expressions fail after a number of steps. The number of names that are matched against patterns
+//! is limited, too.
 
 mod allowance;
 mod alternatives;

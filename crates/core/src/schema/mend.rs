@@ -23,6 +23,7 @@ pub enum OptionalNull {
 ///   object as `[]`
 /// - an optional member whose schema does not allow `null` is removed if it is `null`, depending on
 ///   `nulls`
+///
 /// # Errors
 /// [`Unchecked::Time`] if reading the schema takes more than `most_steps` steps, if that limit is
 /// given.
