@@ -2,34 +2,34 @@ use async_trait::async_trait;
 
 use super::StoreError;
 
-/// Keeps small values of JSON by key.
+/// Stores small JSON values by key.
 #[async_trait]
 pub trait SettingsStore: Send + Sync {
-    /// The value of that key, as JSON.
+    /// Returns the value of a key, as JSON.
     ///
     /// # Errors
     /// Errors of the store.
     async fn setting(&self, key: &str) -> Result<Option<String>, StoreError>;
 
-    /// Puts a value in the place of the one before.
+    /// Stores a value, replacing the previous one.
     ///
     /// # Errors
     /// Errors of the store.
     async fn set_setting(&self, key: &str, json: &str) -> Result<(), StoreError>;
 
-    /// Puts a value where there is none, however many do so at once: the first one stays.
+    /// Stores a value if the key has none. Of concurrent calls, the first wins.
     ///
     /// # Errors
     /// Errors of the store.
     async fn add_setting(&self, key: &str, json: &str) -> Result<(), StoreError>;
 
-    /// Removes a value; having none is no error.
+    /// Removes a value. Succeeds if there is none.
     ///
     /// # Errors
     /// Errors of the store.
     async fn remove_setting(&self, key: &str) -> Result<(), StoreError>;
 
-    /// All values, by key.
+    /// Returns all values, ordered by key.
     ///
     /// # Errors
     /// Errors of the store.
