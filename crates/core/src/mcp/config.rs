@@ -20,9 +20,9 @@ pub use authentication::{Authentication, AuthorizationServices};
 pub use endpoint::{Endpoint, StdioCommand};
 pub use error::ServerConfigError;
 
-/// One MCP server: where it is, how it is spoken to, with which credential.
+/// Configuration of one MCP server: address, transport, credential and limits.
 ///
-/// In TOML or JSON the keys are those of the fields; `timeout_ms` is in milliseconds.
+/// The keys in TOML or JSON are the names of the fields; `timeout_ms` is in milliseconds.
 ///
 /// ```
 /// use pillion_core::mcp::{ServerConfig, TransportKind};
@@ -38,63 +38,64 @@ pub use error::ServerConfigError;
 #[serde(try_from = "entry::Entry")]
 #[non_exhaustive]
 pub struct ServerConfig {
-    /// The server's name here; tools carry it.
+    /// The label of the server, which the names of its tools refer to.
     pub label: String,
-    /// What the server is for.
+    /// The description of the server.
     pub description: String,
-    /// Where the server is. In JSON either `url`, or `command` with `args`, `env`,
+    /// The address of the server. In JSON either `url`, or `command` with `args`, `env`,
     /// `inherit_env` and `cwd`, the fields of [`StdioCommand`].
     pub endpoint: Endpoint,
-    /// How to speak to it. Default: find out.
+    /// The transport. Default: detect it.
     pub transport: TransportKind,
-    /// Whether to negotiate first. Default: whenever the server can.
+    /// Whether to start with a handshake. Default: if the server supports it.
     pub handshake: Handshake,
-    /// The protocol revision that the handshake offers. Default: the newest.
+    /// The protocol revision that the handshake requests. Default: the newest.
     pub protocol_version: Option<ProtocolVersion>,
     /// The credential. Default: none.
     pub authentication: Authentication,
-    /// Who is asked for an authorization, and where tokens are kept: for
-    /// [`Authentication::OAuth`]. Default: nobody, and in memory.
+    /// The browser prompt and the token store for [`Authentication::OAuth`]. Default: no prompt,
+    /// and tokens in memory.
     pub authorization: AuthorizationServices,
-    /// More headers for every request; the credential's own header wins over one here.
+    /// Additional headers for every request; the credential's own header takes precedence.
     pub headers: BTreeMap<String, SecretString>,
-    /// Also sends a bearer token as `?token=`, for servers that read nothing else. It ends
-    /// up in their access logs: off unless asked for.
+    /// Whether to send a bearer token also as `?token=`, for servers that read nothing else. Such
+    /// tokens end up in the server's access logs. Default `false`.
     pub token_in_query: bool,
-    /// How long one operation may take, connecting included. In JSON `timeout_ms`,
-    /// milliseconds. Default 30 s.
+    /// Timeout of one operation, including connecting. In JSON `timeout_ms`, in milliseconds.
+    /// Default 30 s.
     pub timeout: Duration,
-    /// How much of an answer is read.
+    /// Size limits of responses.
     pub limits: Limits,
-    /// Where requests may go. Default: [`EgressPolicy::default`], which refuses plain http
-    /// to other machines.
+    /// Which addresses requests may reach. Default: [`EgressPolicy::default`], which rejects plain
+    /// `http` to other machines.
     pub egress: EgressPolicy,
-    /// The style of error texts. Default: by transport (E4); JSON has no key for it.
+    /// The style of error messages. Default: depends on the transport. Not configurable in JSON.
     pub wording: Option<Wording>,
 }
 
-/// The ways of speaking MCP (E7).
+/// The transports of MCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", try_from = "String")]
 #[non_exhaustive]
 pub enum TransportKind {
-    /// Find out on first use and remember it.
+    /// Detects the transport on first use, and caches it.
     #[default]
     Auto,
-    /// POST, answered as JSON or as an event stream; sessions (2025-03-26 and later).
+    /// Streamable HTTP: POST, answered as JSON or as an event stream; with sessions (2025-03-26 and
+    /// later).
     StreamableHttp,
-    /// A GET stream announces an `endpoint`; POST goes there, answers come on the stream.
+    /// HTTP+SSE: a GET stream announces an `endpoint` for POST; responses come on the stream.
     LegacySse,
     /// POST to the `/sse` URL itself, answered as an event stream or JSON; no handshake.
     PostSse,
-    /// A GET stream, and POST to the same URL; answers come on the stream.
+    /// A GET stream, and POST to the same URL; responses come on the stream.
     GetSse,
     /// POST, answered as JSON.
     Http,
-    /// A WebSocket with the subprotocol `mcp`. The only one for `ws` and `wss`.
+    /// WebSocket with the subprotocol `mcp`. The only transport for `ws` and `wss` URLs.
     #[serde(rename = "websocket")]
     WebSocket,
-    /// A program's standard streams. The only one for a command.
+    /// Standard streams of a program. The only transport for a command.
     Stdio,
 }
 
@@ -110,7 +111,7 @@ impl TransportKind {
         Self::Stdio,
     ];
 
-    /// What configurations call it.
+    /// Returns the transport's name in configurations.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -126,18 +127,18 @@ impl TransportKind {
     }
 }
 
-/// A name that no transport has.
+/// Error for an unknown transport name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Unknown transport: {name}, expected one of {}", TransportKind::ALL.map(TransportKind::name).join(", "))]
 pub struct UnknownTransport {
-    /// The name.
+    /// The unknown name.
     pub name: String,
 }
 
 impl TryFrom<String> for TransportKind {
     type Error = UnknownTransport;
 
-    /// Takes `-` for `_` as well, and `sse` for `legacy_sse`, as most clients call it.
+    /// Parses a name; also accepts `-` for `_`, and `sse`, as in most clients, for `legacy_sse`.
     fn try_from(name: String) -> Result<Self, UnknownTransport> {
         let known = match name.as_str() {
             "sse" => Self::LegacySse.name().to_owned(),
