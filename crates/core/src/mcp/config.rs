@@ -150,31 +150,31 @@ impl TryFrom<String> for TransportKind {
     }
 }
 
-/// Whether a connection starts with `initialize`.
+/// Whether a connection starts with a handshake (`initialize`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Handshake {
-    /// Yes, except over `PostSse`, and not with a server that does not know the method.
+    /// With a handshake, except over `PostSse` and with servers that do not know the method.
     #[default]
     Auto,
-    /// Never: the first request is the caller's own.
+    /// Without a handshake: the first request is the caller's.
     Never,
 }
 
-/// How much is read before an answer counts as hostile. Each holds while reading.
+/// Size limits of responses, enforced while reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of one answer, event stream or JSON. Default 16 MiB. The pages of one list may
-    /// have four times as many.
+    /// Maximum size of one response (event stream or JSON), in bytes. Default 16 MiB. All pages of
+    /// a list together may have four times that size.
     pub max_response_bytes: usize,
-    /// Bytes of one event of a stream, one line of a program, one message of a WebSocket.
-    /// Default 16 MiB.
+    /// Maximum size of one event of a stream, one line of a program, or one message of a WebSocket,
+    /// in bytes. Default 16 MiB.
     pub max_event_bytes: usize,
-    /// Events before the one that answers. Default 10,000.
+    /// Maximum number of events of a stream before the response. Default 10,000.
     pub max_events: usize,
-    /// Pages of one list. Default 100.
+    /// Maximum number of pages of a list. Default 100.
     pub max_pages: usize,
 }
 
@@ -190,7 +190,7 @@ impl Default for Limits {
 }
 
 impl ServerConfig {
-    /// A server with every setting at its default.
+    /// Creates a configuration for a URL, with all defaults.
     ///
     /// # Errors
     /// [`ServerConfigError::Url`] or [`ServerConfigError::CredentialInUrl`].
@@ -198,7 +198,7 @@ impl ServerConfig {
         Ok(Self::at(label, Endpoint::Url(check_url(url)?)))
     }
 
-    /// A server that is a program here, with every setting at its default.
+    /// Creates a configuration for a local program, with all defaults.
     ///
     /// ```
     /// use pillion_core::mcp::{ServerConfig, StdioCommand};
@@ -231,7 +231,7 @@ impl ServerConfig {
         }
     }
 
-    /// Checks what only a look at the values can tell; the client checks it at first use.
+    /// Validates the combination of the settings. The client validates them on first use.
     ///
     /// # Errors
     /// [`ServerConfigError::Header`], [`ServerConfigError::Command`],
@@ -256,7 +256,7 @@ impl ServerConfig {
         self.header_map().map(drop)
     }
 
-    /// The server's URL, if it has one.
+    /// Returns the server's URL, if it has one.
     #[must_use]
     pub fn url(&self) -> Option<&Url> {
         match &self.endpoint {
@@ -265,8 +265,8 @@ impl ServerConfig {
         }
     }
 
-    /// Where the server is, for logs and errors: the URL without its query, which may hold a
-    /// token, or `stdio:` and the program's name without its arguments, which may as well.
+    /// Returns the server's address for logs and errors: the URL without its query, or `stdio:` and
+    /// the program's name without its arguments. Query and arguments may contain secrets.
     #[must_use]
     pub fn display_url(&self) -> String {
         match &self.endpoint {
@@ -280,9 +280,9 @@ impl ServerConfig {
         }
     }
 
-    /// What stands for the very place: SHA-256, in hexadecimal digits, of the whole URL, or of
-    /// the program with its arguments and directory. Of credentials nothing is in it, unless they
-    /// are in the URL or in an argument.
+    /// Returns SHA-256, in hexadecimal digits, of the complete URL, or of the program with its
+    /// arguments and directory. Depends on credentials only if they are part of the URL or an
+    /// argument.
     #[must_use]
     pub fn endpoint_digest(&self) -> String {
         let place = match &self.endpoint {
@@ -296,7 +296,7 @@ impl ServerConfig {
         sha256_hex(&place.to_string())
     }
 
-    /// The transport that is asked for, or the only one that the endpoint has; else `Auto`.
+    /// Returns the configured transport, or the only one that the endpoint supports; else `Auto`.
     pub(crate) fn transport_kind(&self) -> TransportKind {
         match self.transport {
             TransportKind::Auto => self.endpoint.transport(),
@@ -304,8 +304,8 @@ impl ServerConfig {
         }
     }
 
-    /// The headers of every request: the custom ones, then the credential's (E8). All are
-    /// marked sensitive.
+    /// Returns the headers of every request: the configured ones, then the credential's. All are
+    /// marked as sensitive.
     pub(crate) fn header_map(&self) -> Result<HeaderMap, ServerConfigError> {
         let mut headers = HeaderMap::new();
         let custom = self.headers.iter();
@@ -313,7 +313,7 @@ impl ServerConfig {
         for (name, value) in custom.chain(self.authentication.header()) {
             let invalid = || ServerConfigError::Header { name: name.clone() };
             let key = HeaderName::try_from(&name).map_err(|_| invalid())?;
-            // `Host` is allowed: a server may be one of several virtual hosts at an address.
+            // `Host` is allowed, for a server that is one of several virtual hosts at an address.
             if CONNECTION_HEADERS.contains(&key.as_str()) && key != HOST {
                 return Err(ServerConfigError::ConnectionHeader { name });
             }
@@ -324,11 +324,11 @@ impl ServerConfig {
         Ok(headers)
     }
 
-    /// The URL that requests go to: with `?token=` where the configuration asks for it, and
-    /// that of the HTTP request which a WebSocket begins as.
+    /// Returns the URL for requests, with `?token=` if configured. For a WebSocket, the URL of the
+    /// HTTP request that opens it.
     ///
     /// # Errors
-    /// [`ServerConfigError::Url`] for a server without one.
+    /// [`ServerConfigError::Url`] for a server without a URL.
     pub(crate) fn request_url(&self) -> Result<Url, ServerConfigError> {
         let mut url = self.url().ok_or(ServerConfigError::Url)?.clone();
         let scheme = match url.scheme() {

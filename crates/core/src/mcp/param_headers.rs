@@ -1,5 +1,5 @@
-//! Parameters of tools that are repeated in HTTP headers (MCP 2026-07-28, "Custom Headers
-//! from Tool Parameters").
+//! Tool parameters that are mirrored in HTTP headers (MCP 2026-07-28, "Custom Headers from Tool
+//! Parameters").
 
 use http::header::HeaderName;
 use serde_json::Value;
@@ -8,19 +8,19 @@ use super::metadata::{Mirrored, header_value};
 
 const ANNOTATION: &str = "x-mcp-header";
 
-/// Headers of one call at most; servers bound what they take as well.
+/// Maximum number of mirrored headers of a call; servers limit headers, too.
 const MOST_HEADERS: usize = 64;
 
-/// One parameter that is repeated in a header.
+/// A parameter that is mirrored in a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ParamHeader {
-    /// The names of the properties that lead to the value.
+    /// The path of property names to the value.
     path: Vec<String>,
-    /// `mcp-param-` and the name from the annotation.
+    /// `mcp-param-` followed by the name in the annotation.
     name: HeaderName,
 }
 
-/// Why a tool's annotations cannot be followed; the tool is left out then.
+/// Why a tool's header annotations are invalid; such a tool is skipped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ParamHeaderError {
     #[error("an `x-mcp-header` is no header name")]
