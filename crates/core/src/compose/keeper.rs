@@ -18,10 +18,10 @@ pub struct KeptSteps {
     pub steps: JsonObject,
 }
 
-/// What [`StepKeeper::take`] returns.
+/// The return type of [`StepKeeper::take`].
 pub type TakeFuture = Pin<Box<dyn Future<Output = Result<Option<KeptSteps>, ToolFailure>> + Send>>;
 
-/// What [`StepKeeper::keep`] returns.
+/// The return type of [`StepKeeper::keep`].
 pub type KeepFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Send>>;
 
 /// The checkpoint store of composed tools: stores the results of finished steps while another step

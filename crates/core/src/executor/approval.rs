@@ -47,14 +47,14 @@ pub enum Decision {
     Undecided,
 }
 
-/// What [`Approver::decide`] returns.
+/// The return type of [`Approver::decide`].
 pub type ApprovalFuture = Pin<Box<dyn Future<Output = Result<Decision, ToolFailure>> + Send>>;
 
 /// What [`Approver::waiting_call`] returns.
 pub type WaitingCallFuture =
     Pin<Box<dyn Future<Output = Result<Option<CallId>, ToolFailure>> + Send>>;
 
-/// What [`Approver::spend`] returns.
+/// The return type of [`Approver::spend`].
 pub type SpendFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Send>>;
 
 /// Decides on calls that need approval, or forwards them to a person who decides.

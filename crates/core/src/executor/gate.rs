@@ -18,7 +18,7 @@ pub struct ReadyCall {
     pub approval: Option<String>,
 }
 
-/// What [`Gate::enter`] returns.
+/// The return type of [`Gate::enter`].
 pub type GateFuture = Pin<Box<dyn Future<Output = Result<Option<ToolOutput>, ToolFailure>> + Send>>;
 
 /// Checks a call right before it runs: for limits that several executors share, quotas, or answers

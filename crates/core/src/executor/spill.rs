@@ -40,7 +40,7 @@ pub struct Spilled {
     pub url: String,
 }
 
-/// What [`Spill::put`] returns.
+/// The return type of [`Spill::put`].
 pub type SpillFuture = Pin<Box<dyn Future<Output = Result<Spilled, ToolFailure>> + Send>>;
 
 /// Stores results larger than [`max_result_bytes`](super::ExecutorConfig::max_result_bytes), so

@@ -31,7 +31,7 @@ pub(super) struct Session {
 /// The form of request ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdStyle {
-    /// `1`, `2`, ... (E7).
+    /// `1`, `2`, ...
     Number,
     /// `mcp_` followed by random characters.
     Mcp,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::{CallContext, Patience, Pause, ToolCall, ToolOrigin, ToolResult};
 use crate::store::CallId;
 
-/// What [`MakesCalls::make`] returns.
+/// The return type of [`MakesCalls::make`].
 pub type FurtherCallFuture = Pin<Box<dyn Future<Output = ToolResult> + Send>>;
 
 /// Runs the nested calls of a tool; implemented by the executor.

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::{ApprovalPolicy, CallContext, ErrorCode, JsonObject, ToolDefinition, ToolOrigin};
 
-/// The result of [`Tool::call`]: a boxed future, so that the trait is object-safe.
+/// The return type of [`Tool::call`]: a boxed future, so that the trait is object-safe.
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolFailure>> + Send>>;
 
-/// The result of [`Tool::acts_as`].
+/// The return type of [`Tool::acts_as`].
 pub type ActsAsFuture = Pin<Box<dyn Future<Output = Result<ActsAs, ToolFailure>> + Send>>;
 
 /// The identity and credential with which a tool acts for a caller.
