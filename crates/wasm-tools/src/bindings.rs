@@ -1,4 +1,4 @@
-//! What `wit/tool.wit` is in Rust.
+//! The Rust bindings of `wit/tool.wit`.
 #![allow(missing_docs, clippy::all)] // it is generated
 
 wasmtime::component::bindgen!({
