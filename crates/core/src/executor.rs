@@ -94,7 +94,7 @@ pub struct ExecutorHooks {
     /// Decides on calls that need approval. Without an approver, such calls end as
     /// `approval_required`, unless their context contains the decision.
     pub approver: Option<Arc<dyn Approver>>,
-    /// Runs last before a tool runs, and can reject or answer the call.
+    /// Checks validated and approved calls, and can reject or answer them.
     pub gate: Option<Arc<dyn Gate>>,
     /// Records every call in a call log.
     pub journal: Option<Journal>,

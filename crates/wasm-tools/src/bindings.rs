@@ -1,5 +1,5 @@
 //! The Rust bindings of `wit/tool.wit`.
-#![allow(missing_docs, clippy::all)] // it is generated
+#![allow(missing_docs, clippy::all)] // generated code
 
 wasmtime::component::bindgen!({
     path: "wit",

@@ -6,11 +6,12 @@ use crate::saying;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultCode {
-    /// The folder does not exist, cannot be read, or is writable by others.
+    /// The folder does not exist, cannot be read, or is writable by an untrusted user.
     Folder,
     /// A file cannot be read.
     Unreadable,
-    /// A file is writable by others, or is not a regular file: a symbolic link, a directory.
+    /// A file is writable by an untrusted user, or is not a regular file: a symbolic link, a
+    /// directory.
     UnsafeFile,
     /// The file is larger than the limit.
     TooLarge,

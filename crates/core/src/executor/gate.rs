@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, JsonObject, ToolFailure, ToolOutput};
 
-/// A validated call that is about to run and has any approval that it needs.
+/// A validated call that has any approval that it needs.
 #[derive(Debug, Clone)]
 pub struct ReadyCall {
     /// The tool of the call.
@@ -21,8 +21,8 @@ pub struct ReadyCall {
 /// The return type of [`Gate::enter`].
 pub type GateFuture = Pin<Box<dyn Future<Output = Result<Option<ToolOutput>, ToolFailure>> + Send>>;
 
-/// Checks a call right before it runs: for limits that several executors share, quotas, or answers
-/// from elsewhere.
+/// Checks a call after validation and approval, before the executor's rate limits and cache: for
+/// limits that several executors share, quotas, or answers from elsewhere.
 ///
 /// Calls that fail earlier or wait for approval do not reach the gate. A call that ends at the gate
 /// counts toward none of the executor's rate limits. The time that the gate takes counts toward no

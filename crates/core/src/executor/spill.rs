@@ -119,8 +119,8 @@ impl Bound {
     }
 }
 
-/// Returns the maximum size of a failure: the limit for outputs and results, but at least the size
-/// of a preview.
+/// Returns the maximum size of a failure: the smaller of the limits for outputs and results, but at
+/// least the size of a preview.
 pub(super) fn most_of_a_failure(
     config: &ExecutorConfig,
     tool: Option<&RegisteredTool>,

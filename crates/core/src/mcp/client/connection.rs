@@ -173,7 +173,7 @@ impl Connections {
     }
 
     /// Waits for the current connection attempt, or starts one. A caller that joined the attempt of
-    /// another caller starts its own if that fails.
+    /// another caller starts its own if that could not reach the server.
     async fn open(&self, opening: &mut Opening) -> Result<Opened, McpErrorKind> {
         let joined = opening.attempt.is_some();
         match self.attempt(opening).await {
