@@ -496,7 +496,7 @@ impl Executor {
         let tool = ready.tool;
         let patience = config.queue_timeout;
         let makes_calls = tool.tool().makes_calls();
-        // A permit of its own would be missing for the nested calls that this call waits for.
+        // A call that waits for its nested calls must not hold a permit that they need.
         let _place = match makes_calls {
             true => None,
             false => {

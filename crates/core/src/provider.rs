@@ -82,7 +82,7 @@ pub enum StrictFlag {
 /// schema of a strict tool is therefore converted: every property is required, optional properties
 /// may be `null` (which the executor treats as absent), and every object is closed. If a schema
 /// cannot be converted, because of free-form maps, tuples, `oneOf`, `allOf`, `minLength` or other
-/// keywords that OpenAI does not list, `strict` is not set.
+/// keywords that OpenAI does not list, `strict` is false or absent.
 ///
 /// For `Google`, the schema is converted to Gemini's `Schema`, a subset of OpenAPI 3.0, because
 /// Gemini rejects a request with an unknown keyword. The converted schema may allow more than the
