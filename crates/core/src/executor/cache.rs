@@ -23,8 +23,8 @@ use kept::Kept;
 /// Which callers share a cached result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CacheScope {
-    /// Calls with the same user, the same principal and the same user verification. Calls without a
-    /// user count as calls of one user, as in rate limits. For a tool that makes nested calls, the
+    /// Calls with the same user, the same principal and the same user verification. Calls of a
+    /// principal without a user count as calls of one user. For a tool that makes nested calls, the
     /// channel and the allowed tools must be the same, too.
     #[default]
     Private,

@@ -16,8 +16,9 @@ use crate::store::CallId;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CallContext {
-    /// The user on whose behalf the call runs. Cooldowns and rate limits count per user; calls
-    /// without a user count as calls of one user.
+    /// The user on whose behalf the call runs. Cooldowns and rate limits count per user, or per
+    /// principal if an authenticated principal's user is not verified. Calls with neither count as
+    /// calls of one user.
     pub user: Option<String>,
     /// Whether the user is verified. Only calls of a verified user may use what belongs to that
     /// user, such as a credential. For everything else, a claimed user name is sufficient.
