@@ -1,8 +1,8 @@
-//! Which model may see which tool, and why not (requirements H2 and B4).
+//! Decides which tools a model gets, and why others are dropped.
 //!
-//! [`offer`] is a pure function of the tools and a [`ModelConfig`]. The configurations come
-//! from JSON, TOML or PHP arrays; HAWKI's model lists are read as they are. Aliases of tool
-//! names (H3) are the caller's matter: `enabled_tools` is compared with the tool's own name.
+//! [`offer`] is a pure function of the tools and a [`ModelConfig`]. Configurations come from JSON,
+//! TOML or PHP arrays; HAWKI's model lists are supported unchanged. `enabled_tools` is compared
+//! with the tool's own name: callers must resolve aliases.
 //!
 //! ```
 //! use pillion_core::capability::{ModelConfig, offer};
@@ -40,21 +40,21 @@ use std::fmt;
 
 use crate::tool::{ToolDefinition, ToolOrigin};
 
-/// What [`offer`] decided, each list in the order of the tools that were given.
+/// The decision of [`offer`]; each list is in the order of the given tools.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offer<'a> {
-    /// The tools that the model may see.
+    /// The tools that the model gets.
     pub offered: Vec<&'a ToolDefinition>,
-    /// The tools that it may not see.
+    /// The tools that the model does not get.
     pub dropped: Vec<Dropped<'a>>,
 }
 
-/// A tool that a model may not see. Its `Display` is `name: reason`.
+/// A tool that a model does not get. `Display` prints `name: reason`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dropped<'a> {
     /// The tool.
     pub tool: &'a ToolDefinition,
-    /// The first rule that it broke.
+    /// The first rule that the tool violates.
     pub reason: DropReason,
 }
 
@@ -64,29 +64,28 @@ impl fmt::Display for Dropped<'_> {
     }
 }
 
-/// Why a model may not see a tool, in the order in which the rules are asked.
+/// Why a model does not get a tool, in the order in which the rules are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum DropReason {
-    /// `function_calling` is not set: no tool is offered at all.
+    /// `function_calling` is not set: the model gets no tools.
     #[error("model cannot call functions")]
     CannotCallFunctions,
-    /// An MCP tool, and `mcp` is not set.
+    /// The tool is an MCP tool, and `mcp` is not set.
     #[error("model has no 'mcp' flag")]
     NoMcpFlag,
-    /// `enabled_tools` names tools, and this is none of them.
+    /// `enabled_tools` is not empty and does not contain the tool.
     #[error("not in enabled_tools")]
     NotEnabled,
-    /// An MCP tool whose server's URL is empty.
+    /// The tool is an MCP tool whose server has no URL.
     #[error("MCP server has no URL")]
     ServerWithoutUrl,
 }
 
-/// Divides `tools` into those that `model` may see and those that it may not (H2).
+/// Divides `tools` into those that `model` gets and those that it does not.
 ///
-/// A tool is offered if the model has `function_calling`; and, for an MCP tool, if it also
-/// has `mcp` and the server has a URL; and if `enabled_tools` is absent or empty or names
-/// the tool.
+/// A model gets a tool if it has `function_calling`; for an MCP tool, if it also has `mcp` and the
+/// server has a URL; and if `enabled_tools` is absent, empty or contains the tool.
 #[must_use]
 pub fn offer<'a>(
     tools: impl IntoIterator<Item = (&'a ToolDefinition, &'a ToolOrigin)>,

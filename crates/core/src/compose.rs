@@ -1,5 +1,6 @@
-//! Tools that are made of other tools (requirement P): steps one after the other, side by side or
-//! on a condition, whose arguments come from the input and from the results of earlier steps.
+//! Composed tools: tools that call other tools in steps, sequentially, in parallel or
+//! conditionally. The arguments of a step come from the input and from the results of earlier
+//! steps.
 //!
 //! ```
 //! use pillion_core::compose::Composition;
@@ -17,9 +18,9 @@
 //! # Ok::<(), pillion_core::compose::ComposeError>(())
 //! ```
 //!
-//! [`Composition`] is what was declared, checked; [`circles`] looks at all compositions together;
-//! [`ComposedTool`] runs one. Of these only the last does anything beyond reading, and it calls
-//! its tools through [`FurtherCalls`](crate::tool::FurtherCalls) alone.
+//! [`Composition`] is a validated declaration, [`circles`] checks several compositions for
+//! recursion, and [`ComposedTool`] runs one. A composed tool calls its tools through
+//! [`FurtherCalls`](crate::tool::FurtherCalls) only.
 
 mod check;
 mod circles;
@@ -48,37 +49,37 @@ pub use keeper::{KeepFuture, KeptInMemory, KeptSteps, StepKeeper, TakeFuture};
 use step::Step;
 use template::Template;
 
-/// How many calls a composition may declare, whether or not all are made.
+/// Maximum number of declared calls in a composition, whether or not they are all made.
 pub const MOST_STEPS: usize = 64;
 
-/// How deep groups of steps may stand in each other, and templates in theirs.
+/// Maximum nesting of step groups, and of templates.
 pub const MOST_DEPTH: usize = 8;
 
-/// What a composed tool is made of.
+/// The declaration of a composed tool.
 #[derive(Debug, Clone)]
 pub struct Composition {
     definition: ToolDefinition,
     steps: Vec<Step>,
     output: Output,
     lends: Vec<String>,
-    /// SHA-256 of all that was declared.
+    /// SHA-256 of the whole declaration.
     digest: String,
 }
 
-/// What a composed tool answers with.
+/// The output of a composed tool.
 #[derive(Debug, Clone, PartialEq)]
 enum Output {
-    /// What the step of that name answers with.
+    /// The result of the step with this name.
     Step(String),
     Template(Template),
 }
 
 impl Composition {
-    /// Reads and checks a declaration: an object with `name`, `description`, `steps` and, where
-    /// they are wanted, `category`, `input_schema`, `output` and `lends`.
+    /// Parses and validates a declaration: an object with `name`, `description`, `steps`, and
+    /// optionally `category`, `input_schema`, `output` and `lends`.
     ///
     /// # Errors
-    /// [`ComposeError`], which says where in the declaration the fault is.
+    /// [`ComposeError`] with the location of the error in the declaration.
     pub fn parse(declared: Value) -> Result<Self, ComposeError> {
         let mut canonical = declared.clone();
         canonical.sort_all_objects();
@@ -86,13 +87,13 @@ impl Composition {
         entry::read(declared, digest)
     }
 
-    /// The tool's definition.
+    /// Returns the tool's definition.
     #[must_use]
     pub fn definition(&self) -> &ToolDefinition {
         &self.definition
     }
 
-    /// The names of the tools that it calls, in the order of its steps, each once.
+    /// Returns the distinct names of the called tools, in the order of the steps.
     #[must_use]
     pub fn called_tools(&self) -> Vec<&str> {
         let mut tools = Vec::new();
@@ -104,28 +105,28 @@ impl Composition {
         tools
     }
 
-    /// The tools that whoever may use this one may use through it, although not by themselves.
+    /// Returns the tools that this tool may call even if its caller may not call them directly.
     #[must_use]
     pub fn lends(&self) -> &[String] {
         &self.lends
     }
 
-    /// What stands for all that was declared.
+    /// Returns a digest of the whole declaration.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
     }
 }
 
-/// A [`Composition`] as a tool.
+/// A [`Composition`] as a [`Tool`].
 pub struct ComposedTool {
     composition: Composition,
     keeper: Arc<dyn StepKeeper>,
 }
 
 impl ComposedTool {
-    /// The tool; `keeper` has the results of finished steps while another step waits for an
-    /// approval.
+    /// Creates the tool. `keeper` stores the results of finished steps while another step waits for
+    /// an approval.
     #[must_use]
     pub fn new(composition: Composition, keeper: Arc<dyn StepKeeper>) -> Self {
         Self {

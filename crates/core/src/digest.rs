@@ -1,10 +1,10 @@
-//! What stands for a text without telling it.
+//! Digests of texts.
 
 use std::fmt::Write;
 
 use ring::digest::{SHA256, digest};
 
-/// SHA-256 of a text or of bytes, in 64 hexadecimal digits.
+/// Returns SHA-256 of a text or of bytes, as 64 hexadecimal digits.
 ///
 /// ```
 /// # use pillion_core::digest::sha256_hex;

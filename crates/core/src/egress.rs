@@ -1,18 +1,18 @@
-//! Where requests may go: the rules, and the one place that makes an HTTP client under them.
+//! The egress policy: which URLs and addresses requests may reach, and the HTTP clients that
+//! enforce it.
 //!
-//! A request leaves in three steps, and each is checked:
+//! Each step of a request is checked:
 //!
-//! - **Its URL**, before anything is sent: `https`, or `http` to this machine or to a host
-//!   that is [allowed by name](EgressPolicy::allow_http); an address that stands in the URL
-//!   is checked at once, in whatever notation it is written.
-//! - **The addresses that its host's name has.** Those that may not be reached are left out
-//!   and the connection goes to one of the rest: the address that was checked is the one
-//!   that is connected to, so that a name that changes its addresses in between (DNS
-//!   rebinding) gains nothing.
-//! - **A redirect** is followed within the origin only, so no credential travels elsewhere,
-//!   and what it connects to is checked like any other request.
+//! - **The URL**, before anything is sent: `https`, or `http` to this machine or to a host that is
+//!   [allowed by name](EgressPolicy::allow_http). An IP address in the URL is checked at once, in
+//!   any notation.
+//! - **The addresses of the host name.** Forbidden addresses are removed, and the client connects
+//!   to one of the rest. It connects to exactly the address that was checked, so DNS rebinding has
+//!   no effect.
+//! - **Redirects** are followed only within the origin, so that credentials are not sent elsewhere,
+//!   and their connections are checked like those of other requests.
 //!
-//! Where the environment names a proxy (`HTTPS_PROXY` and similar variables), the proxy resolves
+//! If the environment names a proxy (`HTTPS_PROXY` and similar variables), the proxy resolves
 //! names, and only the URL can be checked here. The address of the proxy is the operator's choice
 //! and is not checked. Requests to this machine (loopback addresses, `localhost`) never go through
 //! a proxy, whatever `NO_PROXY` contains.
@@ -45,8 +45,8 @@ pub use http_client::{HttpAnswer, HttpClient, HttpError, HttpRequest};
 pub use network::{InvalidNetwork, Network};
 pub(crate) use shortcut::{Sent, Shortcut};
 
-/// Headers of a request, in small letters, that are the connection's own: no operator, tool or
-/// component sets them.
+/// Request headers, in lower case, that the connection sets: operators, tools and components cannot
+/// set them.
 pub const CONNECTION_HEADERS: [&str; 8] = [
     "connection",
     "content-length",
@@ -58,13 +58,13 @@ pub const CONNECTION_HEADERS: [&str; 8] = [
     "upgrade",
 ];
 
-/// Which hosts and addresses a client may talk to.
+/// Which hosts and addresses a client may reach.
 ///
-/// The default suits a URL that the operator has configured: public and private addresses
-/// and this machine, in plain http this machine alone. Never reached, whatever is set here:
-/// link-local addresses, the metadata services of cloud providers, unspecified, multicast
-/// and broadcast addresses, and IPv6 addresses that wrap one of these (IPv4-mapped and
-/// -compatible, NAT64, 6to4, Teredo, ISATAP).
+/// The default is for URLs that the operator configures: public and private addresses and this
+/// machine are allowed, with plain `http` only to this machine. Always forbidden: link-local
+/// addresses, the metadata services of cloud providers, unspecified, multicast and broadcast
+/// addresses, and IPv6 addresses that embed one of these (IPv4-mapped and -compatible, NAT64, 6to4,
+/// Teredo, ISATAP).
 ///
 /// ```
 /// use pillion_core::egress::EgressPolicy;
@@ -82,20 +82,20 @@ pub const CONNECTION_HEADERS: [&str; 8] = [
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct EgressPolicy {
-    /// Hosts that may be spoken to in plain http, beside this machine: names, or addresses
-    /// as they stand in a URL, without port. Default none.
+    /// Hosts other than this machine to which plain `http` is allowed: names, or addresses as in a
+    /// URL, without port. Default: none.
     pub allow_http: BTreeSet<HostName>,
-    /// Whether private addresses may be reached: RFC 1918, unique local, carrier-grade NAT,
-    /// benchmarking and reserved ones. Default true: the URL is the operator's own, and
-    /// most companies have their MCP servers there.
+    /// Whether private addresses are allowed: RFC 1918, unique local, carrier-grade NAT,
+    /// benchmarking and reserved addresses. Default `true`, because operators configure the URLs,
+    /// often of MCP servers in private networks.
     pub allow_private: bool,
-    /// Whether this machine may be reached. Default true.
+    /// Whether addresses of this machine are allowed. Default `true`.
     pub allow_loopback: bool,
-    /// Networks that may be reached although they are private or loopback, as `10.1.0.0/16`,
-    /// `fd12::/16` or one address. Default none.
+    /// Networks that are allowed although they are private or loopback, as `10.1.0.0/16`,
+    /// `fd12::/16` or a single address. Default: none.
     pub allow_networks: Vec<Network>,
-    /// Networks that may not be reached. Where an address is in networks of both lists the
-    /// narrower one decides; between two of one size, this. Default none.
+    /// Forbidden networks. If networks of both lists contain an address, the smaller network
+    /// decides; for equal sizes, the address is forbidden. Default: none.
     pub deny_networks: Vec<Network>,
 }
 
@@ -112,8 +112,8 @@ impl Default for EgressPolicy {
 }
 
 impl EgressPolicy {
-    /// Checks what a URL alone can tell: the scheme, and the address if it holds one. Does
-    /// no I/O; the addresses of a name are checked when it is connected to.
+    /// Checks a URL: the scheme, and the address if the URL contains one. Does no I/O; the
+    /// addresses of a name are checked when connecting.
     ///
     /// # Errors
     /// [`EgressError::Scheme`], [`EgressError::PlainHttp`], [`EgressError::Address`].
@@ -142,24 +142,24 @@ impl EgressPolicy {
             })
     }
 
-    /// Checks one address, and every IPv4 address that it wraps.
+    /// Checks an address, and all IPv4 addresses embedded in it.
     ///
     /// # Errors
-    /// The class that is refused.
+    /// The class of the forbidden address.
     pub fn check_address(&self, address: IpAddr) -> Result<(), AddressClass> {
         let address = address.to_canonical();
         self.check_one(address)?;
         address::embedded(address).try_for_each(|inner| self.check_one(inner.into()))
     }
 
-    /// Allows plain http to the host of a URL.
+    /// Allows plain `http` to the host of a URL.
     pub fn allow_http_to(&mut self, url: &Url) {
         let host = url.host().as_ref().map(HostName::of);
         self.allow_http.extend(host);
     }
 
-    /// These rules for a URL that a server announced rather than the operator: one that
-    /// does not run on this machine cannot send requests to this machine.
+    /// Returns this policy for URLs that a server names, rather than the operator: such URLs may
+    /// point to this machine only if the server runs on it.
     ///
     /// ```
     /// use pillion_core::egress::EgressPolicy;
@@ -198,8 +198,8 @@ impl EgressPolicy {
     }
 }
 
-/// Whether a host is this machine by its form: a loopback address, or the name `localhost`
-/// or one below it, which the resolver holds to loopback addresses (RFC 6761, section 6.3).
+/// Returns whether a host is this machine: a loopback address, `localhost`, or a name below it,
+/// which the resolver restricts to loopback addresses (RFC 6761, section 6.3).
 fn is_this_machine(host: &Host<&str>) -> bool {
     match host {
         Host::Ipv4(address) => address.is_loopback(),

@@ -1,8 +1,8 @@
-//! Runs tool calls: every call ends in exactly one [`ToolResult`], and a failure never
-//! affects a sibling (requirements C1 to C7).
+//! Runs tool calls. Every call ends in exactly one [`ToolResult`], and a failed call does not
+//! affect other calls.
 //!
-//! The stages of a call are the lines of `Executor::run_pipeline` and `Executor::run_tool`, in
-//! order, each in a file of its own.
+//! `Executor::run_pipeline` and `Executor::run_tool` list the stages of a call in order. Each stage
+//! has its own file.
 
 mod account;
 mod approval;
@@ -58,24 +58,24 @@ use rate_limit::RateLimiter;
 pub use spill::{BigResult, Spill, SpillFuture, Spilled};
 pub use tracer::{CallSpan, Tracer};
 
-/// Takes calls through the pipeline. Cheap to clone; clones share limits and permits.
+/// Runs calls through the pipeline. Cheap to clone; clones share limits and permits.
 ///
-/// It must be used inside a tokio runtime: each tool runs as a task of its own, so that a
-/// tool that blocks its thread cannot keep a caller past its deadline.
+/// Requires a tokio runtime: each tool runs in its own task, so that a tool that blocks its thread
+/// cannot keep a caller past its deadline.
 ///
 /// The [crate root](crate) has an example.
 #[derive(Clone)]
 pub struct Executor {
     shared: Arc<Shared>,
-    /// Tools that are there for one caller alone.
+    /// Tools that exist for one caller only.
     own_tools: Option<Arc<OwnTools>>,
-    /// Tools that run in the place of those of their names.
+    /// Tools that run in place of the registered tools with the same names.
     stand_ins: Option<Arc<OwnTools>>,
-    /// A queue of this clone's own, in place of the queue that all clones share.
+    /// The queue of this clone, used instead of the queue that all clones share.
     own_queue: Option<Arc<FairQueue>>,
 }
 
-/// Tools that are in no registry because they are there for one caller alone, by name.
+/// Tools of one caller by name; they are in no registry.
 pub type OwnTools = IndexMap<ToolName, Arc<RegisteredTool>>;
 
 struct Shared {
@@ -88,37 +88,38 @@ struct Shared {
     hooks: ExecutorHooks,
 }
 
-/// Who takes part in an executor's calls beside the tools. Nobody by default.
+/// Optional collaborators of an executor. None are set by default.
 #[derive(Clone, Default)]
 pub struct ExecutorHooks {
-    /// Decides on calls that need approval (G3). Without one they end as
-    /// `approval_required`, unless their context brings the decision along.
+    /// Decides on calls that need approval. Without an approver, such calls end as
+    /// `approval_required`, unless their context contains the decision.
     pub approver: Option<Arc<dyn Approver>>,
-    /// Is asked last before a call runs.
+    /// Checks validated and approved calls, and can reject or answer them.
     pub gate: Option<Arc<dyn Gate>>,
-    /// Keeps every call in a call log (F4).
+    /// Records every call in a call log.
     pub journal: Option<Journal>,
-    /// Sees calls begin and end.
+    /// Is notified when calls begin and end.
     pub observer: Option<Arc<dyn Observer>>,
-    /// Makes spans of calls.
+    /// Creates a trace span for each call.
     pub tracer: Option<Arc<dyn Tracer>>,
-    /// Keeps results that are larger than `max_result_bytes`; without one they are failures.
+    /// Stores results that are larger than `max_result_bytes`. Without a store, such calls fail.
     pub spill: Option<Arc<dyn Spill>>,
 }
 
-/// A call that is over.
+/// A finished call.
 #[derive(Debug, Clone)]
 pub struct Ended {
-    /// What came of it.
+    /// The result of the call.
     pub result: ToolResult,
-    /// Whether its tool was begun. It is not for a call that failed before, or was answered
-    /// from elsewhere: such a call has changed nothing.
+    /// Whether the tool started. `false` for a call that failed before its tool ran, or that was
+    /// answered from the cache or by the gate: such a call has changed nothing.
     pub tool_began: bool,
 }
 
 impl Ended {
-    /// Whether that is all that will ever come of it. It is not where nothing has changed yet, or
-    /// where something that the call has made waits for an approval: sent again, it goes on.
+    /// Returns whether the result is final. A result is not final if the call has changed nothing
+    /// yet, or if the call or a nested call waits for an approval: repeating the call then
+    /// continues it.
     #[must_use]
     pub fn is_final(&self) -> bool {
         let waits = self.result.error_code == Some(ErrorCode::ApprovalRequired);
@@ -127,13 +128,13 @@ impl Ended {
 }
 
 impl Executor {
-    /// An executor over the tools of `registry`, present and future.
+    /// Creates an executor for the tools of `registry`, including tools that are registered later.
     #[must_use]
     pub fn new(registry: Arc<ToolRegistry>, config: ExecutorConfig) -> Self {
         Self::with_hooks(registry, config, ExecutorHooks::default())
     }
 
-    /// As [`new`](Self::new), with an approver, a gate and an observer.
+    /// Creates an executor like [`new`](Self::new), with hooks.
     #[must_use]
     pub fn with_hooks(
         registry: Arc<ToolRegistry>,
@@ -163,8 +164,8 @@ impl Executor {
         }
     }
 
-    /// The same executor for the calls of a caller who has tools of their own: one of the
-    /// registry's wins where both have a name.
+    /// Returns this executor with additional tools for one caller. A registered tool takes
+    /// precedence over a caller's tool of the same name.
     #[must_use]
     pub fn with_own_tools(&self, tools: Arc<OwnTools>) -> Self {
         Self {
@@ -173,10 +174,10 @@ impl Executor {
         }
     }
 
-    /// The same executor for calls that somebody else makes: each goes through the whole pipeline,
-    /// limits, approvals and call log included, and in the end the tool of its name here runs instead
-    /// of the one that there is. Such a tool should [act](crate::tool::Tool::acts_as) in a name of
-    /// its own, so that neither approvals nor kept results pass from one to the other.
+    /// Returns this executor with overrides: a call goes through the whole pipeline, including
+    /// limits, approvals and call log, but runs the override instead of the registered tool of the
+    /// same name. An override needs its own [acting identity](crate::tool::Tool::acts_as), so that
+    /// it shares neither approvals nor cached results with the tool that it overrides.
     #[must_use]
     pub fn with_stand_ins(&self, tools: Arc<OwnTools>) -> Self {
         Self {
@@ -197,7 +198,7 @@ impl Executor {
         }
     }
 
-    /// Whether calls of this tool need somebody's approval (G1, G2).
+    /// Returns whether calls of this tool need approval.
     #[must_use]
     pub fn asks(&self, tool: &RegisteredTool) -> bool {
         let Shared {
@@ -206,7 +207,7 @@ impl Executor {
         config.approvals.asks(tool, registry)
     }
 
-    /// The tool that a call of this name or alias reaches.
+    /// Returns the tool that a call with this name or alias runs.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<Arc<RegisteredTool>> {
         if let Some(stand_in) = self.stand_ins.as_ref().and_then(|tools| tools.get(name)) {
@@ -216,10 +217,10 @@ impl Executor {
         registered.or_else(|| self.own_tools.as_ref()?.get(name).cloned())
     }
 
-    /// An executor with another configuration that goes on where this one is: over the same
-    /// tools, with the calls that the limits have counted, and those that run or wait. They
-    /// keep what they began with. Kept results are not among it: they may come from what is
-    /// no longer there.
+    /// Returns an executor with a new configuration that shares this executor's registry,
+    /// rate-limit counts and queue. Running and queued calls keep the configuration with which they
+    /// started. The result cache starts empty, because cached results may come from tools that are
+    /// gone.
     #[must_use]
     pub fn reconfigured(&self, config: ExecutorConfig, hooks: ExecutorHooks) -> Self {
         let Shared {
@@ -243,40 +244,40 @@ impl Executor {
         })
     }
 
-    /// How far back past calls have to be counted for the limits that hold now, for the
-    /// cooldowns of the tools that there are, and for those, up to five minutes, of tools that are
+    /// Returns the age up to which past calls matter to the current rate limits and to the
+    /// cooldowns of the registered tools. At least five minutes, for cooldowns of tools that are
     /// registered later.
     #[must_use]
     pub fn limits_look_back(&self) -> Duration {
         self.shared.limiter.look_back(&self.shared.registry)
     }
 
-    /// Has calls count towards the limits that were let through elsewhere: before a restart, or
-    /// by another process. Their order does not matter; each must be given only once.
+    /// Counts calls toward the rate limits that ran before a restart or in another process. The
+    /// order of the calls does not matter; pass each call only once.
     pub fn count_past_calls(&self, calls: impl IntoIterator<Item = PastCall>) {
         self.shared.limiter.count(calls, &self.shared.registry);
     }
 
-    /// Returns how many calls run at once, whichever source their tools are of: a caller that makes
-    /// no more at once waits for no other call of its own.
+    /// Returns the maximum number of concurrent calls of any source. A caller that makes no more
+    /// concurrent calls never waits for its own calls.
     #[must_use]
     pub fn calls_at_once(&self) -> std::num::NonZeroUsize {
         self.shared.config.calls_at_once()
     }
 
-    /// How many calls run and wait.
+    /// Returns the number of running and queued calls.
     #[must_use]
     pub fn load(&self) -> Load {
         self.shared.queue.load()
     }
 
-    /// How the cache of results is doing.
+    /// Returns the statistics of the result cache.
     #[must_use]
     pub fn cache_counts(&self) -> CacheCounts {
         self.shared.cache.counts()
     }
 
-    /// The registry that the tools come from.
+    /// Returns the tool registry.
     #[must_use]
     pub fn registry(&self) -> &Arc<ToolRegistry> {
         &self.shared.registry
@@ -287,7 +288,7 @@ impl Executor {
         self.execute_to_its_end(call, context).await.result
     }
 
-    /// As [`execute_one`](Self::execute_one), and says whether the tool was begun.
+    /// Runs one call like [`execute_one`](Self::execute_one), and returns whether the tool started.
     pub async fn execute_to_its_end(&self, call: ToolCall, context: &CallContext) -> Ended {
         let hooks = &self.shared.hooks;
         let tool = self.find(&call.name);
@@ -320,7 +321,7 @@ impl Executor {
         run.instrument(span).await
     }
 
-    /// Runs calls one after the other (C1); the results are in the order of the calls.
+    /// Runs calls one after the other. Results are in the order of the calls.
     pub async fn execute(&self, calls: Vec<ToolCall>, context: &CallContext) -> Vec<ToolResult> {
         let mut results = Vec::with_capacity(calls.len());
         for call in calls {
@@ -341,8 +342,8 @@ impl Executor {
         ended.into_iter().map(|ended| ended.result).collect()
     }
 
-    /// As [`execute_parallel`](Self::execute_parallel), with a context for each call, and says of
-    /// each whether the tool was begun.
+    /// Runs calls like [`execute_parallel`](Self::execute_parallel), each with its own context, and
+    /// returns for each call whether the tool started.
     pub async fn execute_parallel_to_the_end(
         &self,
         calls: impl IntoIterator<Item = (ToolCall, CallContext)>,
@@ -388,7 +389,7 @@ impl Executor {
         places.contains_key(tool.name().as_str())
     }
 
-    /// The pipeline. A stage either hands on what the next one needs or ends the call.
+    /// Runs the pipeline. Each stage returns what the next stage needs, or ends the call.
     async fn run_pipeline(
         &self,
         tool: Option<Arc<RegisteredTool>>,
@@ -467,7 +468,7 @@ impl Executor {
             Some(asked) => {
                 let output = cache.pass(asked, limit, run).await?;
                 if let (false, Some((approver, request))) = (*tool_began, approval) {
-                    // Whoever approved of this call has seen it succeed.
+                    // A cached result uses up the approval too: the approver sees the call succeed.
                     approver.spend(request).await?;
                     if let Some(entry) = entry {
                         entry.approved();
@@ -483,7 +484,7 @@ impl Executor {
         }
     }
 
-    /// The stages of a call that no kept result answers.
+    /// Runs the stages that follow if no cached result answers the call.
     async fn run_tool(
         &self,
         mut ready: Ready<'_>,
@@ -495,7 +496,7 @@ impl Executor {
         let tool = ready.tool;
         let patience = config.queue_timeout;
         let makes_calls = tool.tool().makes_calls();
-        // With a place of its own it would keep one from the calls that it waits for.
+        // A call that waits for its nested calls must not hold a permit that they need.
         let _place = match makes_calls {
             true => None,
             false => {
@@ -522,7 +523,7 @@ impl Executor {
     }
 }
 
-/// The span of a call, and the context that says of it.
+/// Starts the trace span of a call, and returns the span with a context that refers to the span.
 fn start_span(
     tracer: &dyn Tracer,
     tool: Option<&RegisteredTool>,
@@ -541,12 +542,12 @@ struct Ready<'a> {
     tool: &'a RegisteredTool,
     arguments: JsonObject,
     context: CallContext,
-    /// The approval that it uses up, if it needs one.
+    /// The approval that the call uses up, if the call needed one.
     approval: Option<(&'a dyn Approver, &'a ApprovalRequest)>,
-    /// How long it may take, from here on, and when that is over.
+    /// The maximum duration of the call; `deadline` is the time at which that duration ends.
     limit: Duration,
     deadline: Instant,
-    /// Its time, if that may stand still.
+    /// The pausable clock of a call that makes nested calls.
     patience: Option<Arc<Patience>>,
 }
 

@@ -1,11 +1,9 @@
-//! Pillion's engine: tools, the registry that holds them, the executor that runs them,
-//! the filter that decides which model sees which tool, the formats of the model
-//! providers, and an MCP client.
+//! Pillion's engine: tools, the tool registry, the executor that runs tool calls, the capability
+//! filter that decides which tools a model gets, the formats of model providers, and an MCP client.
 //!
-//! One call runs like this: a [`ToolCall`](tool::ToolCall) goes through the stages of
-//! [`Executor`](executor::Executor), which finds the tool in a
-//! [`ToolRegistry`](registry::ToolRegistry), calls it and answers with exactly one
-//! [`ToolResult`](tool::ToolResult).
+//! A [`ToolCall`](tool::ToolCall) goes through the stages of the [`Executor`](executor::Executor),
+//! which finds the tool in a [`ToolRegistry`](registry::ToolRegistry), runs the tool, and returns
+//! exactly one [`ToolResult`](tool::ToolResult).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -31,8 +29,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! `tool` is pure data, and so are the records of `store`; `capability` and `provider` do no I/O; `mcp` and `executor` do,
-//! and where requests may go is decided in `egress`.
+//! The types of `tool` and the records of `store` are plain data. `capability` and `provider` do no
+//! I/O; `mcp` and `executor` do. `egress` decides which addresses requests may reach.
 
 pub mod capability;
 pub mod compose;

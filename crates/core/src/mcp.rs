@@ -1,10 +1,10 @@
-//! A client for MCP servers over HTTP in every shape that is in use, over WebSocket, and over
-//! the standard streams of a program (requirements E1 to E11).
+//! An MCP client for servers over HTTP (all transports in use), over WebSocket, and over the
+//! standard streams of a program.
 //!
-//! [`McpClient`] is what callers hold; [`McpTool`] makes one tool of a server a
-//! [`Tool`](crate::tool::Tool) like any other. Below them: `connect` decides how a
-//! server is spoken to, a session is an open connection, a transport carries messages, and
-//! those stay raw JSON all the way, so that nothing a server says is lost.
+//! [`McpClient`] is the client; [`McpTool`] makes a tool of a server available as a
+//! [`Tool`](crate::tool::Tool). Internally, `connect` detects transport and protocol revision, a
+//! session is an open connection, and a transport carries messages. Messages stay raw JSON, so that
+//! nothing that a server sends is lost.
 
 mod call_tool_result;
 mod callbacks;

@@ -1,10 +1,9 @@
-//! What somebody adds to Pillion beside a single tool: tools, resources and event streams that
-//! belong together.
+//! Packs: extensions that combine tools, resources and event streams.
 //!
-//! A [`Pack`] says what it has; [`Packs`] puts that of several together, for whoever offers it. The
-//! sidecar runs a pack's tools like any other, serves its resources as those of its MCP server,
-//! tells subscribers what has changed, and sends its streams as server-sent events. Its operator
-//! sees what the pack keeps, and removes it.
+//! A [`Pack`] provides its contents; [`Packs`] combines several packs. The sidecar runs a pack's
+//! tools like any other tools, serves its resources on the MCP endpoint, notifies subscribers of
+//! changes, and sends its streams as server-sent events. Operators can list and remove the items
+//! that a pack stores.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -67,33 +66,34 @@ pub use stream::{EventStream, Heard, StreamEvent, StreamListener};
 
 use crate::tool::Tool;
 
-/// Tools, resources and event streams that belong together: who may use none of its tools is not
-/// shown its resources and streams either. It is asked once, each time it is added.
+/// Tools, resources and event streams that belong together. A caller that may use none of the
+/// pack's tools does not see its resources and streams either. The methods are called once when the
+/// pack is added.
 pub trait Pack: Send + Sync {
-    /// Its name: small letters, digits and `_`, beginning with a letter.
+    /// Returns the pack's name: lower-case letters, digits and `_`, beginning with a letter.
     fn name(&self) -> &str;
 
-    /// Its tools.
+    /// Returns the tools.
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
         Vec::new()
     }
 
-    /// Whatever has its resources.
+    /// Returns the resource providers.
     fn resources(&self) -> Vec<Arc<dyn ResourceProvider>> {
         Vec::new()
     }
 
-    /// Its event streams; each is a resource as well.
+    /// Returns the event streams; each is also a resource.
     fn streams(&self) -> Vec<Arc<EventStream>> {
         Vec::new()
     }
 
-    /// What it counts, for statistics.
+    /// Returns the counters for statistics, if any.
     fn counters(&self) -> Option<Arc<Counters>> {
         None
     }
 
-    /// What it keeps, by kind, for the operator.
+    /// Returns the kinds of stored items, for operators.
     fn keeps(&self) -> Vec<Arc<dyn Keeping>> {
         Vec::new()
     }

@@ -1,11 +1,10 @@
-//! The formats of the model providers: tools on the way out, tool calls on the way in,
-//! results on the way back (requirements H1, H5, A6 and A8).
+//! The formats of the model providers: tool definitions, tool calls and tool results.
 //!
-//! Everything here is a pure function from JSON to JSON. One round with a model is
+//! All functions are pure conversions from JSON to JSON. One round with a model consists of
 //!
-//! 1. [`format_tools`]: what goes into the request's `tools`;
+//! 1. [`format_tools`]: the `tools` of the request;
 //! 2. [`parse_tool_calls`]: the calls in the response;
-//! 3. [`assistant_messages`], then [`format_results`]: what is appended to the conversation
+//! 3. [`assistant_messages`], then [`format_results`]: the messages to append to the conversation
 //!    before the next request.
 //!
 //! ```
@@ -51,23 +50,23 @@ use serde_json::Value;
 use crate::tool::{ToolCall, ToolDefinition, ToolResult};
 use node::Node;
 
-/// Runs the examples of the guide.
+/// Runs the examples in the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/PROVIDERS.md")]
 struct Guide;
 
-/// Whether `strict` is written in the format of [`Provider::OpenAiChat`]. The other formats
-/// have no such choice: see [`format_tool`].
+/// Whether `strict` is present in the format of [`Provider::OpenAiChat`]. For the other formats,
+/// see [`format_tool`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum StrictFlag {
-    /// Only when it is true, as the registry's schemas have it.
+    /// Only if it is true, as in the registry's schemas.
     #[default]
     WhenTrue,
-    /// Always, as HAWKI's `toOpenAiFormat` has it.
+    /// Always, as in HAWKI's `toOpenAiFormat`.
     Always,
 }
 
-/// Writes the definition of one tool for `provider` (H1).
+/// Formats the definition of a tool for `provider`.
 ///
 /// | provider | shape |
 /// | --- | --- |
@@ -76,19 +75,18 @@ pub enum StrictFlag {
 /// | `Anthropic` | `{name, description, input_schema}` |
 /// | `Google` | `{name, description, parameters}`, an entry of `functionDeclarations` |
 ///
-/// `strict` is always there for `OpenAiResponses`, whatever `strict_flag` says: that API
-/// takes its absence for `true` and then makes every optional parameter required.
+/// `OpenAiResponses` always contains `strict`, whatever `strict_flag` says: that API treats a
+/// missing `strict` as `true` and makes all parameters required.
 ///
-/// OpenAI refuses a request over one strict tool whose schema is not of the form that it wants.
-/// So the schema of a strict tool is brought into that form: every property is required, one
-/// that may be left out may be `null` (the executor takes that for left out), and every object
-/// is closed. `strict` is not claimed for a tool whose schema has no such form: free-form maps,
-/// tuples, `oneOf`, `allOf`, `minLength` and other keywords that OpenAI does not list.
+/// OpenAI rejects a request if the schema of a strict tool does not have the required form. The
+/// schema of a strict tool is therefore converted: every property is required, optional properties
+/// may be `null` (which the executor treats as absent), and every object is closed. If a schema
+/// cannot be converted, because of free-form maps, tuples, `oneOf`, `allOf`, `minLength` or other
+/// keywords that OpenAI does not list, `strict` is false or absent.
 ///
-/// For `Google` the schema is rewritten into the part of OpenAPI 3.0 that Gemini's `Schema`
-/// has; it refuses the whole request over one keyword that it does not know. The rewritten
-/// schema may allow more than the tool does, and the executor still checks the arguments
-/// against the tool's own.
+/// For `Google`, the schema is converted to Gemini's `Schema`, a subset of OpenAPI 3.0, because
+/// Gemini rejects a request with an unknown keyword. The converted schema may allow more than the
+/// original; the executor validates arguments against the original.
 ///
 /// ```
 /// use pillion_core::provider::{Provider, StrictFlag, format_tool};
@@ -112,9 +110,9 @@ pub fn format_tool(provider: Provider, tool: &ToolDefinition, strict_flag: Stric
     }
 }
 
-/// Writes the definitions of several tools for `provider`, in their order, with
-/// [`StrictFlag::WhenTrue`]. For Google these are the entries of `functionDeclarations`,
-/// for the others the request's `tools`.
+/// Formats the definitions of several tools for `provider` in order, with [`StrictFlag::WhenTrue`].
+/// For Google, these are the entries of `functionDeclarations`; for the others, the `tools` of the
+/// request.
 ///
 /// ```
 /// use pillion_core::provider::{Provider, format_tools};
@@ -139,8 +137,8 @@ pub fn format_tools<'a>(
         .collect()
 }
 
-/// Like [`format_tools`] for a provider that is known by its name only; a name that
-/// [`Provider`] does not know gives no tools (H1).
+/// Formats tools like [`format_tools`], for a provider given by name. Returns no tools if
+/// [`Provider`] does not know the name.
 ///
 /// ```
 /// use pillion_core::provider::format_tools_by_name;
@@ -161,16 +159,16 @@ pub fn format_tools_by_name<'a>(
     }
 }
 
-/// Reads the tool calls out of a complete response body (A6), in their order; none is an
-/// empty list.
+/// Parses the tool calls in a complete response body, in order. Returns an empty list if there are
+/// none.
 ///
-/// Of several choices or candidates the first counts. Calls of tools that run at the
-/// provider, or of kinds other than function, are left out. Arguments stay as they came: a
-/// string is not parsed here, so that bad JSON becomes a failed result in the executor;
-/// absent ones become `{}`, and so does the `[]` that PHP makes of `{}`.
+/// Uses the first of several choices or candidates. Skips calls of tools that run at the provider,
+/// and calls that are not function calls. Arguments are returned unchanged: a string is not parsed
+/// here, so that invalid JSON becomes a failed result in the executor. Missing arguments, and `[]`,
+/// PHP's encoding of `{}`, become `{}`.
 ///
-/// Google may leave out the id of a call. It then gets one that starts with
-/// `pillion_call_`, which [`format_results`] knows and does not send.
+/// Google may omit the id of a call. The call then gets an id that begins with `pillion_call_`,
+/// which [`format_results`] recognizes and does not send.
 ///
 /// ```
 /// use pillion_core::provider::{Provider, parse_tool_calls};
@@ -187,8 +185,8 @@ pub fn format_tools_by_name<'a>(
 /// ```
 ///
 /// # Errors
-/// [`ProviderError`]: the body reports an error, or lacks something that the format has;
-/// the error names the path.
+/// [`ProviderError`] if the body reports an error, or if it lacks a required part; the error
+/// contains the path.
 pub fn parse_tool_calls(
     provider: Provider,
     response: &Value,
@@ -202,9 +200,9 @@ pub fn parse_tool_calls(
     }
 }
 
-/// The id that [`parse_tool_calls`] gives to a call of Google's that came without one: for those who
-/// read an answer while it is streamed. `response_id` is that of the response, `place` says which of
-/// its calls it is, from 0.
+/// Returns the id that [`parse_tool_calls`] assigns to a call from Google without an id, for
+/// callers that parse a streamed response. `response_id` is the id of the response, and `place` the
+/// index of the call, from 0.
 ///
 /// ```
 /// use pillion_core::provider::{Provider, made_up_call_id, parse_tool_calls};
@@ -221,9 +219,8 @@ pub fn made_up_call_id(response_id: Option<&str>, place: usize) -> String {
     google::made_up_id(response_id, place)
 }
 
-/// Reads the text that the assistant wrote in a complete response body: all its text blocks
-/// one after the other, without thoughts; the [`refusal`] where there is no other; empty when there
-/// is neither.
+/// Parses the text of the assistant in a complete response body: all text blocks joined, without
+/// thoughts. Returns the [`refusal`] if there is no text, and an empty string if there is neither.
 ///
 /// ```
 /// use pillion_core::provider::{Provider, assistant_text};
@@ -234,7 +231,7 @@ pub fn made_up_call_id(response_id: Option<&str>, place: usize) -> String {
 /// ```
 ///
 /// # Errors
-/// As [`parse_tool_calls`].
+/// Same as [`parse_tool_calls`].
 pub fn assistant_text(provider: Provider, response: &Value) -> Result<String, ProviderError> {
     let text = own_text(provider, response)?;
     if text.is_empty() {
@@ -243,8 +240,8 @@ pub fn assistant_text(provider: Provider, response: &Value) -> Result<String, Pr
     Ok(text)
 }
 
-/// Reads the words in which the model declines, where OpenAI has set them apart from its text and
-/// there is no other; empty otherwise.
+/// Parses the refusal of the model, if OpenAI returns it separately from the text and there is no
+/// text; otherwise returns an empty string.
 ///
 /// ```
 /// use pillion_core::provider::{Provider, refusal};
@@ -256,7 +253,7 @@ pub fn assistant_text(provider: Provider, response: &Value) -> Result<String, Pr
 /// ```
 ///
 /// # Errors
-/// As [`parse_tool_calls`].
+/// Same as [`parse_tool_calls`].
 pub fn refusal(provider: Provider, response: &Value) -> Result<String, ProviderError> {
     match own_text(provider, response)?.as_str() {
         "" => refusal_beside(provider, response),
@@ -283,15 +280,15 @@ fn refusal_beside(provider: Provider, response: &Value) -> Result<String, Provid
     }
 }
 
-/// Makes of a response what has to stand in the conversation before the results of its
-/// calls (H5): one message, or for `OpenAiResponses` all the output items.
+/// Converts a response to the messages that must precede the results of its calls in the
+/// conversation: one message, or for `OpenAiResponses` all output items.
 ///
-/// Thoughts, signatures and unknown fields stay as they came, for the providers refuse a
-/// conversation in which they were changed. Put right is what they do not take back: arguments that
-/// OpenAI wants as a string of JSON are one (A6), and those that the others want as an object
-/// [are one](ToolCall::arguments_object), also `{}` that went through PHP; text of Anthropic's without a
-/// word is left out; a message of OpenAI's chat completions without calls has a `content`. A response
-/// without any content gives nothing.
+/// Thoughts, signatures and unknown fields are unchanged, because providers reject a conversation
+/// in which they were modified. Parts that providers would reject are corrected: arguments that
+/// OpenAI requires as a JSON string become one, and arguments that the others require as an object
+/// [become one](ToolCall::arguments_object), including PHP's encoding of `{}`; blank text of
+/// Anthropic is removed; a message of OpenAI's chat completions without calls gets a `content`.
+/// Returns nothing for a response without content.
 ///
 /// ```
 /// use pillion_core::provider::{Provider, assistant_messages};
@@ -305,7 +302,7 @@ fn refusal_beside(provider: Provider, response: &Value) -> Result<String, Provid
 /// ```
 ///
 /// # Errors
-/// As [`parse_tool_calls`].
+/// Same as [`parse_tool_calls`].
 pub fn assistant_messages(
     provider: Provider,
     response: &Value,
@@ -319,8 +316,8 @@ pub fn assistant_messages(
     }
 }
 
-/// Writes the results of the calls of one response as what is appended to the conversation
-/// after [`assistant_messages`], in the order of the results. No results give nothing.
+/// Formats the results of the calls of one response as messages to append to the conversation after
+/// [`assistant_messages`], in the order of the results. Returns nothing if there are no results.
 ///
 /// | provider | shape |
 /// | --- | --- |
@@ -329,7 +326,7 @@ pub fn assistant_messages(
 /// | `Anthropic` | one message of role `user` with all the `tool_result` blocks; a failure has `is_error: true` |
 /// | `Google` | one message of role `user` with all the `functionResponse` parts; `response` is `{result}`, or `{error}` for a failure |
 ///
-/// The text is that of [`ToolResult::content`].
+/// The content is that of [`ToolResult::content`].
 ///
 /// ```
 /// use pillion_core::provider::{Provider, format_results};
@@ -354,8 +351,8 @@ pub fn format_results(provider: Provider, results: &[ToolResult]) -> Vec<Value> 
     }
 }
 
-/// The body to read from, unless it is an error that the provider reports; all four put
-/// that under `error`, which is `null` or absent otherwise.
+/// Returns the body, or the error that the provider reports. All four providers report errors in
+/// `error`, which is otherwise `null` or absent.
 fn body(provider: Provider, response: &Value) -> Result<Node<'_>, ProviderError> {
     let body = Node::root(provider, response);
     match response.get("error") {

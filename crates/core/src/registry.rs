@@ -1,4 +1,4 @@
-//! The tools there are, in the order they were registered (requirements B1 to B5, H3).
+//! The tool registry: tools by name, in the order of registration.
 
 mod entry;
 
@@ -13,12 +13,13 @@ use crate::schema::SchemaError;
 use crate::tool::{Tool, ToolName, ToolOrigin};
 pub use entry::RegisteredTool;
 
-/// All tools by name: insertion order kept, look-up in constant time, safe to share
-/// between threads.
+/// The registered tools by name, in insertion order. Lookup takes constant time; the registry can
+/// be shared between threads.
 ///
-/// MCP tools live in the same map, told apart by their [`ToolOrigin`]. A tool that is
-/// [not offered](Tool::is_offered) is found by its name and stands in no list; when another takes
-/// its name, it stands by until that is free again.
+/// MCP tools and native tools share one map; their [`ToolOrigin`] tells them apart. A tool that is
+/// [not offered](Tool::is_offered) can be found by name but is in no list. If an offered tool takes
+/// the name of a tool that is not offered, the latter goes on standby: it is registered again when
+/// the name becomes free.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -39,7 +40,7 @@ pub struct ToolRegistry {
 #[derive(Debug, Default)]
 struct Inner {
     tools: IndexMap<ToolName, Arc<RegisteredTool>>,
-    /// Those that take their names when these are free.
+    /// Tools that are registered when their name becomes free.
     standing_by: HashMap<ToolName, Arc<RegisteredTool>>,
     aliases: HashMap<String, ToolName>,
 }
@@ -48,10 +49,10 @@ struct Inner {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
-    /// The name is taken (B1); [`ToolRegistry::replace`] is for doing it on purpose.
+    /// The name is taken. Use [`ToolRegistry::replace`] to replace the tool.
     #[error("Tool '{0}' already registered")]
     AlreadyRegistered(ToolName),
-    /// The tool's schema is no valid JSON Schema.
+    /// The tool's schema is not a valid JSON Schema.
     #[error("Tool '{name}': {source}")]
     InvalidSchema {
         /// The tool's name.
@@ -60,38 +61,40 @@ pub enum RegistryError {
         #[source]
         source: SchemaError,
     },
-    /// An alias points at a tool that is not there.
+    /// The alias target is not registered.
     #[error("Tool '{0}' is not registered")]
     UnknownAliasTarget(String),
-    /// An alias would hide a tool of that name.
+    /// The alias is the name of a registered tool, which it would hide.
     #[error("The alias '{0}' is the name of a registered tool")]
     AliasIsTool(String),
 }
 
-/// What became of a tool that was [put](ToolRegistry::put) into a registry.
+/// The result of [`ToolRegistry::put`].
 #[derive(Debug, Clone)]
 pub struct Put {
-    /// The tool.
+    /// The new tool.
     pub entry: Arc<RegisteredTool>,
-    /// Where it is now.
+    /// Whether the new tool is registered or on standby.
     pub outcome: Placed,
-    /// The one whose place it has taken, registered or standing by as it is itself.
+    /// The tool that the new tool replaced: the registered tool, or the standby tool if the new
+    /// tool is on standby.
     pub before: Option<Arc<RegisteredTool>>,
 }
 
-/// Where a tool is that was put into a registry.
+/// The state of a tool after [`ToolRegistry::put`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placed {
-    /// It is registered under a name that was free.
+    /// The tool is registered; the name was free.
     Added,
-    /// It is registered in the place of another.
+    /// The tool is registered and replaced another tool.
     Replaced,
-    /// Another tool has its name.
+    /// The tool is on standby, because another tool has its name.
     StandsBy,
 }
 
 impl Inner {
-    /// Registers a tool in the place of one of its name, which stands by if it was not offered.
+    /// Registers a tool, and returns the tool that it replaces. An offered tool puts a replaced
+    /// tool that is not offered on standby.
     fn insert(&mut self, entry: Arc<RegisteredTool>) -> Option<Arc<RegisteredTool>> {
         let name = entry.name().clone();
         let is_offered = entry.is_offered();
@@ -103,7 +106,7 @@ impl Inner {
         Some(before)
     }
 
-    /// Removes the tool of that name, for the sake of one that stands by.
+    /// Removes the tool with this name. A tool on standby takes its place.
     fn remove(&mut self, name: &str) -> bool {
         if let Some((name, next)) = self.standing_by.remove_entry(name) {
             return self.tools.insert(name, next).is_some();
@@ -119,35 +122,35 @@ impl Inner {
 static GLOBAL: LazyLock<Arc<ToolRegistry>> = LazyLock::new(Arc::default);
 
 impl ToolRegistry {
-    /// An empty registry.
+    /// Creates an empty registry.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The one registry of this process (B2). Prefer to pass a registry around; this is
-    /// for places that cannot be handed one.
+    /// Returns the registry of this process. Prefer passing a registry; use this where that is not
+    /// possible.
     #[must_use]
     pub fn global() -> Arc<Self> {
         Arc::clone(&GLOBAL)
     }
 
-    /// Adds a tool after all others, or in the place of one of its name that is not offered.
+    /// Adds a tool at the end, or replaces a tool of the same name that is not offered.
     ///
     /// # Errors
-    /// [`RegistryError::AlreadyRegistered`] when the name is taken;
-    /// [`RegistryError::InvalidSchema`] when a tool that is not from an MCP server has a
-    /// schema that cannot be compiled. (An MCP tool is kept all the same: its server
-    /// validates, and one odd schema must not hide a tool.)
+    /// [`RegistryError::AlreadyRegistered`] if the name is taken; [`RegistryError::InvalidSchema`]
+    /// if the schema of a native tool cannot be compiled. (An MCP tool with such a schema is
+    /// registered, because its server validates the arguments.)
     pub fn register(&self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
         self.register_over(tool, |_| false).map(drop)
     }
 
-    /// As [`register`](Self::register), and in the place of one of its name if `may_replace` says so
-    /// of that one, which is returned: between the question and the answer nobody takes the name.
+    /// Adds a tool like [`register`](Self::register), or replaces a tool of the same name if
+    /// `may_replace` returns `true` for that tool. Returns the replaced tool. The check and the
+    /// replacement are atomic.
     ///
     /// # Errors
-    /// As for [`register`](Self::register).
+    /// Same as [`register`](Self::register).
     pub fn register_over(
         &self,
         tool: Arc<dyn Tool>,
@@ -163,11 +166,11 @@ impl ToolRegistry {
         Ok(inner.insert(Arc::new(entry)))
     }
 
-    /// Adds a tool, in place of the one with its name if there is one, which is returned.
-    /// A call that is running goes on with the old tool.
+    /// Adds a tool, replacing and returning any tool of the same name. Running calls continue with
+    /// the replaced tool.
     ///
     /// # Errors
-    /// [`RegistryError::InvalidSchema`], as for [`register`](Self::register).
+    /// [`RegistryError::InvalidSchema`], as in [`register`](Self::register).
     pub fn replace(
         &self,
         tool: Arc<dyn Tool>,
@@ -177,13 +180,13 @@ impl ToolRegistry {
         Ok(inner.insert(Arc::new(entry)))
     }
 
-    /// Adds a tool if its name is free, or if `may_replace` says so of the one that has it: then
-    /// there is no moment without a tool of that name. Otherwise it stands by, in the place of one
-    /// that did so before, and is registered when the name is free. [`withdraw`](Self::withdraw)
-    /// takes it back.
+    /// Adds a tool if its name is free, or replaces the registered tool atomically if `may_replace`
+    /// returns `true` for that tool. Otherwise puts the new tool on standby, replacing any other
+    /// standby tool: it is registered when the name becomes free. [`withdraw`](Self::withdraw)
+    /// removes the tool in both cases.
     ///
     /// # Errors
-    /// [`RegistryError::InvalidSchema`], as for [`register`](Self::register).
+    /// [`RegistryError::InvalidSchema`], as in [`register`](Self::register).
     pub fn put(
         &self,
         tool: Arc<dyn Tool>,
@@ -209,7 +212,8 @@ impl ToolRegistry {
         })
     }
 
-    /// Takes back this very tool, wherever it is; whether it was registered.
+    /// Removes exactly this tool, registered or on standby. Returns whether the tool was
+    /// registered.
     pub fn withdraw(&self, tool: &Arc<RegisteredTool>) -> bool {
         let mut inner = self.inner.write();
         let name = tool.name().as_str();
@@ -221,11 +225,11 @@ impl ToolRegistry {
         is_it(inner.tools.get(name)) && inner.remove(name)
     }
 
-    /// Adds those tools whose names are free and returns the names it added: start-up code
-    /// may run twice (B3).
+    /// Adds the tools whose names are free, and returns the added names. Can be called repeatedly,
+    /// for example by start-up code that runs twice.
     ///
     /// # Errors
-    /// [`RegistryError::InvalidSchema`]; the tools before it stay registered.
+    /// [`RegistryError::InvalidSchema`]; the tools before the failing tool stay registered.
     pub fn register_missing(
         &self,
         tools: impl IntoIterator<Item = Arc<dyn Tool>>,
@@ -242,7 +246,8 @@ impl ToolRegistry {
         Ok(added)
     }
 
-    /// Lets calls name `target` as `alias` too (H3). Setting an alias again moves it.
+    /// Makes `alias` another name for `target` in calls. Setting an existing alias changes its
+    /// target.
     ///
     /// # Errors
     /// [`RegistryError::UnknownAliasTarget`] or [`RegistryError::AliasIsTool`].
@@ -259,13 +264,13 @@ impl ToolRegistry {
         Ok(())
     }
 
-    /// Removes a tool and the aliases that point at it; says whether it was there. One that has
-    /// stood by takes its place.
+    /// Removes a tool and its aliases. Returns whether the tool was registered. A tool on standby
+    /// takes its place.
     pub fn unregister(&self, name: &str) -> bool {
         self.inner.write().remove(name)
     }
 
-    /// Removes every tool and alias.
+    /// Removes all tools and aliases.
     pub fn clear(&self) {
         let mut inner = self.inner.write();
         inner.tools.clear();
@@ -273,7 +278,7 @@ impl ToolRegistry {
         inner.aliases.clear();
     }
 
-    /// The tool with that name or alias; a tool's own name wins over an alias.
+    /// Returns the tool with this name or alias. A tool's name takes precedence over an alias.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<RegisteredTool>> {
         let inner = self.inner.read();
@@ -284,7 +289,7 @@ impl ToolRegistry {
             .cloned()
     }
 
-    /// Whether a name is that of this tool, or an alias of it.
+    /// Returns whether `name` is the name or an alias of this tool.
     #[must_use]
     pub fn means(&self, name: &str, tool: &RegisteredTool) -> bool {
         name == tool.name().as_str() || {
@@ -293,55 +298,56 @@ impl ToolRegistry {
         }
     }
 
-    /// Whether there is a tool with that name or alias.
+    /// Returns whether a tool with this name or alias is registered.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// Whether a tool is offered under that name or alias, so that no other can be.
+    /// Returns whether an offered tool has this name or alias.
     #[must_use]
     pub fn is_taken(&self, name: &str) -> bool {
         self.get(name).is_some_and(|tool| tool.is_offered())
     }
 
-    /// How many tools are offered; aliases do not count.
+    /// Returns the number of offered tools, without aliases.
     #[must_use]
     pub fn len(&self) -> usize {
         self.offered(|tools| tools.count())
     }
 
-    /// Whether no tool is offered at all.
+    /// Returns whether no tool is offered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The tools in order of registration; those of one category if it is named.
+    /// Returns the offered tools in order of registration: all, or those of one category.
     #[must_use]
     pub fn tools(&self, category: Option<&str>) -> Vec<Arc<RegisteredTool>> {
         self.matching(|entry| category.is_none_or(|wanted| entry.definition().category() == wanted))
     }
 
-    /// The tools from MCP servers (B4).
+    /// Returns the offered tools of MCP servers.
     #[must_use]
     pub fn mcp_tools(&self) -> Vec<Arc<RegisteredTool>> {
         self.matching(|entry| entry.origin().is_mcp())
     }
 
-    /// The tools that are not from MCP servers.
+    /// Returns the offered tools that do not come from MCP servers.
     #[must_use]
     pub fn native_tools(&self) -> Vec<Arc<RegisteredTool>> {
         self.matching(|entry| matches!(entry.origin(), ToolOrigin::Native))
     }
 
-    /// The names of the tools that are offered.
+    /// Returns the names of the offered tools.
     #[must_use]
     pub fn names(&self) -> Vec<ToolName> {
         self.offered(|tools| tools.map(|entry| entry.name().clone()).collect())
     }
 
-    /// The categories, each once, in the order of their first tool.
+    /// Returns the distinct categories of the offered tools, in order of each category's first
+    /// tool.
     #[must_use]
     pub fn categories(&self) -> Vec<String> {
         let mut categories = Vec::new();
@@ -356,7 +362,8 @@ impl ToolRegistry {
         categories
     }
 
-    /// The schemas of [`tools`](Self::tools) in the nested form of requirement A3.
+    /// Returns the schemas of [`tools`](Self::tools), in the form of
+    /// [`ToolDefinition::to_schema`](crate::tool::ToolDefinition::to_schema).
     #[must_use]
     pub fn schemas(&self, category: Option<&str>) -> Vec<Value> {
         self.tools(category)

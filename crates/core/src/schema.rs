@@ -1,12 +1,11 @@
-//! A tool's JSON Schema, compiled once, and the words for what it finds wrong.
+//! Compiled JSON Schemas of tools, and the error messages for invalid arguments.
 //!
-//! The schema is judged by the `jsonschema` crate with its network and file access off: a
-//! remote `$ref` is never fetched. What it finds is put into the sentences of requirement
-//! C3, in the order of the parameters.
+//! The `jsonschema` crate validates, without network and file access: a remote `$ref` is never
+//! fetched. The first violation, in the order of the parameters, becomes the error message.
 //!
-//! Schemas come from servers, too: the size of one is limited, and so is the work of a
-//! check. Regular expressions without look-around and back-references take linear time;
-//! others give up after a number of steps. How many names are matched with how many of them
+//! Schemas may come from untrusted servers, so the size of a schema and the work of a check are
+//! limited. Regular expressions without look-around and back-references take linear time; other
+//! expressions fail after a number of steps. The number of names that are matched against patterns
 //! is limited, too.
 
 mod allowance;
@@ -38,13 +37,14 @@ use patterns::Patterns;
 pub(crate) use strict::strict;
 pub use violation::InvalidArguments;
 
-/// Maximum duration of a check of arguments, also when the call has more time.
+/// Maximum duration of a check of arguments, even if the call has more time.
 pub(crate) const MAX_CHECK_TIME: Duration = Duration::from_secs(2);
 
-/// Steps on the way to the words for what is wrong, each of which may leave a word behind.
+/// Maximum number of steps for finding the error message; each step may allocate a part of the
+/// message.
 const MOST_STEPS_FOR_WORDS: u64 = 10_000;
 
-/// Bytes that a regular expression may compile to.
+/// Maximum size of a compiled regular expression, in bytes.
 const MOST_PATTERN_BYTES: usize = 1024 * 1024;
 const MOST_BACKTRACKS: usize = 50_000;
 
@@ -66,30 +66,30 @@ const MOST_BACKTRACKS: usize = 50_000;
 #[derive(Debug)]
 pub struct CompiledSchema {
     validator: jsonschema::Validator,
-    /// The schema as it was written.
+    /// The schema as the tool's author wrote it.
     schema: Value,
     patterns: Patterns,
     /// Number of consecutive brief checks that exceeded their time.
     overruns: AtomicU32,
 }
 
-/// A schema that cannot be compiled: it is no valid JSON Schema, refers to a document that
-/// would have to be fetched, or is too large.
+/// Error of a schema that cannot be compiled, because it is not a valid JSON Schema, references a
+/// document that would have to be fetched, or is too large.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid JSON Schema at '{path}': {reason}")]
 pub struct SchemaError {
-    /// Where in the schema, as a JSON pointer; empty for the schema as a whole.
+    /// Location of the error in the schema, as a JSON pointer; empty for the whole schema.
     pub path: String,
-    /// What is wrong there.
+    /// The reason of the error.
     pub reason: String,
 }
 
 impl CompiledSchema {
-    /// Compiles `schema`; draft 2020-12 unless its `$schema` says otherwise.
+    /// Compiles `schema`, as draft 2020-12 unless its `$schema` names another draft.
     ///
     /// # Errors
-    /// [`SchemaError`] when it is no valid schema, has a `$ref` to another document or to a
-    /// place that is no schema, or more than 50,000 subschemas, 1,000 references or 512
+    /// [`SchemaError`] if `schema` is not a valid schema, has a `$ref` to another document or to a
+    /// location that is not a schema, or has more than 50,000 subschemas, 1,000 references or 512
     /// patterns.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
         let (counted, patterns) = counted::counted(schema)?;
@@ -105,25 +105,25 @@ impl CompiledSchema {
         })
     }
 
-    /// Whether the schema has regular expressions. How long one takes is not known before,
-    /// and nothing stops it on the way: such a check may be late by some milliseconds, and
-    /// is nothing for a thread that others wait for.
+    /// Returns whether the schema has regular expressions. A match cannot be interrupted and takes
+    /// an unpredictable time, so such a check may overrun its limit by some milliseconds: run it on
+    /// a thread that serves no other requests.
     #[must_use]
     pub fn has_patterns(&self) -> bool {
         self.patterns.count > 0
     }
 
-    /// Checks `arguments`, then fills in the defaults of what they leave out. `[]` is taken
-    /// for `{}` where the schema allows objects and no arrays: PHP does not tell them apart.
+    /// Validates `arguments`, then adds the defaults of missing arguments. `[]`, PHP's encoding of
+    /// an empty object, counts as `{}` where the schema allows objects but no arrays.
     ///
     /// # Errors
-    /// The first violation in the order of the parameters; `arguments` is then unchanged.
-    /// Arguments that take longer than two seconds to check are refused, too.
+    /// The first violation in the order of the parameters; `arguments` is then unchanged. Arguments
+    /// that take longer than two seconds to validate are rejected, too.
     pub fn validate(&self, arguments: &mut JsonObject) -> Result<(), InvalidArguments> {
         self.validate_reading(arguments, OptionalNull::Wrong)
     }
 
-    /// As [`validate`](Self::validate), with a say in what `null` means.
+    /// Validates like [`validate`](Self::validate), with a choice of what `null` means.
     ///
     /// ```
     /// use pillion_core::schema::{CompiledSchema, OptionalNull};
@@ -139,7 +139,7 @@ impl CompiledSchema {
     /// ```
     ///
     /// # Errors
-    /// As [`validate`](Self::validate).
+    /// Same as [`validate`](Self::validate).
     pub fn validate_reading(
         &self,
         arguments: &mut JsonObject,
@@ -189,7 +189,8 @@ impl CompiledSchema {
         Ok(Ok(()))
     }
 
-    /// What `instance` means, if that is something else and only that fits.
+    /// Returns the intended value ([`mend::mended`]) if `instance` is invalid but the intended
+    /// value is valid, and `None` if `instance` is valid.
     fn meant_and_valid(
         &self,
         instance: &Value,
@@ -212,19 +213,19 @@ impl CompiledSchema {
         properties.into_iter().flatten()
     }
 
-    /// What is wrong with a value of any type, such as a result; none when it fits. One
-    /// that takes longer than two seconds to check is wrong.
+    /// Returns why a value of any type, such as a result, does not match the schema; `None` if it
+    /// matches. A value that takes longer than two seconds to validate does not match.
     #[must_use]
     pub fn mismatch(&self, value: &Value) -> Option<String> {
         let checked = self.mismatch_within(value, MAX_CHECK_TIME);
         checked.unwrap_or_else(|unchecked| Some(unchecked.to_string()))
     }
 
-    /// [`mismatch`](Self::mismatch) with a limit on how long that may take.
+    /// Returns the result of [`mismatch`](Self::mismatch), with a time limit.
     ///
     /// # Errors
-    /// [`Unchecked`] when it would take longer, or more of the stack than is good, or the
-    /// value has too many names for the schema's patterns.
+    /// [`Unchecked`] if the check would exceed `time` or the stack limit, or if the value has too
+    /// many names for the schema's patterns.
     pub fn mismatch_within(
         &self,
         value: &Value,
@@ -238,7 +239,7 @@ impl CompiledSchema {
             let error = self.validator.validate(value).err()?;
             let path = error.instance_path().to_string();
             let place = if path.is_empty() { "/" } else { &path };
-            // Without the value itself, which may be large or nobody's business.
+            // Without the value itself, which may be large or confidential.
             Some(format!(
                 "at '{place}': {}",
                 violation::reason(&error, "value")
@@ -292,7 +293,7 @@ impl CompiledSchema {
     }
 }
 
-/// The work that a whole check may take.
+/// The maximum work of a whole check.
 struct Effort {
     until: Instant,
     /// Maximum number of steps of each part of the check.
@@ -319,8 +320,7 @@ impl Effort {
     }
 }
 
-/// What is wrong with a schema, found in the counted one. It is told of the schema as it
-/// was written, which has the same fault.
+/// Returns the error of the original schema, which has the same fault as the instrumented one.
 fn compile_error(schema: &Value, found: &ValidationError<'_>) -> SchemaError {
     let told = |error: &ValidationError<'_>| SchemaError {
         path: error.instance_path().as_str().to_owned(),

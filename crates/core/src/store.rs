@@ -1,8 +1,9 @@
-//! What must outlive a crash: plain records, and a small trait for each kind of them.
+//! Storage interfaces: plain records that outlive a crash, and a small trait for each kind of
+//! record.
 //!
-//! The traits say nothing of how something is kept; crate `pillion-store` keeps it in SQLite
-//! or Postgres. All of them are object-safe. A program holds an `Arc<dyn Store>`, and gives
-//! each part of itself an `Arc<dyn CallLog>` or whatever else it needs:
+//! The traits do not depend on a database; the crate `pillion-store` implements them for SQLite and
+//! PostgreSQL. All traits are object-safe. A program holds an `Arc<dyn Store>`, and gives each
+//! component the trait that it needs, such as an `Arc<dyn CallLog>`:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -13,9 +14,9 @@
 //! }
 //! ```
 //!
-//! **A method that returns `Ok` has stored what it was given**: a process that is killed the
-//! moment after finds it again. Whatever fails returns a [`StoreError`], and a write that
-//! failed may be repeated.
+//! **A method that returns `Ok` has made its write durable**: the data survives if the process is
+//! killed right afterwards. A failed method returns a [`StoreError`]; a failed write can be
+//! repeated.
 
 mod access_token;
 mod approval;
@@ -57,7 +58,7 @@ pub use server::{NamedRecords, ServerRecord, ServerStore};
 pub use settings::SettingsStore;
 pub use timestamp::Timestamp;
 
-/// All of it. Whatever implements the parts implements this.
+/// All storage interfaces. Implemented for every type that implements all of them.
 pub trait Store:
     ServerStore
     + CallLog

@@ -1,7 +1,7 @@
-//! What a tool is: its definition, a call to it, the result of that call.
+//! The data model of tools: definitions, calls and results.
 //!
-//! Everything here is plain data but for the [`Tool`] trait, which is what a tool
-//! implements. Nothing here does I/O.
+//! All types are plain data, except the [`Tool`] trait, which tools implement. Nothing here does
+//! I/O.
 
 mod approval_policy;
 mod call;
@@ -37,5 +37,5 @@ pub use result::ToolResult;
 pub(crate) use result::reading_of;
 pub use trace::TraceContext;
 
-/// A JSON object that keeps the order of its keys: the arguments of a call.
+/// A JSON object that keeps the order of its keys, such as the arguments of a call.
 pub type JsonObject = serde_json::Map<String, serde_json::Value>;

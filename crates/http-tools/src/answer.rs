@@ -1,4 +1,4 @@
-//! What a status and a body mean.
+//! Interprets the status and the body of responses.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use http::{HeaderMap, StatusCode};
 use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput};
 use serde_json::{Value, json};
 
-/// Longest text that an error repeats of what the server says about it, in characters.
+/// Maximum length of the server's error message in an error, in characters.
 const LONGEST_REASON: usize = 300;
 
-/// Longest result of a failed call, as text, in characters.
+/// Maximum length of the result of a failed call, as text, in characters.
 const LONGEST_FAILURE: usize = 4_000;
 
-/// What the body is: JSON where it says so or looks like it, else text.
+/// Parses the body: JSON if its content type or content indicates that, otherwise text.
 pub(crate) fn value_of(headers: &HeaderMap, body: String) -> Result<Value, ToolFailure> {
     let content_type = headers
         .get(CONTENT_TYPE)
@@ -35,7 +35,7 @@ pub(crate) fn value_of(headers: &HeaderMap, body: String) -> Result<Value, ToolF
     }
 }
 
-/// A successful answer, or the part of it that is wanted.
+/// Returns the output for a successful response, or for the configured part of it.
 pub(crate) fn output(
     status: StatusCode,
     value: Value,
@@ -57,7 +57,7 @@ pub(crate) fn output(
     Ok(output.with_metadata("http_status", json!(status.as_u16())))
 }
 
-/// What a status that is no success means, with what the server says about it.
+/// Returns the failure for an error status, with the server's error message.
 pub(crate) fn failure(
     host: &str,
     status: StatusCode,
@@ -85,13 +85,13 @@ pub(crate) fn failure(
     failure
 }
 
-/// The seconds of `Retry-After`. A date in it is left alone: our clock may be another one.
+/// Returns the seconds in `Retry-After`. Ignores a date, because the clocks may differ.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
     text.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// What a body says of the error, in the members that are usual for it.
+/// Returns the error message in a body, from its usual members.
 fn reason(value: &Value) -> Option<String> {
     let error = &value["error"];
     let texts = [
@@ -107,7 +107,7 @@ fn reason(value: &Value) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// The body of a failure, or the beginning of its text.
+/// Returns the body of a failure, cut as text if it is too long.
 fn shortened(value: Value) -> Value {
     let text = match &value {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! What stands for all that a tool is, so that whoever approved of it is asked again about another.
+//! Computes the digest of a tool, so that an approval does not apply to a changed tool.
 
 use pillion_core::digest::sha256_hex;
 use pillion_core::tool::ToolDefinition;
@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use crate::door::Door;
 use crate::request::RequestPlan;
 
-/// SHA-256 of what a tool sends and as whom, of what it makes of the answer, and of what is said of
-/// it. Of secrets it has the places alone: another value of the same credential is the same tool.
+/// Returns SHA-256 of a tool's request, credential identity, result path and description. Secrets
+/// are represented only by their locations: changing the value of a credential does not change the
+/// digest.
 pub(crate) fn of(
     definition: &ToolDefinition,
     plan: &RequestPlan,

@@ -12,40 +12,40 @@ use url::Url;
 
 use crate::{HttpToolError, StatusRange};
 
-/// Shorter texts are no secrets that could be found again in an answer.
+/// Minimum length of a secret that is redacted in responses, in bytes; shorter texts occur by
+/// chance.
 const SHORTEST_SECRET: usize = 6;
 
-/// Headers that are made for credentials.
+/// Headers that usually contain credentials.
 const SECRET_HEADERS: [HeaderName; 3] = [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION];
 
-/// Where requests go out: the policy, the credential and the limits that tools of one API have in
-/// common.
+/// The egress policy, credential and limits that the tools of one API share.
 pub(crate) struct Door {
     pub(crate) egress: EgressPolicy,
     client: OnceLock<HttpClient>,
-    /// The credential; it wins over what a tool says.
+    /// The headers of the credential; they take precedence over a tool's headers.
     credential: HeaderMap,
-    /// What no answer may show.
+    /// Secrets that are redacted in responses.
     secrets: Vec<SecretString>,
-    /// The headers whose values are among the secrets.
+    /// The headers whose values are secrets.
     secret_headers: Vec<HeaderName>,
-    /// What may be told of the credential: its kind, its header, its user.
+    /// The public part of the credential: kind, header and user name.
     pub(crate) identity: Value,
     pub(crate) limits: Limits,
 }
 
-/// The limits of an answer.
+/// Limits of responses.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     pub(crate) timeout: Duration,
     pub(crate) max_answer_bytes: usize,
-    /// Which statuses are no errors.
+    /// Statuses that count as success.
     pub(crate) success: Vec<StatusRange>,
 }
 
-/// What a declaration says of a door.
+/// The settings of a declaration from which a [`Door`] is created.
 pub(crate) struct DoorKeys {
-    /// Headers whose values no answer may show, and these.
+    /// Secret headers and their values.
     pub(crate) secrets: Vec<(HeaderName, SecretString)>,
     pub(crate) authentication: Authentication,
     pub(crate) egress: EgressPolicy,
@@ -105,24 +105,24 @@ impl Door {
         }))
     }
 
-    /// Whether a URL may be requested at all, as far as it can tell.
+    /// Checks whether requests to a URL are allowed, without I/O.
     pub(crate) fn check(&self, url: &Url) -> Result<(), HttpToolError> {
         let checked = self.egress.check_url(url);
         checked.map_err(|error| HttpToolError::new("url", error.to_string()))
     }
 
-    /// Whether the value of a header of a tool is a secret: where its operator says so, and where
-    /// such values are.
+    /// Returns whether the value of a tool's header is a secret: because the operator says so, or
+    /// because the header usually contains credentials.
     pub(crate) fn is_secret(&self, name: &HeaderName) -> bool {
         self.secret_headers.contains(name) || SECRET_HEADERS.contains(name)
     }
 
-    /// Adds the credential.
+    /// Adds the headers of the credential.
     pub(crate) fn sign(&self, headers: &mut HeaderMap) {
         headers.extend(self.credential.clone());
     }
 
-    /// The client; the first that needs it makes it.
+    /// Returns the client, which is created on first use.
     pub(crate) fn client(&self) -> Result<&HttpClient, ToolFailure> {
         if let Some(client) = self.client.get() {
             return Ok(client);
@@ -131,7 +131,7 @@ impl Door {
         Ok(self.client.get_or_init(|| made))
     }
 
-    /// A value without the credential, wherever it stands in it.
+    /// Returns a value with all secrets redacted, including keys.
     pub(crate) fn redacted(&self, value: Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.without_secrets(text)),
@@ -144,7 +144,7 @@ impl Door {
         }
     }
 
-    /// A body without the credential, where its server has put it into it.
+    /// Returns a body with all secrets redacted.
     pub(crate) fn without_secrets(&self, body: String) -> String {
         let secrets = self.secrets.iter().map(ExposeSecret::expose_secret);
         let secrets = secrets.filter(|secret| secret.len() >= SHORTEST_SECRET);
@@ -164,7 +164,7 @@ fn identity(authentication: &Authentication) -> Value {
     }
 }
 
-/// Why there is no answer of `host`.
+/// Converts an error of a request to `host`.
 pub(crate) fn failure(error: &HttpError, host: &str, door: &Door) -> ToolFailure {
     let (code, message) = match error {
         HttpError::Refused(refusal) => (ErrorCode::Denied, refusal.to_string()),

@@ -16,53 +16,53 @@ use crate::request::{QueryPart, RequestPlan, Style};
 use crate::url_template::UrlTemplate;
 use crate::{HttpTool, HttpToolError, StatusRange, digest};
 
-/// An HTTP endpoint as it is declared.
+/// The declaration of an HTTP endpoint as a tool.
 ///
-/// `url` has places for arguments in its path and query (`{id}`); `query`, `headers` and `body`
-/// are [`InputTemplate`]s. Not `Debug`: there may be a credential in it.
+/// `url` has placeholders for arguments in its path and query (`{id}`); `query`, `headers` and
+/// `body` are [`InputTemplate`]s. Not `Debug`, because it may contain a credential.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpToolEntry {
-    /// The tool's name.
+    /// The name of the tool.
     pub name: String,
-    /// What it does, in words for the model.
+    /// The description for the model.
     pub description: String,
-    /// The group that it is listed under.
+    /// The category under which the tool is listed.
     pub category: Option<String>,
-    /// `GET` unless something else stands here.
+    /// The HTTP method. Default `GET`.
     pub method: Option<String>,
-    /// Where it goes, with `{NAME}` where an argument stands.
+    /// The URL, with placeholders such as `{id}` for arguments.
     pub url: String,
-    /// Parameters of the query, beside those in the URL.
+    /// Query parameters in addition to those in the URL.
     #[serde(default)]
     pub query: JsonObject,
-    /// Headers.
+    /// Request headers.
     #[serde(default)]
     pub headers: JsonObject,
-    /// Names of headers whose values no answer may show.
+    /// Names of headers whose values are redacted in responses.
     #[serde(default)]
     pub secret_headers: Vec<String>,
-    /// The body, which is sent as JSON.
+    /// The body, sent as JSON.
     pub body: Option<Value>,
-    /// The JSON Schema of the arguments. Without one each argument that is mentioned is a text,
-    /// and those in the URL are required.
+    /// The JSON Schema of the arguments. By default, all referenced arguments are strings, and
+    /// those in the URL are required.
     pub input_schema: Option<Value>,
-    /// The credential: none, bearer, api-key or basic.
+    /// The credential: none, `bearer`, `api-key` or `basic`.
     #[serde(default)]
     pub authentication: Authentication,
-    /// Where requests may go.
+    /// Which addresses requests may reach.
     #[serde(default)]
     pub egress: EgressPolicy,
-    /// How long the answer may take, body included. Default 30,000 ms.
+    /// Timeout of the request, including the body, in milliseconds. Default 30,000.
     pub timeout_ms: Option<u64>,
-    /// The longest answer, in bytes. Default 1 MiB.
+    /// Maximum size of the response, in bytes. Default 1 MiB.
     pub max_answer_bytes: Option<usize>,
-    /// Which statuses are no errors. Default `["2XX"]`.
+    /// Statuses that count as success. Default `["2XX"]`.
     #[serde(default)]
     pub success: Vec<StatusRange>,
-    /// The part of a JSON answer that is the result, as a JSON pointer. Default all of it.
+    /// JSON pointer to the result in a JSON response. Default: the whole response.
     pub result_at: Option<String>,
-    /// Whether calling it changes nothing. Default: with GET and HEAD.
+    /// Whether the tool changes nothing. Default: `true` for GET and HEAD.
     pub read_only: Option<bool>,
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn tool_of(entry: HttpToolEntry) -> Result<HttpTool, HttpToolError> {
     registrable(definition, plan, door, entry.result_at)
 }
 
-/// A tool whose schema can be compiled, so that a registry takes it.
+/// Creates a tool whose schema can be compiled, so that it can be registered.
 pub(crate) fn registrable(
     definition: ToolDefinition,
     plan: RequestPlan,
@@ -168,7 +168,7 @@ pub(crate) fn headers(
     headers.collect()
 }
 
-/// Those headers with their values, which are the same in every request.
+/// Returns these headers with their values, which must be constant.
 pub(crate) fn values_of(
     headers: &[(HeaderName, InputTemplate)],
     names: &[String],
@@ -196,7 +196,7 @@ fn template(key: &'static str, name: &str, value: Value) -> Result<InputTemplate
     })
 }
 
-/// How a tool of this method behaves, unless its operator says otherwise.
+/// Returns the default annotations for a method, with the operator's `read_only`.
 pub(crate) fn annotations(method: &Method, read_only: Option<bool>) -> JsonObject {
     let is_read_only = read_only.unwrap_or(matches!(*method, Method::GET | Method::HEAD));
     let is_idempotent = is_read_only || matches!(*method, Method::PUT | Method::DELETE);
@@ -210,7 +210,7 @@ pub(crate) fn annotations(method: &Method, read_only: Option<bool>) -> JsonObjec
     annotations
 }
 
-/// The names of the arguments that a plan mentions, those of the URL first.
+/// Returns the distinct names of the arguments that a plan refers to, those in the URL first.
 fn mentioned(plan: &RequestPlan) -> Vec<String> {
     let mut names: Vec<String> = plan.url.arguments().map(str::to_owned).collect();
     let templates = plan.query.iter().map(|part| &part.value);
@@ -226,7 +226,7 @@ fn mentioned(plan: &RequestPlan) -> Vec<String> {
     names
 }
 
-/// A schema that has every argument that the plan mentions.
+/// Checks that a schema contains all arguments that the plan refers to.
 fn declared(schema: Value, plan: &RequestPlan) -> Result<Value, HttpToolError> {
     let properties = &schema["properties"];
     let missing = mentioned(plan)
@@ -246,7 +246,7 @@ fn schema_of(plan: &RequestPlan) -> Value {
         .into_iter()
         .map(|name| (name, json!({"type": "string"})))
         .collect();
-    // Each once, as JSON Schema wants it, however often the URL has it.
+    // Distinct, as JSON Schema requires, even if the URL repeats an argument.
     let required: BTreeSet<_> = plan.url.arguments().collect();
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }

@@ -1,10 +1,10 @@
-/// Why an HTTP tool cannot be as it was declared. No text repeats a credential.
+/// Why the declaration of an HTTP tool is invalid. Messages contain no credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct HttpToolError {
-    /// The key of the declaration that is at fault; empty where it is the whole.
+    /// The invalid key of the declaration; empty for the whole declaration.
     pub key: &'static str,
-    /// What is wrong with it.
+    /// What is wrong with the key.
     pub what: String,
 }
 

@@ -1,9 +1,9 @@
-//! HTTP endpoints as tools (F-304 of seed S1), declared and not programmed: [`HttpTool`] is one,
-//! [`OpenApiEntry::tools`] makes one of each operation that was chosen of an OpenAPI document.
+//! HTTP endpoints as tools, by declaration instead of code: [`HttpTool`] is one tool;
+//! [`OpenApiEntry::tools`] creates a tool for each selected operation of an OpenAPI document.
 //!
-//! What a model says fills places in a request and never leaves them: the host and the way through the
-//! path are the operator's, whatever stands in an argument. Requests go out under the egress
-//! policy of `pillion-core`; answers are read up to a limit and in a time.
+//! Arguments from a model only fill placeholders of a request: they cannot change the host or the
+//! structure of the path. Requests follow the egress policy of `pillion-core`; responses have a
+//! size limit and a timeout.
 //!
 //! ```
 //! use pillion_core::tool::Tool;

@@ -1,4 +1,4 @@
-//! Operations of an OpenAPI document (3.0 and 3.1) as tools.
+//! Operations of an OpenAPI document (3.0 or 3.1) as tools.
 
 mod document;
 mod operation;
@@ -17,51 +17,51 @@ use crate::door::{Door, DoorKeys};
 use crate::{HttpTool, HttpToolError, StatusRange, entry};
 use document::Document;
 
-/// An OpenAPI document and the operations of it that are to be tools. Not `Debug`: there may be a
-/// credential in it.
+/// An OpenAPI document and the selection of its operations. Not `Debug`, because it may contain a
+/// credential.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpenApiEntry {
-    /// What the API is called; tools have it before their names, unless `prefix` says otherwise.
+    /// The name of the API, which prefixes the names of its tools unless `prefix` is set.
     pub name: String,
-    /// The document: a file on this machine, JSON or YAML.
+    /// The OpenAPI document: a local file, JSON or YAML.
     pub document: PathBuf,
-    /// The `operationId`s of the operations that become tools; `["*"]` for all that can. Nothing
-    /// becomes a tool that is not chosen.
+    /// The `operationId`s of the operations that become tools; `["*"]` for all suitable operations.
+    /// Other operations are not available.
     pub operations: Vec<String>,
-    /// What stands before the paths of the document. Default its first server, where that is a
-    /// whole URL without variables.
+    /// The base URL of the document's paths. Default: the first server of the document, if that is
+    /// an absolute URL without variables.
     pub base_url: Option<String>,
-    /// What stands before the tools' names. Default the name and `_`.
+    /// The prefix of the tools' names. Default: the name and `_`.
     pub prefix: Option<String>,
     /// Headers of every request.
     #[serde(default)]
     pub headers: JsonObject,
-    /// Names of headers whose values no answer may show.
+    /// Names of headers whose values are redacted in responses.
     #[serde(default)]
     pub secret_headers: Vec<String>,
-    /// The credential: none, bearer, api-key or basic.
+    /// The credential: none, `bearer`, `api-key` or `basic`.
     #[serde(default)]
     pub authentication: Authentication,
-    /// Where requests may go.
+    /// Which addresses requests may reach.
     #[serde(default)]
     pub egress: EgressPolicy,
-    /// How long the answer may take, body included. Default 30,000 ms.
+    /// Timeout of a request, including the body, in milliseconds. Default 30,000.
     pub timeout_ms: Option<u64>,
-    /// The longest answer, in bytes. Default 1 MiB.
+    /// Maximum size of a response, in bytes. Default 1 MiB.
     pub max_answer_bytes: Option<usize>,
-    /// Which statuses are no errors. Default `["2XX"]`.
+    /// Statuses that count as success. Default `["2XX"]`.
     #[serde(default)]
     pub success: Vec<StatusRange>,
 }
 
 impl OpenApiEntry {
-    /// The tools of the chosen operations, in the order of the document. Reads the document, and
-    /// does no other I/O.
+    /// Returns the tools of the selected operations, in the order of the document. Reads the
+    /// document, but does no other I/O.
     ///
     /// # Errors
-    /// [`HttpToolError`]: the document cannot be read; an operation that is named is not there or
-    /// cannot be a tool. With `*`, those that cannot are left out, and the log says so.
+    /// [`HttpToolError`] if the document cannot be read, or if a named operation does not exist or
+    /// cannot become a tool. With `*`, unsuitable operations are skipped and logged.
     pub fn tools(self) -> Result<Vec<HttpTool>, HttpToolError> {
         let document = Document::read(&self.document)?;
         self.tools_of(&document)
@@ -116,7 +116,7 @@ impl OpenApiEntry {
     }
 }
 
-/// A text of an object, if it is there and one.
+/// Returns a member of an object if it is a string.
 fn text<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.get(key)?.as_str()
 }

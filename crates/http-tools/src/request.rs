@@ -10,7 +10,7 @@ use crate::url_template::{UrlTemplate, encoded};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// What a tool sends, with places for the arguments.
+/// The request of a tool, with placeholders for arguments.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestPlan {
     pub(crate) method: Method,
@@ -20,7 +20,7 @@ pub(crate) struct RequestPlan {
     pub(crate) body: Option<InputTemplate>,
 }
 
-/// A parameter of the query.
+/// A query parameter.
 #[derive(Debug, Clone)]
 pub(crate) struct QueryPart {
     pub(crate) name: String,
@@ -28,21 +28,21 @@ pub(crate) struct QueryPart {
     pub(crate) style: Style,
 }
 
-/// How lists and objects stand in a query.
+/// How lists and objects are encoded in a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     /// `a=1&a=2`.
     Repeated,
-    /// `a=1,2`, with this between them.
+    /// `a=1,2`, with this separator.
     Joined(&'static str),
     /// `a[x]=1&a[y]=2`.
     DeepObject,
-    /// As JSON.
+    /// JSON.
     Json,
 }
 
 impl RequestPlan {
-    /// The request for these arguments.
+    /// Returns the request for these arguments.
     pub(crate) fn fill(&self, arguments: &Value, door: &Door) -> Result<HttpRequest, ToolFailure> {
         let mut url = self.url.fill(arguments)?;
         let mut query: Vec<String> = url.query().map(str::to_owned).into_iter().collect();
@@ -72,7 +72,7 @@ impl RequestPlan {
             let mut header = HeaderValue::from_str(&text).map_err(|_| {
                 ToolFailure::invalid_input(format!("No header '{name}' has such characters"))
             })?;
-            // It may be one that the operator has taken from the environment.
+            // The operator may have taken the value from the environment.
             header.set_sensitive(value.is_constant());
             headers.insert(name.clone(), header);
         }
@@ -82,7 +82,7 @@ impl RequestPlan {
     }
 }
 
-/// A header's value; none for null.
+/// Returns a header's value; `None` for null.
 fn header_text(name: &HeaderName, value: &Value) -> Result<Option<String>, ToolFailure> {
     Ok(Some(match value {
         Value::Null => return Ok(None),
@@ -129,7 +129,7 @@ impl QueryPart {
     }
 }
 
-/// A text, a number or a truth value as text.
+/// Returns a string, number or boolean as text.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

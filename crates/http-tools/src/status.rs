@@ -1,7 +1,7 @@
 use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, Error};
 
-/// Which statuses mean that a tool has worked: one, as `404`, or a hundred, as `"2XX"`.
+/// Statuses that count as success: a single one, such as `404`, or a class, such as `"2XX"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct StatusRange {
     first: u16,
@@ -9,13 +9,13 @@ pub struct StatusRange {
 }
 
 impl StatusRange {
-    /// 200 to 299.
+    /// The statuses 200 to 299.
     pub const SUCCESS: Self = Self {
         first: 200,
         last: 299,
     };
 
-    /// Whether a status is one of them.
+    /// Returns whether the range contains a status.
     #[must_use]
     pub fn contains(self, status: u16) -> bool {
         (self.first..=self.last).contains(&status)

@@ -15,17 +15,17 @@ pub struct HttpTool {
     pub(crate) definition: ToolDefinition,
     pub(crate) plan: RequestPlan,
     pub(crate) door: Arc<Door>,
-    /// The part of the answer that is wanted, as a JSON pointer.
+    /// JSON pointer to the result in the response.
     pub(crate) result_at: Option<String>,
-    /// What stands for all that it is, the values of secrets aside.
+    /// The digest of the tool, without the values of secrets.
     pub(crate) digest: String,
 }
 
 impl HttpTool {
-    /// The tool that an entry declares. Does no I/O.
+    /// Creates a tool from its declaration. Does no I/O.
     ///
     /// # Errors
-    /// [`HttpToolError`] names the key that is at fault.
+    /// [`HttpToolError`] with the invalid key.
     pub fn new(entry: HttpToolEntry) -> Result<Self, HttpToolError> {
         entry::tool_of(entry)
     }
@@ -52,7 +52,7 @@ impl HttpTool {
             };
         };
         let value = answer::value_of(&headers, door.without_secrets(body));
-        // Once more in what JSON had written in another way.
+        // Again after parsing, because JSON escapes may hide a secret.
         let value = value.map(|value| door.redacted(value));
         match is_success {
             true => answer::output(status, value?, self.result_at.as_deref()),

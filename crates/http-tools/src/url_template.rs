@@ -7,27 +7,27 @@ use url::{Origin, Url};
 
 use crate::HttpToolError;
 
-/// All but what RFC 3986 calls unreserved.
+/// All characters except those that RFC 3986 calls unreserved.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// A text with nothing in it that means anything in a URL.
+/// Encodes all characters that have a meaning in URLs.
 pub(crate) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
 
-/// A URL with places for arguments in its path and its query: `https://x.example/users/{id}`.
+/// A URL with placeholders for arguments in its path and query: `https://x.example/users/{id}`.
 ///
-/// What fills a place stays in it: it is encoded, it is never empty, and a URL that a parser
-/// would read with another path than the one that stands there (`..`) is not requested.
+/// An argument cannot change the structure of the URL: arguments are encoded and must not be empty,
+/// and a URL whose path a parser would normalize (`..`) is rejected.
 #[derive(Debug, Clone)]
 pub(crate) struct UrlTemplate {
     pieces: Vec<Piece>,
     origin: Origin,
-    /// The same with `x` in every place.
+    /// The URL with `x` for each placeholder.
     sample: Url,
 }
 
@@ -71,12 +71,12 @@ impl UrlTemplate {
         })
     }
 
-    /// The URL with `x` in every place.
+    /// Returns the URL with `x` for each placeholder.
     pub(crate) fn sample(&self) -> &Url {
         &self.sample
     }
 
-    /// The names of its places.
+    /// Returns the names of the placeholders.
     pub(crate) fn arguments(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Argument(name) => Some(name.as_str()),
@@ -84,7 +84,7 @@ impl UrlTemplate {
         })
     }
 
-    /// The URL for these arguments.
+    /// Returns the URL for these arguments.
     pub(crate) fn fill(&self, arguments: &Value) -> Result<Url, ToolFailure> {
         let bad = |name: &str, what: &str| {
             ToolFailure::invalid_input(format!("The argument '{name}' {what}"))
@@ -99,7 +99,7 @@ impl UrlTemplate {
             if text.is_empty() {
                 return Err(bad(name, "is empty"));
             }
-            // Some servers decode a path before they find its way.
+            // Some servers decode a path before they route it.
             let is_way = |part: &str| matches!(part, "." | "..");
             if self.has_in_path(name) && text.split(['/', '\\']).any(is_way) {
                 return Err(bad(name, "would change the path of the URL"));
@@ -115,7 +115,7 @@ impl UrlTemplate {
     }
 }
 
-/// As it was declared.
+/// Formats the template as declared.
 impl fmt::Display for UrlTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.pieces.iter().try_for_each(|piece| match piece {
@@ -126,7 +126,7 @@ impl fmt::Display for UrlTemplate {
 }
 
 impl UrlTemplate {
-    /// Whether the argument has a place before the query.
+    /// Returns whether the argument occurs before the query.
     fn has_in_path(&self, name: &str) -> bool {
         let is_path = |piece: &&Piece| !matches!(piece, Piece::Text(text) if text.contains('?'));
         let path = self.pieces.iter().take_while(is_path);
@@ -164,7 +164,7 @@ fn join<E>(pieces: &[Piece], fill: impl Fn(&str) -> Result<String, E>) -> Result
     Ok(text)
 }
 
-/// Whether a parsed URL has the path and the query that were written, to the letter.
+/// Returns whether a parsed URL has exactly the written path and query.
 fn is_as_written(url: &Url, written: &str) -> bool {
     let rest = written.split_once("://").map_or("", |(_, rest)| rest);
     let rest = rest.find(['/', '?']).map_or("", |begin| &rest[begin..]);
@@ -208,12 +208,12 @@ mod tests {
         for up in ["..", ".", "../../admin", "a/../b", "a\\..\\b"] {
             assert_eq!(url(json!(up)), changes("The argument 'id'"), "{up}");
         }
-        // A query goes nowhere.
+        // Dots have no meaning in a query.
         assert_eq!(
             fill(USER, json!({"id": 7, "q": ".."})),
             Ok("https://x.example/users/7/mail?q=..".to_owned())
         );
-        // Encoded once, and so not a way up: a server that decodes once sees the text `%2e%2e`.
+        // Encoded once, and therefore harmless: a server that decodes once gets the text `%2e%2e`.
         assert_eq!(url(json!("%2e%2e")), expected("%252e%252e"));
         assert_eq!(
             fill("https://x.example/.{b}{c}", json!({"b": "./", "c": "d"})),

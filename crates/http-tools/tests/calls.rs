@@ -1,4 +1,4 @@
-//! HTTP tools against a server on this machine.
+//! Tests HTTP tools with a local server.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,7 +22,7 @@ fn answer(status: u16, kind: &str, body: impl Into<Body>) -> Response<Body> {
         .unwrap()
 }
 
-/// Says what it was sent.
+/// Returns the request as JSON.
 async fn echo(request: Request) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let headers: serde_json::Map<_, _> = parts
@@ -40,7 +40,7 @@ async fn echo(request: Request) -> Response<Body> {
     answer(200, "application/json; charset=utf-8", said.to_string())
 }
 
-/// The server's URL, and that of another origin which echoes.
+/// Returns the URL of the server, and that of an echo server with another origin.
 async fn servers() -> (String, String) {
     let serve = async |router: Router| {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -108,7 +108,7 @@ async fn servers() -> (String, String) {
             }),
         )
         .route(
-            // As PHP writes it.
+            // PHP's way of escaping.
             "/escaped",
             any(|| async { answer(200, "application/json", r#"{"said": "tok\/en-\u0031234"}"#) }),
         )
@@ -155,7 +155,7 @@ async fn a_call_becomes_the_request_that_was_declared() {
         said.result["headers"]["content-type"],
         json!("application/json")
     );
-    // The credential wins over an argument in its place, and its server's answer does not show it.
+    // The credential takes precedence over an argument, and is redacted in the response.
     assert_eq!(said.result["headers"]["x-tenant"], json!("[redacted]"));
     assert_eq!(said.metadata["http_status"], json!(200));
 }
@@ -200,7 +200,7 @@ async fn statuses_become_codes() {
     }
     let output = call(&tool, json!({"what": "204"})).await.unwrap();
     assert_eq!(output.result, json!("Done: status 204, without more"));
-    // A text is a text, also one that could be JSON.
+    // A text response stays text, even if it could be parsed as JSON.
     let output = call(&tool, json!({"what": "text"})).await.unwrap();
     assert_eq!(output.result, json!("[1]"));
 }

@@ -1,4 +1,4 @@
-//! A whole pack of its own: a notice board with a tool, a resource, a stream and a counter, which an
+//! A complete pack: a notice board with a tool, a resource, a stream and a counter, which an
 //! operator can clear.
 //!
 //! `cargo run --package pillion-tabletop --example notice_board`
@@ -23,7 +23,7 @@ use pillion_core::tool::{
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use serde_json::{Value, json};
 
-/// The board keeps the last notices.
+/// Limits the board to the latest notices.
 const BOUNDS: LogBounds = LogBounds {
     most_entries: Some(1_000),
     most_logs: None,
@@ -32,7 +32,7 @@ const BOUNDS: LogBounds = LogBounds {
 const NAME: &str = "notices";
 const URI: &str = "notices://board";
 
-/// What the tool and the resource have in common.
+/// State shared by the tool and the resource.
 struct Board {
     store: Arc<dyn PackStore>,
     changes: ResourceChanges,
@@ -87,7 +87,7 @@ impl ResourceProvider for BoardResource {
     }
 }
 
-/// The board as something that is kept: for its operator, who sees how much is on it and clears it.
+/// The board as a stored item, whose size operators can see and which they can clear.
 struct KeptBoard(Arc<Board>);
 
 #[async_trait]

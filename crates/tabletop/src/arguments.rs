@@ -1,18 +1,18 @@
-//! Arguments of the tools, whose types the executor has checked already where it runs them.
+//! Reads the arguments of the tools. The executor has already validated their types.
 
 use pillion_core::tool::{JsonObject, ToolFailure};
 use serde_json::Value;
 
-/// The longest id of a scene and name of a character or author, in characters.
+/// Maximum length of the id of a scene, and of the name of a character or author, in characters.
 pub(crate) const LONGEST_SCENE: usize = 100;
 pub(crate) const LONGEST_NAME: usize = 64;
 
-/// What is given under a name; null is nothing.
+/// Returns an argument; null counts as absent.
 pub(crate) fn given<'a>(arguments: &'a JsonObject, name: &str) -> Option<&'a Value> {
     arguments.get(name).filter(|value| !value.is_null())
 }
 
-/// Text that has to be there, trimmed, with at most so many characters.
+/// Returns a required string argument, trimmed, of at most `longest` characters.
 pub(crate) fn text(
     arguments: &JsonObject,
     name: &str,
@@ -31,7 +31,7 @@ pub(crate) fn text(
     Ok(text.to_owned())
 }
 
-/// Text on one line, such as a name.
+/// Returns a required single-line string argument, such as a name.
 pub(crate) fn name(
     arguments: &JsonObject,
     name: &str,
@@ -44,7 +44,7 @@ pub(crate) fn name(
     }
 }
 
-/// A truth value; false where there is none.
+/// Returns a boolean argument; default `false`.
 pub(crate) fn flag(arguments: &JsonObject, name: &str) -> Result<bool, ToolFailure> {
     match given(arguments, name) {
         None => Ok(false),
@@ -54,7 +54,7 @@ pub(crate) fn flag(arguments: &JsonObject, name: &str) -> Result<bool, ToolFailu
     }
 }
 
-/// An integer from `-most` to `most`. To JSON Schema `5.0` is the integer 5.
+/// Returns an integer argument from `-most` to `most`. As in JSON Schema, `5.0` is an integer.
 pub(crate) fn integer(
     arguments: &JsonObject,
     name: &str,
@@ -70,7 +70,7 @@ pub(crate) fn integer(
     }
 }
 
-/// A seed: any integer of 64 bits, with or without a sign.
+/// Returns a seed: any signed or unsigned 64-bit integer.
 pub(crate) fn seed(arguments: &JsonObject, name: &str) -> Result<Option<u64>, ToolFailure> {
     let Some(value) = given(arguments, name) else {
         return Ok(None);
@@ -81,7 +81,7 @@ pub(crate) fn seed(arguments: &JsonObject, name: &str) -> Result<Option<u64>, To
         .ok_or_else(|| wrong(name, "must be an integer of 64 bits"))
 }
 
-/// The number, if it is a whole one.
+/// Returns the number if it is an integer.
 pub(crate) fn whole(value: &Value) -> Option<i64> {
     let float = || value.as_f64().filter(|float| float.trunc() == *float);
     let from_float = || i64::try_from(float()? as i128).ok();

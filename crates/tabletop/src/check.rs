@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::arguments::{flag, given, integer, text, whole, wrong};
 use crate::dice::D20;
 
-/// How far scores, bonuses and classes of difficulty may be from 0.
+/// Maximum absolute value of scores, bonuses and difficulty classes.
 const MOST: i64 = 1_000;
 
-/// Throws that may be given.
+/// Maximum number of given rolls.
 const MOST_ROLLS: usize = 10;
 
 /// One of the six abilities.
@@ -36,7 +36,7 @@ impl Ability {
         Self::Charisma,
     ];
 
-    /// Three capital letters: `DEX`.
+    /// Returns the ability's abbreviation in capital letters, such as `DEX`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl Ability {
         }
     }
 
-    /// The ability of exactly that name.
+    /// Returns the ability with exactly this abbreviation.
     #[must_use]
     pub fn from_exact(name: &str) -> Option<Self> {
         Self::ALL
@@ -68,46 +68,46 @@ impl FromStr for Ability {
     }
 }
 
-/// An ability check that is to be made (requirement D8).
+/// An ability check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// What is checked.
+    /// The ability to check.
     pub ability: Ability,
-    /// The ability's score; 10 is average.
+    /// The ability score; 10 is average.
     pub score: i64,
-    /// Whether the proficiency bonus counts.
+    /// Whether to add the proficiency bonus.
     pub proficient: bool,
-    /// Whether it counts twice, proficient or not.
+    /// Whether to add the proficiency bonus twice, proficient or not.
     pub expertise: bool,
-    /// That bonus.
+    /// The proficiency bonus.
     pub proficiency_bonus: i64,
-    /// What the total has to reach; none if nobody has said.
+    /// The difficulty class, which the total must reach; `None` if there is none.
     pub dc: Option<i64>,
-    /// The better of the throws counts. It wins over disadvantage.
+    /// Whether to use the highest roll. Takes precedence over disadvantage.
     pub advantage: bool,
-    /// The worse of the throws counts.
+    /// Whether to use the lowest roll.
     pub disadvantage: bool,
 }
 
-/// What came of a check (requirement D8).
+/// The result of an ability check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CheckResult {
-    /// The throw that counts and the modifier.
+    /// The used roll plus the modifier.
     pub total: i64,
-    /// Every throw.
+    /// All rolls.
     pub d20: Vec<i64>,
-    /// The one that counts.
+    /// The used roll.
     pub pick: i64,
-    /// What is added to it, proficiency included.
+    /// The modifier, including proficiency.
     #[serde(rename = "mod")]
     pub modifier: i64,
-    /// Whether the total reaches the class of difficulty; none without one. A natural 20 or 1 is
-    /// nothing special.
+    /// Whether the total reaches the difficulty class; `None` without one. A natural 20 or 1 has no
+    /// special effect.
     pub success: Option<bool>,
 }
 
 impl Check {
-    /// A check by somebody of whom nothing is known.
+    /// Returns a check with average score and without proficiency.
     #[must_use]
     pub fn untrained(ability: Ability, dc: i64) -> Self {
         Self {
@@ -122,7 +122,7 @@ impl Check {
         }
     }
 
-    /// What is added to the throw.
+    /// Returns the modifier, which is added to the roll.
     #[must_use]
     pub fn modifier(&self) -> i64 {
         let times = match (self.expertise, self.proficient) {
@@ -133,7 +133,7 @@ impl Check {
         (self.score - 10).div_euclid(2) + self.proficiency_bonus * times
     }
 
-    /// Throws as often as it takes.
+    /// Rolls once, or twice with advantage or disadvantage, and returns the result.
     #[must_use]
     pub fn throw(&self, d20: &mut D20) -> CheckResult {
         let first = d20.throw();
@@ -144,7 +144,7 @@ impl Check {
         }
     }
 
-    /// What throws come to.
+    /// Returns the result of given rolls.
     #[must_use]
     pub fn judge(&self, first: i64, others: &[i64]) -> CheckResult {
         let all = others.iter().copied();
@@ -166,7 +166,7 @@ impl Check {
         }
     }
 
-    /// Reads a check from the members of an object.
+    /// Reads a check from an object.
     pub(crate) fn read(arguments: &JsonObject) -> Result<Self, ToolFailure> {
         let ability = text(arguments, "ability", 64)?;
         let unknown = |()| ToolFailure::invalid_input("unknown ability");
@@ -184,7 +184,7 @@ impl Check {
     }
 }
 
-/// The throws that somebody has made already, if any.
+/// Returns the rolls that the caller gives, if any.
 pub(crate) fn rolls(arguments: &JsonObject) -> Result<Vec<i64>, ToolFailure> {
     let Some(given) = given(arguments, "d20_rolls") else {
         return Ok(Vec::new());
@@ -202,7 +202,7 @@ pub(crate) fn rolls(arguments: &JsonObject) -> Result<Vec<i64>, ToolFailure> {
     faces.ok_or_else(bad)
 }
 
-/// A check and its result as those at the table read them (requirement D9).
+/// Formats a check and its result for players.
 pub(crate) struct Mechanics<'a>(pub(crate) &'a Check, pub(crate) &'a CheckResult);
 
 impl fmt::Display for Mechanics<'_> {

@@ -2,17 +2,17 @@ use rand::rngs::SysRng;
 use rand::{Rng, SeedableRng, TryRng};
 use rand_chacha::ChaCha20Rng;
 
-/// A source of throws of a die with twenty sides: ChaCha with 20 rounds and a rule of our own from
-/// its numbers to faces, so that a seed gives the same throws in every version.
+/// A twenty-sided die: ChaCha20 with this crate's mapping from numbers to faces, so that a seed
+/// gives the same rolls in every version.
 pub struct D20(ChaCha20Rng);
 
 impl D20 {
     const SIDES: u32 = 20;
 
-    /// Throws that hang on `seed` alone; without one nobody can foretell them.
+    /// Creates a die whose rolls depend only on `seed`; without a seed, they are unpredictable.
     ///
     /// # Errors
-    /// [`SysError`](rand::rngs::SysError) when the operating system has no randomness.
+    /// [`SysError`](rand::rngs::SysError) if the operating system provides no randomness.
     pub fn new(seed: Option<u64>) -> Result<Self, rand::rngs::SysError> {
         let mut key = [0; 32];
         match seed {
@@ -22,9 +22,9 @@ impl D20 {
         Ok(Self(ChaCha20Rng::from_seed(key)))
     }
 
-    /// 1 to 20, all equally likely.
+    /// Rolls the die: 1 to 20, all equally likely.
     pub fn throw(&mut self) -> i64 {
-        // Numbers beyond the last whole multiple of 20 would favour the low faces.
+        // Numbers beyond the last multiple of 20 would favor the low faces.
         let fair = u32::MAX - u32::MAX % Self::SIDES;
         loop {
             let number = self.0.next_u32();

@@ -8,17 +8,17 @@ use serde_json::Value;
 use crate::orchestrator::Orchestrator;
 use crate::scenes::{Scenes, moment};
 
-/// The scenes, with what is known of each: `messages`, as many as were ever said, and
+/// The scenes as stored items, with the number of all messages ever (`messages`) and
 /// `last_message_at`.
 pub(crate) struct KeptScenes {
     scenes: Arc<Scenes>,
     orchestrator: Arc<Orchestrator>,
 }
 
-/// The characters, with the `description` of each.
+/// The characters as stored items, with their `description`.
 pub(crate) struct KeptCharacters(Arc<Scenes>);
 
-/// All that the pack keeps.
+/// Returns all kinds of stored items.
 pub(crate) fn all(scenes: &Arc<Scenes>, orchestrator: &Arc<Orchestrator>) -> Vec<Arc<dyn Keeping>> {
     let kept_scenes = KeptScenes {
         scenes: Arc::clone(scenes),
@@ -81,7 +81,7 @@ impl Keeping for KeptCharacters {
     async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<Kept>, StoreError> {
         let characters = self.0.characters_by_name(after, limit).await?.into_iter();
         let kept = characters.map(|(name, json)| {
-            // One that cannot be read can be removed all the same.
+            // An unreadable character can still be removed.
             let mut character: Value = serde_json::from_str(&json).unwrap_or_default();
             let description = character.get_mut("description").map(Value::take);
             Kept::new(name).with("description", description.unwrap_or_default())

@@ -1,12 +1,12 @@
-//! Tools for a game master at the table: ability checks (requirement D8), narration by a language
-//! model behind gates (D9), characters (D10) and transcripts of scenes (D11); with the resources
-//! and event streams that belong to them (K1, K2).
+//! Tools for the game master of a tabletop role-playing game: ability checks, validated narration
+//! by a language model, characters, and transcripts of scenes; with their resources and event
+//! streams.
 //!
-//! It is an example as well: everything here goes through what `pillion-core` and `pillion-chat`
-//! offer to anybody. docs/PACKS.md leads through it.
+//! The crate is also an example of a pack: it uses only public interfaces of `pillion-core` and
+//! `pillion-chat`. docs/PACKS.md explains it.
 //!
-//! Whoever may use the pack may read and write every scene: those at one table share what happens
-//! there.
+//! Every caller that may use the pack may read and write every scene, because the players at a
+//! table share their scenes.
 
 mod arguments;
 mod check;
@@ -34,23 +34,22 @@ use resources::TableResources;
 use scenes::{Room, Scenes};
 use telling::Telling;
 
-/// The most characters that there may be; a list of them has as many.
+/// Upper limit of the number of characters, which is also the size of their list.
 pub const MOST_CHARACTERS: u32 = 1_000;
 
-/// How the pack works.
+/// Options of the pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TabletopOptions {
-    /// Whether an action may be made `public`, which writes what came of it into the scene's
-    /// transcript (`features.llm_visible` of requirement N2). Otherwise it stays `shadow`: its
-    /// caller alone sees it.
+    /// Whether an action may be `public`, which adds its narration to the scene's transcript
+    /// (`features.llm_visible`). Otherwise actions are `shadow`: only the caller sees them.
     pub may_be_public: bool,
-    /// How long the language model may take for one answer.
+    /// Timeout of one response of the language model.
     pub model_timeout: Duration,
-    /// The messages of a scene that are kept: the oldest make way for new ones.
+    /// Maximum number of messages per scene. The oldest messages are removed.
     pub max_messages: u32,
-    /// The scenes that there may be: no other begins (`denied`) until one is removed.
+    /// Maximum number of scenes. Further scenes are rejected (`denied`).
     pub max_scenes: u32,
-    /// The characters that there may be, [`MOST_CHARACTERS`] at most: no other comes to the table
+    /// Maximum number of characters, at most [`MOST_CHARACTERS`]. Further characters are rejected
     /// (`denied`).
     pub max_characters: u32,
 }
@@ -67,7 +66,7 @@ impl Default for TabletopOptions {
     }
 }
 
-/// The pack.
+/// The tabletop pack.
 pub struct Tabletop {
     scenes: Arc<Scenes>,
     telling: Arc<Telling>,
@@ -75,10 +74,10 @@ pub struct Tabletop {
 }
 
 impl Tabletop {
-    /// Its name, and what its records in the store go by.
+    /// The name of the pack, under which its data is stored.
     pub const NAME: &'static str = "tabletop";
 
-    /// The pack over a store. Without a model, `orchestrate_action` accepts nothing
+    /// Creates the pack. Without a model, `orchestrate_action` rejects all actions
     /// (`llm_unconfigured`).
     #[must_use]
     pub fn new(
@@ -98,8 +97,7 @@ impl Tabletop {
         }
     }
 
-    /// Another model and other options are in force: actions that come from now on have them.
-    /// Streams and counters go on.
+    /// Replaces the model and the options for later actions. Streams and counters continue.
     pub fn reconfigure(&self, model: Option<Arc<dyn LanguageModel>>, options: TabletopOptions) {
         self.scenes.reconfigure(Room::of(&options));
         self.orchestrator.reconfigure(Settings { model, options });

@@ -1,5 +1,5 @@
-//! What becomes of a player's action (requirement D9): a model proposes an ability check and tells
-//! what happens, and nothing of it counts that does not pass every gate.
+//! Runs players' actions: a model proposes an ability check and a narration, which must pass all
+//! validation gates.
 
 mod gates;
 mod prompt;
@@ -26,47 +26,47 @@ use recent::Recent;
 
 pub(crate) use prompt::facts;
 
-/// The reason where no model is configured, and what to do then.
+/// The rejection reason without a configured model, and how to configure one.
 const UNCONFIGURED: &str = "llm_unconfigured";
 const NO_MODEL: &str = "no model can be asked: set features.llm and tabletop.model";
 
-/// Messages of the transcript that the model is told.
+/// Number of transcript messages in the prompt.
 const FACTS: u32 = 15;
 
-/// The longest answer of the model, in tokens.
+/// Maximum length of the model's response, in tokens.
 const LONGEST_ANSWER: u64 = 1_000;
 
-/// As whom a public narration stands in the transcript.
+/// The author of public narrations in the transcript.
 const NARRATOR: &str = "narrator";
 
 const TOOL: &str = "orchestrate_action";
 
-/// What a player wants to do.
+/// A player's action.
 #[derive(Debug)]
 pub(crate) struct Action {
     pub(crate) scene: String,
-    /// In the player's words, trimmed.
+    /// The player's message, trimmed.
     pub(crate) message: String,
-    /// The only characters that may be named; empty for everybody.
+    /// The only characters that the narration may name; empty for no restriction.
     pub(crate) allowed_actors: Vec<String>,
     pub(crate) seed: Option<u64>,
     pub(crate) prompt_token_cap: Option<u32>,
     pub(crate) is_public: bool,
 }
 
-/// What became of it.
+/// The result of an action.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// What the model that has called the tool reads.
+    /// The text for the model that called the tool.
     pub(crate) text: String,
     /// `{narration, gates, metrics, artifacts?}`.
     pub(crate) data: Value,
     is_accepted: bool,
-    /// Whether it stands in the transcript; locked while it is written there.
+    /// Whether the narration is in the transcript; locked while it is being written.
     is_public: Arc<Mutex<bool>>,
 }
 
-/// What is shared by those who wait for the same.
+/// The outcome that concurrent identical actions share.
 type Outcome = Result<Arc<Answer>, ToolFailure>;
 
 /// Runs actions.
@@ -77,14 +77,14 @@ pub(crate) struct Orchestrator {
     recent: Recent,
 }
 
-/// What the operator has chosen. An action keeps what it began with.
+/// The operator's settings. A running action keeps the settings with which it started.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) model: Option<Arc<dyn LanguageModel>>,
     pub(crate) options: TabletopOptions,
 }
 
-/// A model's proposal that has passed the gates.
+/// A proposal of the model that passed the gates.
 struct Accepted {
     proposal: Proposal,
     check: Check,
@@ -100,19 +100,18 @@ impl Orchestrator {
         }
     }
 
-    /// From now on actions have these.
+    /// Replaces the settings for later actions.
     pub(crate) fn reconfigure(&self, settings: Settings) {
         *self.settings.write() = settings;
     }
 
-    /// Nothing that was accepted in this scene, or is under way there, is the answer to an action
-    /// that comes from now on.
+    /// Forgets accepted and running actions of a scene, so that later identical actions run anew.
     pub(crate) fn forget(&self, scene: &str) {
         self.recent.forget(scene);
     }
 
-    /// Runs an action, unless the same was accepted in this scene in the last 30 seconds or is
-    /// under way: then it is that one's answer, and the second value is true.
+    /// Runs an action. If an identical action is running, or was accepted in this scene in the last
+    /// 30 seconds, returns that result instead, with `true` as the second value.
     pub(crate) async fn run(
         &self,
         action: Action,
@@ -151,7 +150,7 @@ impl Orchestrator {
         let answer = self.ask(&**model, &messages, patience, place).await?;
         let elapsed = began.elapsed();
         let usage = answer.usage;
-        // What is of no provider's form is no answer.
+        // A response that does not have the provider's format counts as empty.
         let text = assistant_text(model.provider(), &answer.body).unwrap_or_default();
         let Some(proposal) = proposal::read(&text) else {
             self.telling.count(count::PARSE_FAILED);
@@ -250,8 +249,8 @@ impl Orchestrator {
         })
     }
 
-    /// Writes what was accepted into the transcript, once: whoever gives up meanwhile leaves it
-    /// to go on, and whoever asks again waits for what comes of it.
+    /// Adds an accepted narration to the transcript, once. Continues if the caller gives up, and a
+    /// repeated action waits for the outcome.
     async fn publish(&self, answer: &Answer, place: Place<'_>) -> Result<(), ToolFailure> {
         if !answer.is_accepted {
             return Ok(());

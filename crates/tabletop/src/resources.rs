@@ -14,17 +14,17 @@ use crate::scenes::{
 };
 use crate::telling::{COUNTERS_URI, Telling};
 
-/// Messages of a transcript, unless more or fewer are asked for, and the most there may be.
+/// Default and maximum number of messages in a transcript.
 const MESSAGES: u32 = 15;
 const MOST_MESSAGES: u32 = 200;
 
-/// Scenes that are listed.
+/// Maximum number of listed scenes.
 const MOST_SCENES: u32 = 200;
 
-/// Characters of a message that are shown in the list.
+/// Maximum length of a message in the list, in characters.
 const EXCERPT: usize = 80;
 
-/// `transcript://scene/{id}`, `scene://{id}` and `metrics://counters` (requirement K1).
+/// Provides `transcript://scene/{id}`, `scene://{id}` and `metrics://counters`.
 pub(crate) struct TableResources {
     scenes: Arc<Scenes>,
     telling: Arc<Telling>,
@@ -40,7 +40,7 @@ impl TableResources {
         Ok(json!({"scene_id": scene, "messages": messages}))
     }
 
-    /// What is known of a scene, as the model is told it.
+    /// Returns the state of a scene, with the facts as in the prompt.
     async fn state(&self, scene: &str) -> Result<Value, ResourceError> {
         let messages = self.messages(scene, MESSAGES).await?;
         let characters = self.scenes.characters().await?;
@@ -145,7 +145,7 @@ impl ResourceProvider for TableResources {
     }
 }
 
-/// The latest message of a scene, for a list.
+/// Formats the latest message of a scene for a list.
 fn shown(message: &Message) -> String {
     let text = &message.line.message;
     let mut excerpt: String = text.chars().take(EXCERPT).collect();
@@ -156,7 +156,7 @@ fn shown(message: &Message) -> String {
     format!("Latest, {at}: {author}: {excerpt}")
 }
 
-/// The value of a parameter in a query.
+/// Returns the value of a query parameter.
 fn parameter(query: Option<&str>, name: &str) -> Option<String> {
     let mut pairs = query?.split('&').filter_map(|pair| pair.split_once('='));
     let (_, value) = pairs.find(|(key, _)| *key == name)?;

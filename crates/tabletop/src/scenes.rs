@@ -11,30 +11,30 @@ use serde_json::json;
 use crate::telling::Telling;
 use crate::{Tabletop, TabletopOptions};
 
-/// What a scene's log is called in the store, before its id.
+/// The prefix of scenes' log names in the store.
 const LOGS: &str = "scenes/";
 
-/// What a character's document is called, before the name.
+/// The prefix of characters' document names in the store.
 const CHARACTERS: &str = "characters/";
 
 const TRANSCRIPT: &str = "transcript://scene/";
 const SCENE: &str = "scene://";
 
-/// What stands in a URI as it is (RFC 3986, unreserved).
+/// Characters that a URI contains unencoded (RFC 3986, unreserved).
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// The scenes at the table and what was said in them, and the characters.
+/// The scenes with their transcripts, and the characters.
 pub(crate) struct Scenes {
     store: Arc<dyn PackStore>,
     telling: Arc<Telling>,
     room: RwLock<Room>,
 }
 
-/// How much is kept.
+/// The retention limits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     max_messages: u32,
@@ -52,16 +52,16 @@ impl Room {
     }
 }
 
-/// Something that somebody has said in a scene.
+/// A message in a scene, without id and time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Line {
     pub(crate) author: String,
     pub(crate) message: String,
-    /// Said by a player, and not by a character.
+    /// Out of character: said by the player.
     pub(crate) ooc: bool,
 }
 
-/// The same in its place.
+/// A message with its id and time.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Message {
     pub(crate) message_id: String,
@@ -82,17 +82,17 @@ impl Scenes {
         }
     }
 
-    /// From now on there is so much room. What is there already stays until its scene goes on.
+    /// Replaces the limits. Existing data stays until its scene gets a new message.
     pub(crate) fn reconfigure(&self, room: Room) {
         *self.room.write() = room;
     }
 
-    /// How much room there is now.
+    /// Returns the current limits.
     pub(crate) fn room(&self) -> Room {
         *self.room.read()
     }
 
-    /// Writes a line into a scene's transcript; with the first one a scene begins.
+    /// Adds a message to a scene's transcript. The first message creates the scene.
     pub(crate) async fn append(&self, scene: &str, line: Line) -> Result<Message, StoreError> {
         let (log, json) = (log_of(scene), written(&line)?);
         let room = self.room();
@@ -111,12 +111,13 @@ impl Scenes {
         Ok(message)
     }
 
-    /// Removes a scene with its transcript; whether there was one. Nobody is told of it yet.
+    /// Removes a scene with its transcript, and returns whether it existed. Does not notify
+    /// listeners.
     pub(crate) async fn remove(&self, scene: &str) -> Result<bool, StoreError> {
         self.store.remove_log(Tabletop::NAME, &log_of(scene)).await
     }
 
-    /// Tells that a scene is no longer as it was, which may be that it is there or is not.
+    /// Notifies listeners that a scene has changed, or was created or removed.
     pub(crate) fn tell_of(&self, scene: &str, comes_or_goes: bool) {
         let changes = &self.telling.changes;
         changes.updated(transcript_uri(scene));
@@ -126,14 +127,14 @@ impl Scenes {
         }
     }
 
-    /// The last messages of a scene, oldest first; none where there is no such scene.
+    /// Returns the last messages of a scene, oldest first; empty if there is no such scene.
     pub(crate) async fn last(&self, scene: &str, limit: u32) -> Result<Vec<Message>, StoreError> {
         let log = log_of(scene);
         let entries = self.store.last_entries(Tabletop::NAME, &log, None, limit);
         entries.await?.iter().map(read).collect()
     }
 
-    /// The scenes in which something was said last, each with that.
+    /// Returns the most recently active scenes with their latest messages.
     pub(crate) async fn latest(&self, limit: u32) -> Result<Vec<(String, Message)>, StoreError> {
         let logs = self.store.logs(Tabletop::NAME, LOGS, limit).await?;
         let scenes = logs.iter();
@@ -141,8 +142,8 @@ impl Scenes {
         scenes.collect()
     }
 
-    /// Scenes behind the one of that name, in the order of their names, each with the entry that
-    /// was added last, which need not be readable.
+    /// Returns the scenes after a name, ordered by name, each with its latest entry, which may be
+    /// unreadable.
     pub(crate) async fn by_name(
         &self,
         after: Option<&str>,
@@ -156,12 +157,12 @@ impl Scenes {
         Ok(logs.map(|log| (scene_of(&log), log.latest)).collect())
     }
 
-    /// How many scenes there are.
+    /// Counts the scenes.
     pub(crate) async fn count(&self) -> Result<u64, StoreError> {
         self.store.count_logs(Tabletop::NAME, LOGS).await
     }
 
-    /// The names of the characters, in their order in the store.
+    /// Returns the names of the characters, in the order of the store.
     pub(crate) async fn characters(&self) -> Result<Vec<String>, StoreError> {
         let characters = self
             .characters_by_name(None, crate::MOST_CHARACTERS)
@@ -169,7 +170,7 @@ impl Scenes {
         Ok(characters.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// Characters behind the one of that name, in the order of their names, each with its document.
+    /// Returns the characters after a name, ordered by name, each with its document.
     pub(crate) async fn characters_by_name(
         &self,
         after: Option<&str>,
@@ -185,12 +186,12 @@ impl Scenes {
         Ok(characters.collect())
     }
 
-    /// How many characters there are.
+    /// Counts the characters.
     pub(crate) async fn count_characters(&self) -> Result<u64, StoreError> {
         self.store.count_documents(Tabletop::NAME, CHARACTERS).await
     }
 
-    /// Puts a character at the table; whether it is new there.
+    /// Stores a character, and returns whether it is new.
     pub(crate) async fn save_character(
         &self,
         name: &str,
@@ -210,7 +211,7 @@ impl Scenes {
         Ok(is_new)
     }
 
-    /// Removes a character; whether there was one.
+    /// Removes a character, and returns whether it existed.
     pub(crate) async fn remove_character(&self, name: &str) -> Result<bool, StoreError> {
         let document = document_of(name);
         let removed = self
@@ -223,7 +224,8 @@ impl Scenes {
         Ok(removed)
     }
 
-    /// Tells that other characters are at the table, which stands in the state of every scene.
+    /// Notifies listeners that the characters have changed, which are part of the state of every
+    /// scene.
     async fn tell_of_characters(&self) {
         let changes = &self.telling.changes;
         if !changes.is_heard() {
@@ -250,7 +252,7 @@ impl Scenes {
     }
 }
 
-/// Says what there is no room for, if that is the error.
+/// Adds the exceeded limit to the error, if a limit is the cause.
 fn full(error: StoreError, what: &str, most: u32) -> StoreError {
     match error.is_full() {
         true => StoreError::full(format!(
@@ -268,7 +270,7 @@ fn document_of(character: &str) -> String {
     format!("{CHARACTERS}{character}")
 }
 
-/// The scene whose log it is.
+/// Returns the scene of a log.
 fn scene_of(log: &LogSummary) -> String {
     log.log.strip_prefix(LOGS).unwrap_or_default().to_owned()
 }
@@ -298,7 +300,7 @@ pub(crate) fn scene_uri(scene: &str) -> String {
     format!("{SCENE}{}", utf8_percent_encode(scene, UNRESERVED))
 }
 
-/// The scene whose transcript, or whose state, a URI without query is.
+/// Returns the scene of a transcript or state URI without query.
 pub(crate) fn scene_of_transcript(uri: &str) -> Option<String> {
     id(uri.strip_prefix(TRANSCRIPT)?)
 }
@@ -312,7 +314,7 @@ fn id(encoded: &str) -> Option<String> {
     (!id.is_empty()).then(|| id.into_owned())
 }
 
-/// RFC 3339, in UTC, with milliseconds.
+/// Formats a time as RFC 3339, in UTC, with milliseconds.
 pub(crate) fn moment(at: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(at.as_millis()).map_or_else(
         |_| at.as_millis().to_string(),

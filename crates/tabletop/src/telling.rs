@@ -9,8 +9,8 @@ use crate::scenes::moment;
 
 pub(crate) const COUNTERS_URI: &str = "metrics://counters";
 
-/// What is counted (requirement M1). The share of accepted actions is the first of the last three
-/// by the first two together.
+/// The counters. The share of accepted actions is `ACCEPTED` divided by the sum of `ACCEPTED` and
+/// `REJECTED`.
 pub(crate) mod count {
     pub(crate) const ENQUEUED: &str = "llm.request.enqueued";
     pub(crate) const RECEIVED: &str = "llm.response.received";
@@ -32,14 +32,14 @@ pub(crate) mod count {
     ];
 }
 
-/// How much a line of the log matters.
+/// The severity of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     Info,
     Warning,
 }
 
-/// Where a line of the log or an event belongs to.
+/// The context of a log line or event.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub(crate) scene: &'a str,
@@ -47,7 +47,7 @@ pub(crate) struct Place<'a> {
     pub(crate) context: &'a CallContext,
 }
 
-/// Tells others what happens: counts, events, lines of a log, changed resources.
+/// Emits counters, events, log lines and resource changes.
 #[derive(Debug)]
 pub(crate) struct Telling {
     counters: Arc<Counters>,
@@ -91,7 +91,7 @@ impl Telling {
         self.changes.updated(COUNTERS_URI);
     }
 
-    /// An event of `events://orchestrator` (requirement K2).
+    /// Emits an event of `events://orchestrator`.
     pub(crate) fn event(&self, kind: &str, place: Place<'_>, extra: &Value) {
         let data = json!({
             "scene_id": place.scene,
@@ -103,8 +103,8 @@ impl Telling {
         self.orchestrator.emit(kind, user, &data);
     }
 
-    /// A line of `logs://app` (requirement K2), and of the program's own log, from a module. It
-    /// has no words of a player or a model.
+    /// Emits a line of `logs://app` and of the program's log. Must not contain text of players or
+    /// models.
     pub(crate) fn log(&self, level: Level, module: &str, message: &str, place: Place<'_>) {
         let Place {
             scene,

@@ -16,7 +16,7 @@ use crate::orchestrator::Orchestrator;
 use crate::scenes::Scenes;
 pub(crate) use compute_check::d20;
 
-/// The tools of the pack.
+/// Returns the tools of the pack.
 pub(crate) fn all(scenes: &Arc<Scenes>, orchestrator: &Arc<Orchestrator>) -> Vec<Arc<dyn Tool>> {
     vec![
         compute_check::tool(),
@@ -27,7 +27,7 @@ pub(crate) fn all(scenes: &Arc<Scenes>, orchestrator: &Arc<Orchestrator>) -> Vec
     ]
 }
 
-/// A tool of the pack over a shared state.
+/// Creates a tool with a shared state.
 fn tool<S, Fut>(
     name: &str,
     description: &str,
@@ -50,7 +50,7 @@ where
     }))
 }
 
-/// A failure of the store, as the caller of a tool hears it.
+/// Converts a failure of the store to that of a tool.
 pub(crate) fn store_failure(error: &StoreError) -> ToolFailure {
     if error.is_full() {
         return ToolFailure::new(error.code(), error.to_string());

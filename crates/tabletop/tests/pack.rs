@@ -1,4 +1,4 @@
-//! The pack as a program uses it: through the executor, and through its resources and streams.
+//! Uses the pack like a program: through the executor, its resources and its streams.
 
 #![expect(
     clippy::unwrap_used,
@@ -541,7 +541,7 @@ async fn d9_an_action_that_was_given_up_while_it_was_published_is_published_once
     store.waiting.acquire().await.unwrap().forget();
     given_up.abort();
     assert!(given_up.await.unwrap_err().is_cancelled());
-    // It is not said to be published before it is.
+    // The action is not reported as public before the transcript is written.
     let again = publish();
     for _ in 0..50 {
         tokio::task::yield_now().await;
@@ -637,7 +637,7 @@ async fn d10_d11_what_is_kept_is_listed_page_by_page_and_makes_room_when_it_is_r
     assert!(!scenes.remove("no such scene").await.unwrap());
     let uri = "transcript://scene/H%C3%B6hle%207%2Fb";
     assert_eq!(table.try_read(uri).await, Err(ErrorCode::NotFound));
-    // There is room for another, or for the same anew.
+    // There is room for another scene, or for the removed one again.
     assert_eq!(table.say(odd, "Aria", "Again").await["message_id"], "1");
     assert_eq!(names(scenes, None, 9).await, [odd, "cave", "hall"]);
 

@@ -1,4 +1,4 @@
-//! What a component costs: how long it takes to be taken up, and a call.
+//! Measures the cost of a component: loading it, and calling it.
 //!
 //! ```sh
 //! cargo run --release --package pillion-wasm-tools --example measure -- FOLDER NAME ARGUMENTS

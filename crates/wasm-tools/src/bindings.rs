@@ -1,5 +1,5 @@
-//! What `wit/tool.wit` is in Rust.
-#![allow(missing_docs, clippy::all)] // it is generated
+//! The Rust bindings of `wit/tool.wit`.
+#![allow(missing_docs, clippy::all)] // generated code
 
 wasmtime::component::bindgen!({
     path: "wit",

@@ -2,59 +2,61 @@ use std::fmt;
 
 use crate::saying;
 
-/// Why a file of the folder is no tool, as a word that stays the same.
+/// Why a file of the folder is not offered as a tool, as a stable code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultCode {
-    /// The folder is not there, cannot be read, or others may write it.
+    /// The folder does not exist, cannot be read, or is writable by an untrusted user.
     Folder,
     /// A file cannot be read.
     Unreadable,
-    /// A file that others may write, or that is none: a symbolic link, a directory.
+    /// A file is writable by an untrusted user, or is not a regular file: a symbolic link, a
+    /// directory.
     UnsafeFile,
-    /// The file is longer than it may be.
+    /// The file is larger than the limit.
     TooLarge,
-    /// The file's name is no tool's name.
+    /// The file name is not a valid tool name.
     BadName,
-    /// The file has no WebAssembly in it.
+    /// The file does not contain WebAssembly.
     NotWasm,
-    /// It is a core module, and no component.
+    /// The file is a core module rather than a component.
     CoreModule,
-    /// The component takes longer to compile than others wait.
+    /// Compiling the component takes longer than other files wait.
     TooSlow,
-    /// The component is broken, or uses what is not switched on.
+    /// The component is invalid, or uses a disabled WebAssembly feature.
     InvalidComponent,
-    /// The component wants from its surroundings what there is not.
+    /// The component has an import that is not available.
     UnknownImport,
-    /// The component lacks `describe` or `call`, or they are of another type.
+    /// The component does not export `describe` or `call` with the expected type.
     MissingExport,
-    /// `describe` failed, or went past a limit.
+    /// `describe` failed or exceeded a limit.
     DescribeFailed,
-    /// What `describe` says is no tool's definition.
+    /// The result of `describe` is not a valid tool definition.
     BadDefinition,
-    /// The manifest cannot be read.
+    /// The manifest is invalid.
     BadManifest,
-    /// The manifest asks for what the operator has not granted.
+    /// The manifest requests permissions that the operator has not granted.
     NotGranted,
-    /// The file is another one than the one that the grants are for.
+    /// The file is not the one that the grant names.
     OtherFile,
-    /// Another tool has the name.
+    /// The name belongs to another tool.
     NameTaken,
 }
 
-/// Why a file of the folder is no tool. No text has a value of a variable.
+/// Why a file of the folder is not offered as a tool. Messages contain no values of environment
+/// variables.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct WasmToolError {
-    /// The reason, from the fixed set.
+    /// The error code.
     pub code: FaultCode,
-    /// The reason in words: one line of about 1 kB at most, without control characters, since a
-    /// component has a say in it.
+    /// The error message: one line of at most about 1 kB, without control characters, because a
+    /// component can influence it.
     pub what: String,
 }
 
 impl FaultCode {
-    /// The code as it stands in JSON: lower case with underscores.
+    /// Returns the code's name in JSON, in snake case.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -10,17 +10,17 @@ use crate::{FaultCode, WasmToolError};
 
 const OTHERS_MAY_WRITE: u32 = 0o002;
 
-/// What tells one state of a file from another without reading it.
+/// Identifies the state of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     inode: u64,
     size: u64,
     modified: (i64, i64),
-    /// Changes with the mode and the owner as well.
+    /// The change time, which also changes with the mode and the owner.
     changed: (i64, i64),
 }
 
-/// A component's file and its manifest, if it has one.
+/// The states of a component's file and of its manifest, if there is one.
 pub(crate) type Stamps = (Stamp, Option<Stamp>);
 
 impl Stamp {
@@ -34,8 +34,8 @@ impl Stamp {
     }
 }
 
-/// The components of a folder, by their names without `.wasm`. Names that begin with a dot do not
-/// count: files under such names are being put there.
+/// Lists the components of a folder, by their names without `.wasm`. Ignores names that begin with
+/// a dot, because such files are still being written.
 ///
 /// # Errors
 /// [`FaultCode::Folder`].
@@ -67,7 +67,7 @@ pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, Stamps>, WasmToolEr
         if !is_component || name.starts_with('.') {
             continue;
         }
-        // One that goes meanwhile is not there.
+        // The file was removed meanwhile.
         let Ok(component) = path.symlink_metadata() else {
             continue;
         };
@@ -78,7 +78,7 @@ pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, Stamps>, WasmToolEr
     Ok(found)
 }
 
-/// What is in a file that nobody else may write; none where there is no file.
+/// Reads a file that no untrusted user can write; `None` if there is no such file.
 ///
 /// # Errors
 /// [`FaultCode::Unreadable`], [`FaultCode::UnsafeFile`], [`FaultCode::TooLarge`].
@@ -91,7 +91,7 @@ pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, WasmT
         let what = format!("{name}: {what}");
         WasmToolError::new(FaultCode::UnsafeFile, what)
     };
-    // Neither a link that leads elsewhere, nor a pipe that nobody writes to.
+    // Follows no symbolic links, and does not block on a named pipe.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let opened = OpenOptions::new()
         .read(true)
@@ -120,8 +120,8 @@ pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, WasmT
     Ok(Some(bytes))
 }
 
-/// Whether nobody can have put something there whom the sidecar need not trust: what it runs is
-/// its owner's or root's, and not everybody may write it.
+/// Checks that no untrusted user can have written a file: it must belong to this process's user or
+/// to root, and not be world-writable.
 fn safe(metadata: &Metadata) -> Result<(), String> {
     let own = rustix::process::geteuid().as_raw();
     if metadata.uid() != 0 && metadata.uid() != own {

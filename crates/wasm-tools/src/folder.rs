@@ -16,28 +16,28 @@ use crate::settings::{Limits, WasmToolsSettings};
 use crate::tool::{Compiled, WasmTool};
 use crate::{FaultCode, WasmToolError};
 
-/// The longest manifest, in bytes.
+/// Maximum size of a manifest, in bytes.
 const LONGEST_MANIFEST: u64 = 64 * 1024;
 
-/// The tools of a folder, as they were at the last [`look`](Self::look).
+/// The tools of a folder, as of the last [`look`](Self::look).
 pub struct WasmFolder {
     settings: WasmToolsSettings,
     sandbox: Arc<Sandbox>,
     doors: HashMap<String, Door>,
     places: BTreeMap<String, Place>,
-    /// What is wrong with the folder itself.
+    /// The error of the folder itself.
     fault: Option<WasmToolError>,
     has_looked: bool,
 }
 
-/// A file that is no tool, or another one than before that is none.
+/// An error of a file or folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The tool that it would be; none for the folder.
+    /// The name of the tool; `None` for the folder.
     pub tool: Option<String>,
-    /// What is wrong.
+    /// The error.
     pub error: WasmToolError,
-    /// Whether the tool is offered all the same, as its file was before.
+    /// Whether the tool is still offered, from the previous version of its file.
     pub is_older_offered: bool,
 }
 
@@ -45,14 +45,14 @@ pub struct Fault {
 #[derive(Debug)]
 pub struct Search(Option<PathBuf>);
 
-/// What a [`Search`] has come to.
+/// The result of a [`Search`].
 #[derive(Debug)]
 pub struct Found {
     folder: Option<PathBuf>,
     files: Result<BTreeMap<String, Stamps>, WasmToolError>,
 }
 
-/// A file that is to be taken up.
+/// A file that is about to be loaded.
 pub struct DueFile {
     folder: PathBuf,
     name: String,
@@ -63,7 +63,7 @@ pub struct DueFile {
     compiled: Option<Arc<Compiled>>,
 }
 
-/// A file that was read and compiled, or could not be.
+/// A file that was loaded, or could not be.
 pub struct TakenUp {
     folder: PathBuf,
     name: String,
@@ -71,26 +71,26 @@ pub struct TakenUp {
     made: Result<(Arc<Compiled>, Manifest), WasmToolError>,
 }
 
-/// A component's file.
+/// The state of a component's file.
 #[derive(Default)]
 struct Place {
-    /// As it was at the last search.
+    /// The state at the last search.
     seen: Option<Stamps>,
-    /// Whether it is to be read.
+    /// Whether the file is to be loaded.
     is_due: bool,
-    /// As it was when it was read.
+    /// The state when the file was loaded.
     read: Option<Stamps>,
     tool: Option<Arc<WasmTool>>,
-    /// The last component that could be compiled, offered or not.
+    /// The last successfully compiled component, whether or not it is offered.
     compiled: Option<Arc<Compiled>>,
     fault: Option<WasmToolError>,
 }
 
 impl WasmFolder {
-    /// A folder that nobody has looked at yet. Does no I/O.
+    /// Creates a folder without tools. Does no I/O.
     ///
     /// # Errors
-    /// Nothing can be compiled for this processor.
+    /// If WebAssembly cannot be compiled for this processor.
     pub fn new(settings: WasmToolsSettings) -> Result<Self, WasmToolError> {
         let sandbox = Sandbox::new()
             .map_err(|error| WasmToolError::new(FaultCode::InvalidComponent, chain(&error)))?;
@@ -104,9 +104,9 @@ impl WasmFolder {
         })
     }
 
-    /// Puts other settings in force. What is granted no longer is gone at once, and a tool that
-    /// asks for it with it; what is granted now takes the next [`look`](Self::look). Whether they
-    /// are others at all.
+    /// Replaces the settings, and returns whether they differ. Withdrawn permissions, and the tools
+    /// that request them, disappear at once; newly granted permissions take effect with the next
+    /// [`look`](Self::look).
     pub fn reconfigure(&mut self, settings: WasmToolsSettings) -> bool {
         if settings == self.settings {
             return false;
@@ -121,7 +121,7 @@ impl WasmFolder {
         }
         self.settings = settings;
         for (name, place) in &mut self.places {
-            // Whatever was wrong may be right now.
+            // The error may not occur with the new settings.
             place.read = None;
             let Some(tool) = place.tool.take() else {
                 continue;
@@ -138,10 +138,10 @@ impl WasmFolder {
         true
     }
 
-    /// Looks for files that came, went or changed, and takes them up, one after the other.
+    /// Searches for added, removed and changed files, and loads them sequentially.
     ///
-    /// Blocks, since compiling takes a while, and wants to be inside a runtime. Who has to do something
-    /// else meanwhile goes by [`search`](Self::search), [`found`](Self::found),
+    /// Blocks, because compiling takes a while, and must be called inside a runtime. To do other
+    /// work meanwhile, use [`search`](Self::search), [`found`](Self::found),
     /// [`next_file`](Self::next_file) and [`taken_up`](Self::taken_up).
     pub fn look(&mut self) {
         self.found(self.search().run());
@@ -150,14 +150,14 @@ impl WasmFolder {
         }
     }
 
-    /// The search for what is in the folder.
+    /// Returns a search for the files in the folder.
     #[must_use]
     pub fn search(&self) -> Search {
         Search(self.settings.folder.clone())
     }
 
-    /// What is there no longer is gone at once. A file that changes is to be taken up after the
-    /// second search that finds it as it is, since it may be half there.
+    /// Applies the result of a search. Tools of removed files disappear at once. A changed file is
+    /// loaded after a second search finds it unchanged, because it may still be being written.
     pub fn found(&mut self, found: Found) {
         if found.folder != self.settings.folder {
             return;
@@ -180,7 +180,7 @@ impl WasmFolder {
         self.has_looked = true;
     }
 
-    /// The next file that is to be taken up.
+    /// Returns the next file to load.
     pub fn next_file(&mut self) -> Option<DueFile> {
         let folder = self.settings.folder.clone()?;
         let (name, place) = self.places.iter_mut().find(|(_, place)| place.is_due)?;
@@ -197,8 +197,8 @@ impl WasmFolder {
         })
     }
 
-    /// What has become of a file. It is a tool by the settings and the files that are there now. One
-    /// that is no tool leaves the tool as it was that was made of it before.
+    /// Applies the result of loading a file, with the current settings, unless the file has
+    /// changed. If the file is invalid, the tool from its previous version stays.
     pub fn taken_up(&mut self, file: TakenUp) {
         let TakenUp {
             folder,
@@ -214,7 +214,7 @@ impl WasmFolder {
         if let Ok((compiled, _)) = &made {
             place.compiled = Some(Arc::clone(compiled));
         }
-        // It is read once more, for the settings that are there now.
+        // The settings have changed: the file will be loaded again.
         if place.read != stamps {
             return;
         }
@@ -237,8 +237,8 @@ impl WasmFolder {
         }
     }
 
-    /// Taking up the file of that name takes longer than others wait. What it comes to counts all the
-    /// same.
+    /// Marks a file as too slow, because other files no longer wait for it. The result of loading
+    /// it is still accepted later.
     pub fn late(&mut self, name: &str) {
         if let Some(place) = self.places.get_mut(name) {
             let seconds = self.settings.limits.compile_timeout().as_secs_f64();
@@ -247,7 +247,7 @@ impl WasmFolder {
         }
     }
 
-    /// Taking up the file of that name ended without telling how.
+    /// Marks a file as invalid, because loading it ended without a result.
     pub fn lost(&mut self, name: &str) {
         if let Some(place) = self.places.get_mut(name) {
             let what = "it cannot be taken up: compiling it failed unexpectedly";
@@ -255,14 +255,14 @@ impl WasmFolder {
         }
     }
 
-    /// The tools, by their names.
+    /// Returns the tools, ordered by name.
     #[must_use]
     pub fn tools(&self) -> Vec<Arc<WasmTool>> {
         let places = self.places.values();
         places.filter_map(|place| place.tool.clone()).collect()
     }
 
-    /// What is wrong, the folder's first.
+    /// Returns the errors, that of the folder first.
     #[must_use]
     pub fn faults(&self) -> Vec<Fault> {
         let of_folder = self.fault.iter().map(|error| Fault {
@@ -281,7 +281,7 @@ impl WasmFolder {
     }
 }
 
-/// Where the requests of a tool go out: its own connections, as long as the rules are the same.
+/// Returns the HTTP connections of a tool, which are kept while the egress policy is unchanged.
 fn door_of(doors: &mut HashMap<String, Door>, settings: &WasmToolsSettings, name: &str) -> Door {
     let door = doors.entry(name.to_owned());
     let made = || http::Door::new(settings.egress.clone());
@@ -289,7 +289,7 @@ fn door_of(doors: &mut HashMap<String, Door>, settings: &WasmToolsSettings, name
 }
 
 impl Search {
-    /// Looks. Blocks, as reading a folder does.
+    /// Runs the search. Blocks while reading the folder.
     #[must_use]
     pub fn run(self) -> Found {
         let files = match &self.0 {
@@ -304,19 +304,20 @@ impl Search {
 }
 
 impl DueFile {
-    /// The tool that it is to be.
+    /// Returns the name of the tool.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How long others wait for it; then it is [late](WasmFolder::late).
+    /// Returns how long other files wait for this one before it is [late](WasmFolder::late).
     #[must_use]
     pub fn patience(&self) -> Duration {
         self.limits.compile_timeout()
     }
 
-    /// Reads it, compiles it, and asks it what it is. Blocks, and wants to be inside a runtime.
+    /// Reads and compiles the file, and calls `describe`. Blocks, and must be called inside a
+    /// runtime.
     #[must_use]
     pub fn take_up(self) -> TakenUp {
         let made = self.made();
@@ -328,7 +329,8 @@ impl DueFile {
         }
     }
 
-    /// What the files have in them; a component that was compiled is not compiled again.
+    /// Returns the compiled component and the manifest. A component that is already compiled is not
+    /// compiled again.
     fn made(&self) -> Result<(Arc<Compiled>, Manifest), WasmToolError> {
         ToolName::new(&self.name)
             .map_err(|error| WasmToolError::new(FaultCode::BadName, error.to_string()))?;

@@ -2,16 +2,17 @@ use wasmparser::{Encoding, Parser, Payload};
 
 use crate::{FaultCode, WasmToolError};
 
-/// The most that an instance of a module may take beside its memories and tables, in bytes.
+/// Maximum size of a module instance without its memories and tables, in bytes.
 const MOST_BYTES: u64 = 2 * 1024 * 1024;
 
-/// What an instance has for each global, import and function, in bytes, at most.
+/// Maximum size of a global, import and function in an instance, in bytes.
 const GLOBAL: u64 = 16;
 const IMPORT: u64 = 32;
 const FUNCTION: u64 = 32;
 
-/// Refuses a component with a module that takes much without having memory: each of its instances has
-/// room for every global, import and function, and that is not counted while it runs.
+/// Rejects a component with a module whose instances need too much space without having memory:
+/// each instance reserves space for all globals, imports and functions, which is not counted at run
+/// time.
 ///
 /// # Errors
 /// [`FaultCode::InvalidComponent`].
@@ -22,7 +23,7 @@ pub(crate) fn check(component: &[u8]) -> Result<(), WasmToolError> {
         let payload = payload
             .map_err(|error| fault(format!("failed to parse WebAssembly module: {error}")))?;
         let (count, bytes) = match payload {
-            // No module is within another.
+            // Modules are not nested in each other.
             Payload::Version {
                 encoding: Encoding::Module,
                 ..

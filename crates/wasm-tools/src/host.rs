@@ -9,12 +9,12 @@ use crate::permissions::{Access, Permissions};
 use crate::settings::Limits;
 use crate::stderr::Stderr;
 
-/// Open files, streams and the like that one run may have at a time.
+/// Maximum number of open files, streams and other resources of a run.
 const MOST_RESOURCES: usize = 1024;
-/// Bytes that it may be given at random at once.
+/// Maximum number of random bytes per request.
 const MOST_RANDOM_BYTES: u64 = 64 * 1024;
 
-/// What one run has of this machine.
+/// The host resources of one run.
 pub(crate) struct Host {
     wasi: WasiCtx,
     table: ResourceTable,
@@ -24,10 +24,10 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// What the permissions say. Opens their folders.
+    /// Creates the host resources that the permissions allow. Opens their folders.
     ///
     /// # Errors
-    /// A folder of this machine that cannot be opened; the text has the tool's name for it.
+    /// If a folder cannot be opened; the message contains the tool's name for the folder.
     pub(crate) fn new(
         limits: &Limits,
         permissions: &Permissions,
@@ -71,5 +71,5 @@ impl WasiView for Host {
     }
 }
 
-/// Where the requests of a tool's calls go out.
+/// The HTTP connections of a tool.
 pub(crate) type Door = Arc<crate::http::Door>;

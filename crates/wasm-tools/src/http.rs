@@ -10,13 +10,13 @@ use crate::host::{Door as SharedDoor, Host};
 use crate::permissions::Origin;
 use crate::settings::Limits;
 
-/// The client that the requests of one tool's calls go out through.
+/// The HTTP client of one tool.
 pub(crate) struct Door {
     egress: EgressPolicy,
     client: OnceLock<HttpClient>,
 }
 
-/// The requests of one run.
+/// The HTTP requests of one run.
 pub(crate) struct Requests {
     door: SharedDoor,
     origins: Vec<Origin>,
@@ -30,7 +30,7 @@ impl Door {
         SharedDoor::new(Self { egress, client })
     }
 
-    /// The client; the first that needs it makes it.
+    /// Returns the client, which is created on first use.
     fn client(&self) -> Result<&HttpClient, HttpError> {
         if let Some(client) = self.client.get() {
             return Ok(client);

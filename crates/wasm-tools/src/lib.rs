@@ -1,10 +1,9 @@
-//! WebAssembly components as tools (P: sandboxed tools): files of a folder, each in a sandbox of its
-//! own, which has what its manifest asks for and its operator has granted, and nothing else.
+//! WebAssembly components as sandboxed tools: the files of a folder, each in a separate sandbox
+//! with only the permissions that its manifest requests and the operator grants.
 //!
-//! A component is one of the world `pillion:tool/tool` (`wit/tool.wit`). [`WasmFolder`] finds the
-//! files, and [`WasmTool`] is one of them: a [`Tool`](pillion_core::tool::Tool) like any other. Each
-//! call has an instance of its own, with limits of memory, time and fuel; it runs on a thread
-//! where it may take its time.
+//! A component implements the world `pillion:tool/tool` (`wit/tool.wit`). [`WasmFolder`] loads the
+//! files, and [`WasmTool`] makes each one a [`Tool`](pillion_core::tool::Tool). Each call runs in a
+//! new instance, with limits of memory, time and fuel, on a thread for blocking work.
 //!
 //! ```
 //! use pillion_wasm_tools::{FaultCode, WasmFolder, WasmToolsSettings};

@@ -6,8 +6,8 @@ use crate::permissions::{Access, Origin};
 use crate::settings::Limits;
 use crate::{FaultCode, WasmToolError};
 
-/// What a tool's author says of it beside the component: what it asks for, and which smaller
-/// limits suit it. Without a manifest it asks for nothing.
+/// The manifest of a component: the requested permissions, and limits smaller than the operator's.
+/// Without a manifest, the component requests nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Manifest {
@@ -15,15 +15,15 @@ pub(crate) struct Manifest {
     pub(crate) limits: SmallerLimits,
 }
 
-/// The permissions that it asks for.
+/// The requested permissions.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Asked {
-    /// Folders, by the path that the tool knows each by.
+    /// Folders, by their path inside the sandbox.
     pub(crate) files: BTreeMap<String, Access>,
-    /// Names of variables.
+    /// Names of environment variables.
     pub(crate) environment: Vec<String>,
-    /// Origins.
+    /// Origins for HTTP requests.
     pub(crate) http: Vec<Origin>,
 }
 
@@ -64,7 +64,7 @@ impl Manifest {
 }
 
 impl SmallerLimits {
-    /// The operator's limits, or what of these is less.
+    /// Returns the smaller of these and the operator's limits.
     pub(crate) fn within(&self, limits: &Limits) -> Limits {
         fn less<T: Ord + Copy>(wanted: Option<T>, most: T) -> T {
             wanted.map_or(most, |wanted| wanted.min(most))

@@ -1,17 +1,17 @@
 use wasmtime::ResourceLimiter;
 
-/// What a table has for each of its entries, in bytes.
+/// Size of a table entry, in bytes.
 const TABLE_ENTRY: usize = size_of::<usize>();
-/// The most instances, and tables and memories as well: a component may be made of several modules,
-/// and those of some languages are, of up to twenty.
+/// Maximum number of instances, of tables and of memories. A component may consist of several
+/// modules; those of some languages have up to twenty.
 const MOST_INSTANCES: usize = 32;
 
-/// Counts the bytes of all memories and tables of one run.
+/// Limits the total size of all memories and tables of one run, in bytes.
 #[derive(Debug)]
 pub(crate) struct MemoryLimit {
     most: usize,
     used: usize,
-    /// Whether it wanted more.
+    /// Whether an allocation was rejected.
     pub(crate) has_refused: bool,
 }
 
@@ -24,13 +24,13 @@ impl MemoryLimit {
         }
     }
 
-    /// Bytes; neither memories nor tables ever shrink.
+    /// Returns the used bytes; memories and tables never shrink.
     pub(crate) fn used(&self) -> usize {
         self.used
     }
 
-    /// Whether something may grow so, in bytes. Past its own maximum it does not, whatever is said
-    /// here.
+    /// Returns whether a memory or table may grow to this size, in bytes. Growth beyond its own
+    /// maximum fails in any case.
     fn grow(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> bool {
         let used = self.used.saturating_add(desired.saturating_sub(current));
         if used > self.most {

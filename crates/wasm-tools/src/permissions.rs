@@ -9,24 +9,24 @@ use crate::manifest::Asked;
 use crate::settings::Grant;
 use crate::{FaultCode, WasmToolError};
 
-/// What may be done in a folder.
+/// What a tool may do in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum Access {
-    /// Files may be read and listed.
+    /// Read and list files.
     #[default]
     #[serde(rename = "read")]
     Read,
-    /// And written, made and removed.
+    /// Read, list, write, create and remove files.
     #[serde(rename = "read-write")]
     ReadWrite,
 }
 
-/// Scheme, host and port of a URL: `https://api.example.com`.
+/// Scheme, host and port of a URL, such as `https://api.example.com`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Origin(url::Origin, String);
 
-/// What a tool has: what its manifest asks for, all of which is granted.
+/// The permissions of a tool: those that its manifest requests, which are all granted.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Permissions {
     pub(crate) folders: Vec<Folder>,
@@ -35,21 +35,21 @@ pub(crate) struct Permissions {
     pub(crate) origins: Vec<Origin>,
 }
 
-/// A folder as a tool has it.
+/// A folder that a tool may use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Folder {
-    /// Where it is on this machine.
+    /// The path on this machine.
     pub(crate) host: PathBuf,
-    /// What the tool knows it by.
+    /// The path inside the sandbox.
     pub(crate) guest: String,
     pub(crate) access: Access,
 }
 
 impl Permissions {
-    /// What of the grant is asked for.
+    /// Returns the requested permissions, if all are granted.
     ///
     /// # Errors
-    /// [`FaultCode::NotGranted`] names all that is asked for and not granted.
+    /// [`FaultCode::NotGranted`] with all requested permissions that are not granted.
     pub(crate) fn of(asked: &Asked, grant: &Grant) -> Result<Self, WasmToolError> {
         let mut missing = Vec::new();
         let mut permissions = Self::default();
@@ -69,7 +69,7 @@ impl Permissions {
                     missing.push(format!("environment '{name}'"));
                 }
                 Ok(value) => permissions.environment.push((name.clone(), value)),
-                // One that is not set is one that the tool finds not to be set.
+                // An unset variable is also unset for the tool.
                 Err(_) => {}
             }
         }
@@ -89,23 +89,23 @@ impl Permissions {
         Err(WasmToolError::new(FaultCode::NotGranted, what))
     }
 
-    /// The folders that it may write.
+    /// Returns the folders that the tool may write.
     pub(crate) fn writable(&self) -> impl Iterator<Item = &Folder> {
         let folders = self.folders.iter();
         folders.filter(|folder| folder.access == Access::ReadWrite)
     }
 
-    /// Whether there is anything that the tool could change.
+    /// Returns whether the tool can change anything.
     pub(crate) fn can_change_something(&self) -> bool {
         !self.origins.is_empty() || self.writable().next().is_some()
     }
 
-    /// Whether it gets at anything that is not on this machine.
+    /// Returns whether the tool can send requests.
     pub(crate) fn reaches_out(&self) -> bool {
         !self.origins.is_empty()
     }
 
-    /// All of it but the values of variables.
+    /// Returns all permissions without the values of variables.
     pub(crate) fn summary(&self) -> serde_json::Value {
         let names: Vec<_> = self.environment.iter().map(|(name, _)| name).collect();
         serde_json::json!([self.folders, names, self.origins])
@@ -175,7 +175,7 @@ impl Folder {
     }
 }
 
-/// Values of variables may be credentials.
+/// Hides the values of variables, which may be credentials.
 impl fmt::Debug for Permissions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Permissions({})", self.summary())

@@ -1,17 +1,17 @@
-//! How much is in a folder that a tool may write.
+//! Limits the size of the folders that a tool may write.
 
 use std::fs::Metadata;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// What a file or a folder takes at least, in bytes, and in steps of what.
+/// Minimum size and granularity of a file or folder, in bytes.
 const BLOCK: u64 = 4096;
 
-/// Whether more than `most` bytes are in a folder and those in it. Looks at no more entries than it
-/// takes to know, and at none any more when `is_given_up` says so: then there are not.
+/// Returns whether a folder, including its subfolders, is larger than `most` bytes. Stops as soon
+/// as that is known, or when `is_given_up` returns `true`; the result is then `false`.
 ///
 /// # Errors
-/// What is there cannot be looked at.
+/// If an entry cannot be examined.
 pub(crate) fn is_beyond(
     folder: &Path,
     most: u64,
@@ -28,7 +28,7 @@ pub(crate) fn is_beyond(
                 return Ok(false);
             }
             let entry = entry?;
-            // Of a link, not of what it leads to.
+            // The metadata of a link itself, not of its target.
             let Some(metadata) = if_there(entry.metadata())? else {
                 continue;
             };
@@ -44,7 +44,8 @@ pub(crate) fn is_beyond(
     Ok(false)
 }
 
-/// None of what has gone meanwhile, or is hidden from us and so from every tool.
+/// Returns `None` for an entry that was removed meanwhile, or that this process, and thus every
+/// tool, cannot access.
 fn if_there<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
     match looked {
         Ok(there) => Ok(Some(there)),
@@ -77,7 +78,7 @@ mod tests {
         fs::write(inner.join("empty"), "").unwrap();
         fs::write(inner.join("more"), vec![0; 4097]).unwrap();
         std::os::unix::fs::symlink("/", inner.join("link")).unwrap();
-        // Two folders, an empty file, two blocks, a link.
+        // Two folders, an empty file, two blocks, and a link.
         assert!(is_beyond(5));
         assert!(!is_beyond(6));
         let gone = directory.path().join("gone");

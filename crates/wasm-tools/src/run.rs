@@ -18,7 +18,7 @@ use crate::quota;
 use crate::sandbox::chain;
 use crate::settings::Limits;
 
-/// What a run is under.
+/// The conditions of a run.
 #[derive(Clone)]
 pub(crate) struct Terms {
     pub(crate) limits: Limits,
@@ -26,14 +26,14 @@ pub(crate) struct Terms {
     pub(crate) door: Door,
 }
 
-/// What a run has used.
+/// The resources that a run used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) fuel: u64,
     pub(crate) memory_bytes: usize,
 }
 
-/// Why a run came to nothing.
+/// Why a run failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum RunFault {
     #[error("timed out after {seconds:?}s")]
@@ -58,14 +58,14 @@ pub(crate) enum RunFault {
     Lost,
 }
 
-/// How often a run that is to stop is told so.
+/// Interval between interruptions of a run that has to stop.
 const TOLD_EVERY: Duration = Duration::from_millis(50);
 
-/// Stops a run that nobody waits for any more, wherever it is.
+/// Stops a run when its future is dropped, wherever the run is.
 struct StopOnDrop {
     token: CancellationToken,
     engine: Engine,
-    /// The run's thread.
+    /// Handle of the run's thread.
     run: AbortHandle,
 }
 
@@ -76,9 +76,9 @@ impl Drop for StopOnDrop {
         if run.is_finished() {
             return;
         }
-        // What runs looks up now; all but this one go on.
+        // Interrupts all running components; all except this one continue.
         engine.increment_epoch();
-        // Between its look and the deadline that it sets itself then, a run does not hear it.
+        // An interruption between a run's check and its new deadline is lost, so it is repeated.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 while !run.is_finished() {
@@ -90,8 +90,8 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Enters an instance of the component that is there for this run alone, on a thread where it
-/// may take its time. The run ends when the future is dropped.
+/// Runs `entry` with a new instance of the component, on a thread for blocking work. Dropping the
+/// future ends the run.
 ///
 /// # Errors
 /// [`RunFault`].
@@ -177,7 +177,7 @@ where
     });
     store.set_epoch_deadline(1);
     let ended = async {
-        // From here on a stop is noticed; one that came before is noticed here.
+        // From here on, the run can be interrupted; check for an earlier stop.
         if token.is_cancelled() {
             return Err(Trap::Interrupt.into());
         }
@@ -207,7 +207,7 @@ fn fault_of(error: &wasmtime::Error, host: &Host, limits: &Limits) -> RunFault {
         }
         _ => {}
     }
-    // What has been refused memory ends itself, in whatever way.
+    // A component to which memory was refused may then fail in any way.
     if host.memory.has_refused {
         return RunFault::Memory(limits.max_memory_bytes);
     }
@@ -228,7 +228,7 @@ fn fault_of(error: &wasmtime::Error, host: &Host, limits: &Limits) -> RunFault {
 }
 
 impl RunFault {
-    /// The limit that it went past, as a word.
+    /// Returns the name of the exceeded limit.
     fn limit(&self) -> Option<&'static str> {
         match self {
             Self::Time { .. } => Some("time"),
@@ -241,7 +241,7 @@ impl RunFault {
         }
     }
 
-    /// How a call of the tool of that name fails by it: `metadata.limit` names a limit.
+    /// Converts the fault to the failure of a call, with the exceeded limit as `metadata.limit`.
     pub(crate) fn failure(&self, name: &str) -> ToolFailure {
         let code = match self {
             Self::Time { .. } => ErrorCode::Timeout,

@@ -9,12 +9,12 @@ use crate::host::Host;
 use crate::saying::{self, Saying};
 use crate::{FaultCode, WasmToolError};
 
-/// The first bytes of WebAssembly, and what follows in a component and in a core module.
+/// The first bytes of WebAssembly, of a component and of a core module.
 const MAGIC: &[u8] = b"\0asm";
 const COMPONENT: [u8; 4] = [0x0d, 0, 1, 0];
 const CORE_MODULE: [u8; 4] = [1, 0, 0, 0];
 
-/// What compiles components, and what those may import.
+/// Compiles components, and provides their imports.
 pub(crate) struct Sandbox {
     pub(crate) engine: Engine,
     linker: Linker<Host>,
@@ -22,14 +22,14 @@ pub(crate) struct Sandbox {
 
 impl Sandbox {
     /// # Errors
-    /// The processor is one that nothing can be compiled for.
+    /// If WebAssembly cannot be compiled for this processor.
     pub(crate) fn new() -> wasmtime::Result<Self> {
         let mut config = Config::new();
         config
             .async_support(true)
             .consume_fuel(true)
             .epoch_interruption(true)
-            // It would walk every frame at a trap, and copy the names of their functions, which the
+            // A backtrace would visit every frame of a trap and copy function names, which the
             // component chooses.
             .wasm_backtrace(false)
             .wasm_component_model(true);
@@ -40,10 +40,10 @@ impl Sandbox {
         Ok(Self { engine, linker })
     }
 
-    /// Compiles a component. Takes a while: seconds for megabytes.
+    /// Compiles a component. Takes seconds for some megabytes.
     ///
     /// # Errors
-    /// Those of [`FaultCode`] that concern what is in the file.
+    /// Errors with a [`FaultCode`] that concerns the content of the file.
     pub(crate) fn compile(&self, bytes: &[u8]) -> Result<ToolPre<Host>, WasmToolError> {
         let fault = |code, what: String| WasmToolError::new(code, what);
         match bytes.strip_prefix(MAGIC).map(|rest| rest.first_chunk()) {
@@ -73,12 +73,12 @@ impl Sandbox {
     }
 }
 
-/// An error with all of its causes, in one line that is not [too long](saying::LONGEST).
+/// Formats an error and all its causes as one line of at most [`saying::LONGEST`] bytes.
 pub(crate) fn chain(error: &wasmtime::Error) -> String {
     let mut said = Saying::of_at_most(saying::LONGEST);
     for (place, cause) in error.chain().enumerate() {
         let separator = if place == 0 { "" } else { ": " };
-        // It refuses what is past its end; nothing further is written then.
+        // Writing fails when the limit is reached.
         if write!(said, "{separator}{cause}").is_err() {
             break;
         }

@@ -1,12 +1,12 @@
 use std::fmt::{self, Write};
 
-/// The most that is said of what went wrong, in bytes: a component chooses the names in it.
+/// Maximum length of an error message, in bytes, because a component can choose names in it.
 pub(crate) const LONGEST: usize = 1024;
 
-/// The mark at the end of a text that goes on.
+/// The mark at the end of a cut text.
 const MORE: &str = "...";
 
-/// A text that is cut where it gets too long; what comes after is not even kept.
+/// A text with a maximum length; the rest is not stored.
 #[derive(Debug)]
 pub(crate) struct Saying {
     text: String,
@@ -15,7 +15,7 @@ pub(crate) struct Saying {
 }
 
 impl Saying {
-    /// An empty one. It takes so many bytes, and the mark where it is cut comes on top.
+    /// Creates an empty text with a maximum length in bytes, not counting the mark of a cut text.
     pub(crate) fn of_at_most(most: usize) -> Self {
         Self {
             text: String::new(),
@@ -24,7 +24,7 @@ impl Saying {
         }
     }
 
-    /// The text as it is, or its beginning.
+    /// Returns the text, with a mark if it was cut.
     pub(crate) fn text(mut self) -> String {
         if self.is_cut {
             self.text.push_str(MORE);
@@ -32,7 +32,7 @@ impl Saying {
         self.text
     }
 
-    /// The text in one line, without characters that a terminal would obey.
+    /// Returns the text as one line, without control characters.
     pub(crate) fn in_one_line(self) -> String {
         let text = self.text().replace(char::is_control, " ");
         text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -40,7 +40,7 @@ impl Saying {
 }
 
 impl Write for Saying {
-    /// Fails where the text has been cut.
+    /// Fails if the text is cut.
     fn write_str(&mut self, more: &str) -> fmt::Result {
         let room = self.most - self.text.len();
         if !self.is_cut && more.len() <= room {
@@ -56,18 +56,18 @@ impl Write for Saying {
     }
 }
 
-/// The beginning of a text, of at most so many bytes, and a mark if it goes on.
+/// Returns the beginning of a text, of at most `most` bytes, with a mark if it was cut.
 pub(crate) fn beginning(text: &str, most: usize) -> String {
     let mut said = Saying::of_at_most(most);
-    // What is past the end is left out.
+    // Fails if the text is cut, which is intended.
     let _ = said.write_str(text);
     said.text()
 }
 
-/// The same in one line, for lists and terminals.
+/// Returns the beginning of a text as one line, for lists and terminals.
 pub(crate) fn line(text: &str) -> String {
     let mut said = Saying::of_at_most(LONGEST);
-    // What is past the end is left out.
+    // Fails if the text is cut, which is intended.
     let _ = said.write_str(text);
     said.in_one_line()
 }

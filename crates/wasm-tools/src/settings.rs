@@ -8,57 +8,59 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::permissions::{Access, Origin};
 
-/// What the operator says of the tools of a folder.
+/// The operator's settings for the tools of a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WasmToolsSettings {
-    /// The folder with the components, `NAME.wasm`, and their manifests, `NAME.toml`. Default
-    /// none: there are no such tools.
+    /// The folder with the components, `NAME.wasm`, and their manifests, `NAME.toml`. Default:
+    /// none, and no such tools.
     pub folder: Option<PathBuf>,
-    /// What each call may use.
+    /// Limits of each call.
     #[serde(deserialize_with = "limits")]
     pub limits: Limits,
-    /// Where requests may go that are granted.
+    /// Which addresses granted requests may reach.
     pub egress: EgressPolicy,
-    /// What each tool may have that its manifest asks for, by the tool's name.
+    /// Permissions that a tool gets if its manifest requests them, by the tool's name.
     pub grants: BTreeMap<String, Grant>,
 }
 
-/// What a call may use. A manifest can ask for less.
+/// Limits of a call. A manifest can request smaller limits.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// The bytes of all its memories and tables together. Default 64 MiB.
+    /// Maximum total size of memories and tables, in bytes. Default 64 MiB.
     pub max_memory_bytes: usize,
-    /// How long it may take. The call's own deadline holds as well. Default 10,000 ms.
+    /// Timeout, in milliseconds, in addition to the call's deadline. Default 10,000.
     pub timeout_ms: u64,
-    /// How many units of work: one for most instructions. Default 10,000,000,000.
+    /// Maximum fuel: most instructions cost one unit. Default 10,000,000,000.
     pub max_fuel: u64,
-    /// The bytes of its output, and of whatever else it hands over at once. Default 1 MiB.
+    /// Maximum size of the output, and of any other value passed to the host at once, in bytes.
+    /// Default 1 MiB.
     pub max_output_bytes: usize,
-    /// The bytes of the answer to one of its requests. Default 1 MiB.
+    /// Maximum size of the response to an HTTP request, in bytes. Default 1 MiB.
     pub max_answer_bytes: usize,
-    /// The bytes of each folder that it may write: while there are more, it is not called. Files
+    /// Maximum size of each writable folder, in bytes: calls fail while a folder is larger. Files
     /// and folders count in steps of 4 KiB. Default 256 MiB.
     pub max_folder_bytes: u64,
-    /// The bytes of a file with a component. Default 32 MiB.
+    /// Maximum size of a component's file, in bytes. Default 32 MiB.
     pub max_file_bytes: u64,
-    /// How long other files wait while one is compiled. It goes on beside them then. Default
-    /// 60,000 ms.
+    /// How long other files wait while a component is compiled, in milliseconds; compiling then
+    /// continues in parallel. Default 60,000.
     pub compile_timeout_ms: u64,
 }
 
-/// What the operator grants one tool.
+/// The permissions that the operator grants to a tool.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Grant {
-    /// The file that it is for: its SHA-256 in 64 hexadecimal digits. Any by default.
+    /// SHA-256 of the file for which the grant is valid, in 64 hexadecimal digits. Default: any
+    /// file.
     pub sha256: Option<String>,
-    /// Folders of this machine, by the path that the tool knows each by.
+    /// Folders of this machine, by their path inside the sandbox.
     pub files: BTreeMap<String, GrantedFolder>,
-    /// Names of variables of this process' environment.
+    /// Names of environment variables of this process.
     pub environment: Vec<String>,
-    /// Origins that it may send requests to.
+    /// Origins that the tool may send requests to.
     pub http: Vec<Origin>,
 }
 
@@ -66,9 +68,9 @@ pub struct Grant {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GrantedFolder {
-    /// Where it is.
+    /// The path on this machine.
     pub path: PathBuf,
-    /// What may be done there. Default to read.
+    /// What the tool may do in the folder. Default: read.
     #[serde(default)]
     pub access: Access,
 }
@@ -97,7 +99,7 @@ impl Limits {
         Duration::from_millis(self.compile_timeout_ms)
     }
 
-    /// The first that is out of its range, and what the range is.
+    /// Returns the first limit that is out of range, with its range.
     fn fault(&self) -> Option<String> {
         const DAY_MS: u64 = 24 * 60 * 60 * 1000;
         let in_range = [

@@ -7,11 +7,11 @@ use parking_lot::Mutex;
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 
-/// How much is kept of what a tool writes to its standard error.
+/// Maximum size of the stored standard error, in bytes.
 const MOST_KEPT: usize = 4096;
 
-/// The beginning of what a tool writes to its standard error, such as the message of a panic.
-/// What is longer is taken and forgotten: a chatty tool fails no call.
+/// Stores the beginning of a tool's standard error, such as a panic message. The rest is discarded,
+/// so that output does not fail a call.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stderr(Arc<Mutex<Vec<u8>>>);
 

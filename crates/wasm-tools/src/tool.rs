@@ -19,20 +19,20 @@ use crate::saying;
 use crate::settings::{Grant, Limits, WasmToolsSettings};
 use crate::{FaultCode, WasmToolError};
 
-/// The category of a tool that says none.
+/// The default category.
 const CATEGORY: &str = "sandboxed";
 
-/// The longest texts of a definition, in bytes: it stands in every list of tools.
+/// Maximum sizes of the texts in a definition, in bytes, because every list of tools contains them.
 const LONGEST: [(&str, usize); 3] = [
     ("description", 16 * 1024),
     ("input-schema", 256 * 1024),
     ("category", 64),
 ];
 
-/// What a failure may say to the model, in bytes.
+/// Maximum size of a failure's message, in bytes.
 const LONGEST_MESSAGE: usize = 16 * 1024;
 
-/// A component that was compiled, and asked what it is.
+/// A compiled component with its description.
 pub(crate) struct Compiled {
     pub(crate) sha256: String,
     pre: ToolPre<Host>,
@@ -50,11 +50,11 @@ pub struct WasmTool {
 }
 
 impl Compiled {
-    /// Compiles a component and asks it what it is, without any permission. Blocks, and wants to
-    /// be inside a runtime.
+    /// Compiles a component and calls `describe`, without any permissions. Blocks, and must be
+    /// called inside a runtime.
     ///
     /// # Errors
-    /// [`WasmToolError`], all but those of files and grants.
+    /// [`WasmToolError`], except errors of files and grants.
     pub(crate) fn new(
         sandbox: &Sandbox,
         bytes: &[u8],
@@ -107,7 +107,7 @@ fn bad(what: String) -> WasmToolError {
 }
 
 impl WasmTool {
-    /// The tool of that name, as far as it may be one. Does no I/O.
+    /// Creates the tool with this name, if the settings allow it. Does no I/O.
     ///
     /// # Errors
     /// [`FaultCode::OtherFile`], [`FaultCode::NotGranted`], [`FaultCode::BadDefinition`].
@@ -145,7 +145,7 @@ impl WasmTool {
         })
     }
 
-    /// Whether calling the other one would be the same.
+    /// Returns whether calls of the other tool would have the same effect.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.digest == other.digest
             && self.definition == other.definition
@@ -196,7 +196,7 @@ fn definition(
         .map_err(|error| bad(error.to_string()))
 }
 
-/// What it says of itself, as far as it is not known better.
+/// Returns the annotations that the tool describes, corrected by its permissions.
 fn annotations(effects: wit::Effects, permissions: &Permissions) -> JsonObject {
     let effects = match permissions.can_change_something() {
         true => effects,

@@ -1,4 +1,4 @@
-//! P: files that are no tools: each is named with what is wrong with it, and harms nothing.
+//! P: invalid files, each of which is reported with an error and affects nothing else.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::Folder;
 use common::text::{ECHO, OWN, Parts, component};
 use serde_json::json;
 
-/// Puts a file there and returns the code and the text of its fault.
+/// Loads a file and returns the code and the message of its error.
 fn fault_of(bytes: &[u8]) -> (String, String) {
     let folder = Folder::new();
     folder.put("tool.wasm", bytes);
@@ -105,7 +105,7 @@ async fn p_what_describe_does_is_held_to_the_limits() {
 async fn p_a_definition_that_no_tool_can_have_is_refused() {
     let long = "{\"type\": \"object\", \"title\": \"x\"}".replace('x', &"x".repeat(300_000));
     let own_schema = Parts {
-        // At the address where the test puts its own text.
+        // At the address of the test's own text.
         describe: format!(
             "(i32.store (i32.const 24) (i32.const {OWN})) (i32.store (i32.const 28) (i32.const {})) (i32.const 16)",
             long.len()
@@ -187,7 +187,7 @@ async fn p_a_folder_that_everybody_may_write_or_that_is_not_there_gives_nothing(
             .what
             .ends_with("everybody may write it: chmod o-w")
     );
-    // What was read before anybody could write it stays.
+    // A component that was loaded before the folder became writable by others stays.
     folder.put("other.wasm", component(ECHO));
     common::look_again(&mut opened);
     assert_eq!(opened.tools().len(), 1);
@@ -279,7 +279,7 @@ async fn p_what_is_wrong_is_one_short_line_that_no_terminal_obeys() {
             imports: &imports,
             ..Parts::default()
         };
-        // The text format would not make one that is wrong, so the check of it is left to the sandbox.
+        // The text format cannot express an invalid one, so the sandbox has to detect it.
         let (code, what) = fault_of(&parts.build());
         assert_eq!(code, "invalid_component", "{what}");
         assert!(!what.contains(char::is_control), "{what:?}");

@@ -1,4 +1,4 @@
-//! P: what a component can do to the process that runs it, which is nothing.
+//! P: a malicious component cannot harm the process that runs it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -40,7 +40,7 @@ async fn p_an_endless_loop_ends_with_its_fuel() {
 #[tokio::test(flavor = "multi_thread")]
 async fn p_an_endless_loop_ends_in_time_also_where_it_uses_little_fuel() {
     let folder = Folder::new();
-    // Each round writes a megabyte for one unit of fuel.
+    // Each iteration writes a megabyte for one unit of fuel.
     let call = "(loop $again (memory.fill (i32.const 0) (i32.const 0) (i32.const 1048576)) (br $again)) unreachable";
     let slow = Parts {
         call,
@@ -57,7 +57,7 @@ async fn p_an_endless_loop_ends_in_time_also_where_it_uses_little_fuel() {
 
 #[test]
 fn p_a_call_that_nobody_waits_for_ends_and_leaves_its_thread() {
-    // There is one thread for all that takes its time.
+    // A single thread for blocking work.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .max_blocking_threads(1)
@@ -102,7 +102,7 @@ async fn p_memory_grows_to_its_limit_and_no_further() {
         failure.message,
         "Tool 'grow' wanted more than 8388608 bytes of memory"
     );
-    // One that begins with more is no tool at all.
+    // A component that starts with more memory is rejected.
     let large = Parts {
         pages: 200,
         ..Parts::default()
@@ -150,7 +150,7 @@ async fn p_a_giant_output_is_refused_before_it_is_copied() {
         failure.message,
         "Tool 'large' handed over more than 1048576 bytes at once"
     );
-    // What claims to be where no memory is.
+    // The component returns an address outside its memory.
     let folder = Folder::new();
     folder.put("liar.wasm", component(&returns(false, 1_000_000, 1000)));
     let (limit, failure) = limit_of(&folder.tool("")).await;
@@ -203,7 +203,7 @@ async fn p_an_output_that_is_no_text_or_no_json_fails_its_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn p_a_trap_ends_its_call_and_the_next_one_begins_anew() {
     let folder = Folder::new();
-    // Counts its calls in its memory, and traps in the second that it knows of.
+    // The component counts its calls in its memory, and traps in the second one.
     let counting = format!(
         "(i32.store8 (i32.const 8) (i32.add (i32.load8_u (i32.const 8)) (i32.const 1)))
         (if (i32.eq (i32.load8_u (i32.const 8)) (i32.const 2)) (then unreachable))
@@ -222,7 +222,7 @@ async fn p_a_trap_ends_its_call_and_the_next_one_begins_anew() {
     call(&tool, json!({})).await.unwrap();
 }
 
-/// A core module's function that calls itself 5000 times, and has a name of 100 kB.
+/// Returns a function that calls itself 5000 times and has a name of 100 kB.
 fn deep(bottom: &str) -> String {
     let name = "n".repeat(100_000);
     format!(
@@ -233,7 +233,7 @@ fn deep(bottom: &str) -> String {
     )
 }
 
-/// The most memory that this process has had, in kB.
+/// Returns the peak memory of this process, in kB.
 fn peak_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,5 +1,5 @@
-//! P: what a component of Rust's gets at, which is what was asked for and granted. The component is
-//! `tests/wasm/probe`, which tries what it is told.
+//! P: what a component written in Rust can access: only what it requests and is granted. The
+//! component `tests/wasm/probe` tries what its arguments say.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -23,7 +23,7 @@ fn probe() -> Option<PathBuf> {
     pillion_testkit::wasm_component("tests/wasm/probe")
 }
 
-/// A folder with the probe in it.
+/// Returns a folder with the probe.
 fn folder() -> Option<Folder> {
     let folder = Folder::new();
     folder.copy("probe.wasm", &probe()?);
@@ -51,7 +51,7 @@ async fn p_without_a_manifest_there_are_no_files_no_variables_and_no_network() {
     let Some(folder) = folder() else { return };
     let secret = folder.beside("secret");
     std::fs::write(secret.join("key"), "s3cret").unwrap();
-    // What is granted and not asked for is not there either.
+    // Granted permissions that the manifest does not request are not available either.
     let grants = format!(
         "[grants.probe]\nenvironment = [\"PATH\"]\nhttp = [\"http://127.0.0.1:1\"]\nfiles = {{ \"/secret\" = {{ path = \"{}\" }} }}",
         secret.display()
@@ -82,10 +82,10 @@ async fn p_without_a_manifest_there_are_no_files_no_variables_and_no_network() {
         "denied: '127.0.0.1' is no origin that is granted"
     );
     assert_eq!(failure.metadata["retry_after"], 7);
-    // What changes nothing and is no secret is there.
+    // Harmless functions that reveal no secrets are available.
     let now = does(&tool, json!({"do": "time"})).await.as_u64().unwrap();
     assert!(now > 1_700_000_000);
-    // It says that it destroys, and cannot.
+    // The tool declares itself destructive, but it can change nothing.
     let annotations = tool.definition().annotations();
     assert_eq!(annotations["readOnlyHint"], true);
     assert_eq!(annotations["destructiveHint"], false);
@@ -167,7 +167,7 @@ async fn p_granted_folders_are_all_of_the_disk_that_there_is() {
     ] {
         fails(&tool, json!({"do": "read", "path": path})).await;
     }
-    // It asked to read there, whatever more is granted.
+    // The manifest requests read access, so further granted access has no effect.
     for path in ["/texts/new.txt", "/texts/a.txt"] {
         fails(
             &tool,
@@ -190,7 +190,7 @@ async fn p_granted_folders_are_all_of_the_disk_that_there_is() {
         "noted"
     );
     does(&tool, json!({"do": "remove", "path": "/notes/n.txt"})).await;
-    // A granted folder that goes fails calls, not the process.
+    // A granted folder that disappears fails calls, but not the process.
     std::fs::remove_dir(&notes).unwrap();
     let failure = fails(&tool, json!({"do": "time"})).await;
     assert_eq!(failure.code, ErrorCode::Unavailable);
@@ -223,7 +223,7 @@ async fn p_variables_are_there_by_name() {
     assert!(!format!("{tool:?}").contains("pillion-wasm-tools"));
 }
 
-/// Says what it was sent, redirects to `elsewhere`, and answers at length.
+/// A server that echoes requests, redirects to `elsewhere`, and sends long responses.
 async fn server(elsewhere: &str) -> String {
     let elsewhere = elsewhere.to_owned();
     let echo = |headers: HeaderMap, body: String| async move {
@@ -372,13 +372,13 @@ async fn p_grants_hold_for_one_file_and_go_when_they_are_withdrawn() {
     look(&mut opened);
     let [granted] = <[_; 1]>::try_from(opened.tools()).unwrap();
 
-    // Without the grant it is gone before anybody looks at the folder.
+    // Without the grant, the tool disappears before the next search.
     assert!(opened.reconfigure(folder.settings("")));
     assert!(opened.tools().is_empty());
     assert_eq!(opened.faults()[0].error.code.as_str(), "not_granted");
     look(&mut opened);
     assert!(opened.tools().is_empty());
-    // A call that has it already ends with what it began with.
+    // A running call keeps its permissions.
     assert_eq!(
         does(&granted, json!({"do": "read", "path": "/texts/a.txt"})).await,
         "hello"
@@ -388,12 +388,12 @@ async fn p_grants_hold_for_one_file_and_go_when_they_are_withdrawn() {
     look(&mut opened);
     let [again] = <[_; 1]>::try_from(opened.tools()).unwrap();
     assert_eq!(again.digest(), granted.digest());
-    // A manifest that asks for less makes another tool of the same file.
+    // A manifest with smaller requests makes another tool of the same file.
     folder.put("probe.toml", "");
     look_again(&mut opened);
     let [less] = <[_; 1]>::try_from(opened.tools()).unwrap();
     assert_ne!(less.digest(), granted.digest());
-    // Another file does not get what this one was granted; this one stays.
+    // Another file does not get the grant of this one; this tool stays.
     folder.put("probe.wasm", common::text::component(common::text::ECHO));
     look_again(&mut opened);
     let [fault] = <[_; 1]>::try_from(opened.faults()).unwrap();
@@ -416,11 +416,11 @@ async fn p_what_is_put_there_replaced_or_removed_counts() {
     assert!(opened.tools().is_empty(), "it may be half there");
     look(&mut opened);
     let [first] = <[_; 1]>::try_from(opened.tools()).unwrap();
-    // The same once more is the same tool.
+    // An identical file keeps the tool.
     folder.put("echo.wasm", component(ECHO));
     look_again(&mut opened);
     assert!(Arc::ptr_eq(&first, &opened.tools()[0]));
-    // A broken one leaves it; a good one takes its place.
+    // An invalid file leaves the tool unchanged; a valid one replaces it.
     folder.put("echo.wasm", "broken");
     look_again(&mut opened);
     assert!(Arc::ptr_eq(&first, &opened.tools()[0]));
@@ -466,7 +466,7 @@ async fn p_what_is_withdrawn_or_removed_goes_while_something_is_taken_up() {
     opened.taken_up(take_up(first));
     assert_eq!(opened.tools().len(), 1);
 
-    // The other one takes its time.
+    // The other file takes longer.
     let late = opened.next_file().unwrap();
     assert!(opened.next_file().is_none());
     assert!(opened.reconfigure(folder.settings("")));
@@ -476,7 +476,7 @@ async fn p_what_is_withdrawn_or_removed_goes_while_something_is_taken_up() {
     opened.taken_up(take_up(late));
     assert!(opened.tools().is_empty(), "{:?}", opened.tools());
 
-    // Nor is there a tool with a grant that went after its file was read.
+    // A grant that was withdrawn after the file was read has no effect either.
     assert!(opened.reconfigure(folder.settings(granted)));
     opened.found(opened.search().run());
     let again = opened.next_file().unwrap();

@@ -1,34 +1,34 @@
-/// A model configuration that cannot be read. The `path` of a variant is the key, such as
+/// Why a model configuration is invalid. `path` is the path of the key, such as
 /// `models[1].tools.enabled_tools[0]`.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelConfigError {
-    /// The text is no JSON.
+    /// The text is not valid JSON.
     #[error("The model configuration is not valid JSON: {reason}")]
     Json {
-        /// What the parser found, and where.
+        /// The parser's error and its location.
         reason: String,
     },
-    /// The text is no TOML.
+    /// The text is not valid TOML.
     #[error("The model configuration is not valid TOML: {reason}")]
     Toml {
-        /// What the parser found, and where.
+        /// The parser's error and its location.
         reason: String,
     },
-    /// A key has a value of another type.
+    /// A value has the wrong type.
     #[error("{path}: expected {expected}, found {found}")]
     WrongType {
-        /// The key.
+        /// The path of the key.
         path: String,
-        /// What may stand there.
+        /// The expected type.
         expected: &'static str,
-        /// What stands there.
+        /// The actual value.
         found: String,
     },
-    /// A key that every model needs is not there, or is empty.
+    /// A required key is missing or empty.
     #[error("{path}: missing")]
     Missing {
-        /// The key.
+        /// The path of the key.
         path: String,
     },
 }

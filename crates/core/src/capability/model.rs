@@ -4,11 +4,10 @@ use super::reader::Entry;
 use super::{DropReason, ModelConfigError};
 use crate::tool::ToolOrigin;
 
-/// One model as the configuration describes it; keys that are not listed here are ignored,
-/// and HAWKI's lists have many.
+/// The configuration of one model. Unknown keys, of which HAWKI's lists have many, are ignored.
 ///
-/// A list is read by [`list_from_json`](Self::list_from_json) and its siblings, a single
-/// model by [`from_json`](Self::from_json) and its siblings.
+/// Use [`list_from_json`](Self::list_from_json) and the like for a list, and
+/// [`from_json`](Self::from_json) and the like for a single model.
 ///
 /// ```
 /// use pillion_core::capability::ModelConfig;
@@ -23,33 +22,33 @@ use crate::tool::ToolOrigin;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModelConfig {
-    /// The provider's name of the model. Never empty.
+    /// The provider's id of the model. Never empty.
     pub id: String,
-    /// The name of the model for people.
+    /// The display name of the model.
     pub label: Option<String>,
-    /// Who runs the model, such as `openai`.
+    /// The provider, such as `openai`.
     pub provider: Option<String>,
-    /// What it can do with tools; a model without the key `tools` sees none.
+    /// The model's tool capabilities; a model without the key `tools` gets no tools.
     pub tools: ToolCapabilities,
 }
 
-/// What a model can do with tools (H2): the key `tools` of its configuration.
+/// The tool capabilities of a model: the key `tools` of its configuration.
 ///
-/// A flag is a boolean, or `0`, `1`, or one of the strings `true`, `false` (in any letter
-/// case), `1`, `0` and `""`; a flag that is absent or `null` is false.
+/// A flag is a boolean, `0`, `1`, or one of the strings `true`, `false` (case-insensitive), `1`,
+/// `0` and `""`; an absent or `null` flag is false.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolCapabilities {
-    /// Whether it can call functions at all.
+    /// Whether the model can call functions.
     pub function_calling: bool,
-    /// Whether it may see the tools of MCP servers.
+    /// Whether the model gets tools of MCP servers.
     pub mcp: bool,
-    /// The only tools that it may see, by name; empty means all.
+    /// Names of the only tools that the model gets; empty means all.
     pub enabled_tools: Vec<String>,
 }
 
 impl ToolCapabilities {
-    /// Whether a model of these capabilities may see the tool of this name and origin: the
-    /// rule behind [`offer`](super::offer), for a caller that has no definition at hand.
+    /// Checks whether a model with these capabilities gets the tool with this name and origin: the
+    /// rule of [`offer`](super::offer), for callers without a definition.
     ///
     /// ```
     /// use pillion_core::capability::{DropReason, ToolCapabilities};
@@ -59,7 +58,7 @@ impl ToolCapabilities {
     /// ```
     ///
     /// # Errors
-    /// The first rule that the tool breaks.
+    /// The first rule that the tool violates.
     pub fn admit(&self, name: &str, origin: &ToolOrigin) -> Result<(), DropReason> {
         if !self.function_calling {
             return Err(DropReason::CannotCallFunctions);
@@ -80,51 +79,51 @@ impl ToolCapabilities {
 }
 
 impl ModelConfig {
-    /// Reads one model from JSON.
+    /// Parses one model from JSON.
     ///
     /// # Errors
-    /// [`ModelConfigError`]: no JSON, a value of the wrong type, or no `id`.
+    /// [`ModelConfigError`] for invalid JSON, a value of the wrong type, or a missing `id`.
     pub fn from_json(text: &str) -> Result<Self, ModelConfigError> {
         Self::from_value(&parse_json(text)?)
     }
 
-    /// Reads one model from TOML, its keys at the top of the document.
+    /// Parses one model from TOML, with its keys at the top level.
     ///
     /// # Errors
-    /// [`ModelConfigError`]: no TOML, a value of the wrong type, or no `id`.
+    /// [`ModelConfigError`] for invalid TOML, a value of the wrong type, or a missing `id`.
     pub fn from_toml(text: &str) -> Result<Self, ModelConfigError> {
         Self::from_value(&parse_toml(text)?)
     }
 
-    /// Reads one model from a JSON value, such as a PHP array becomes: `[]` stands for an
-    /// empty map, and a map with numbers as keys for a list.
+    /// Parses one model from a JSON value, such as a converted PHP array: `[]` counts as an empty
+    /// map, and a map with numeric keys as a list.
     ///
     /// # Errors
-    /// [`ModelConfigError`]: a value of the wrong type, or no `id`.
+    /// [`ModelConfigError`] for a value of the wrong type or a missing `id`.
     pub fn from_value(value: &Value) -> Result<Self, ModelConfigError> {
         Self::read(Entry::root(value))
     }
 
-    /// Reads a list of models from JSON: an array, or an object whose `models` is one.
+    /// Parses a list of models from JSON: an array, or an object with an array `models`.
     ///
     /// # Errors
-    /// [`ModelConfigError`]: no JSON, a value of the wrong type, or a model without `id`.
+    /// [`ModelConfigError`] for invalid JSON, a value of the wrong type, or a model without `id`.
     pub fn list_from_json(text: &str) -> Result<Vec<Self>, ModelConfigError> {
         Self::list_from_value(&parse_json(text)?)
     }
 
-    /// Reads a list of models from TOML: the tables `[[models]]`.
+    /// Parses a list of models from TOML: the tables `[[models]]`.
     ///
     /// # Errors
-    /// [`ModelConfigError`]: no TOML, a value of the wrong type, or a model without `id`.
+    /// [`ModelConfigError`] for invalid TOML, a value of the wrong type, or a model without `id`.
     pub fn list_from_toml(text: &str) -> Result<Vec<Self>, ModelConfigError> {
         Self::list_from_value(&parse_toml(text)?)
     }
 
-    /// Reads a list of models from a JSON value: a list, or a map whose `models` is one.
+    /// Parses a list of models from a JSON value: a list, or a map with a list `models`.
     ///
     /// # Errors
-    /// [`ModelConfigError`]: a value of the wrong type, or a model without `id`.
+    /// [`ModelConfigError`] for a value of the wrong type or a model without `id`.
     pub fn list_from_value(value: &Value) -> Result<Vec<Self>, ModelConfigError> {
         let root = Entry::root(value);
         let list = root.get("models").unwrap_or(root);

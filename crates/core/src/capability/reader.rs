@@ -2,15 +2,14 @@ use serde_json::Value;
 
 use super::ModelConfigError;
 
-/// A value of a configuration together with the path of its key, so that each complaint
-/// says where it is.
+/// A configuration value with the path of its key, for error messages.
 pub(super) struct Entry<'a> {
     value: &'a Value,
     path: String,
 }
 
 impl<'a> Entry<'a> {
-    /// The whole configuration; its path is empty.
+    /// Returns the whole configuration, whose path is empty.
     pub(super) fn root(value: &'a Value) -> Self {
         Self {
             value,
@@ -18,7 +17,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The value of `key`, if this is a map that has one; `null` counts as none.
+    /// Returns the value of `key`, if this is a map that contains it; `null` counts as absent.
     pub(super) fn get(&self, key: &str) -> Option<Self> {
         let value = self.value.get(key).filter(|value| !value.is_null())?;
         Some(Self {
@@ -35,7 +34,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// This value if it is a map. PHP writes an empty map as `[]`.
+    /// Returns this value if it is a map. `[]`, PHP's encoding of an empty map, counts as one.
     pub(super) fn map(self) -> Result<Self, ModelConfigError> {
         match self.value {
             Value::Object(_) => Ok(self),
@@ -44,9 +43,9 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The items of a list. PHP writes a list with gaps (after `array_filter`) as a map
-    /// whose keys are numbers; its values are taken in their order. Any other map is
-    /// refused: a filter that was misread must not let everything through.
+    /// Returns the items of a list. PHP encodes a list with gaps (after `array_filter`) as a map
+    /// with numeric keys; its values are used in order. Any other map is rejected, because a
+    /// misread filter must not let all tools through.
     pub(super) fn items(&self) -> Result<Vec<Self>, ModelConfigError> {
         let item = |key: &dyn std::fmt::Display, value: &'a Value| Self {
             value,
@@ -71,8 +70,8 @@ impl<'a> Entry<'a> {
             .ok_or_else(|| self.wrong_type("a string"))
     }
 
-    /// A boolean, or what environment variables and databases make of one: 0 and 1, and the
-    /// strings `true`, `false` (in any letter case), `1`, `0` and the empty string, which
+    /// Returns a flag: a boolean, or its usual form in environment variables and databases: 0 and
+    /// 1, and the strings `true`, `false` (case-insensitive), `1`, `0` and the empty string, which
     /// is PHP's false.
     pub(super) fn flag(&self) -> Result<bool, ModelConfigError> {
         let flag = match self.value {
@@ -106,7 +105,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// A value in a few words: a wrong flag is easier to find by what it says.
+/// Describes a value for an error message, including its content if short.
 fn describe(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

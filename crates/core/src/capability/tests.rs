@@ -17,8 +17,8 @@ fn model(tools: &Value) -> ModelConfig {
     ModelConfig::from_value(&json!({"id": "m", "tools": tools})).unwrap()
 }
 
-/// The names offered, and `name: reason` for each one dropped, of a set of two built-in
-/// tools, an MCP tool and an MCP tool whose server has no URL.
+/// Returns the offered names, and `name: reason` for each dropped tool, for two built-in tools, an
+/// MCP tool, and an MCP tool whose server has no URL.
 fn decide(model: &ModelConfig) -> (Vec<String>, Vec<String>) {
     let tools = [
         (tool("calculator"), ToolOrigin::Native),
@@ -89,8 +89,7 @@ fn b4_the_filter_answers_for_one_tool_by_name_and_origin() {
     assert_eq!(capabilities.admit("x", &ToolOrigin::Native), Ok(()));
 }
 
-/// HAWKI's `config/model_lists/*.php` as `json_encode` writes it, with the keys that mean
-/// nothing here.
+/// HAWKI's `config/model_lists/*.php` as encoded by `json_encode`, with the keys that are ignored.
 #[test]
 fn h2_hawkis_model_lists_are_read_as_they_are() {
     let models = ModelConfig::list_from_json(

@@ -1,5 +1,5 @@
-//! Checks what can be known of a composition before it runs: names, counts, and that every
-//! reference points at a step that has run by then.
+//! Static checks of a composition: names, limits, and that every reference points to a step that
+//! has run before.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use super::pointer::{Pointer, Source};
 use super::step::{self, Step};
 use super::{ComposeError, Composition, MOST_STEPS, Output};
 
-/// The steps that have run at some point.
+/// The steps that have run before some point.
 #[derive(Clone, Default)]
 struct Before<'a> {
     certainly: HashSet<&'a str>,
@@ -124,7 +124,7 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// What is wrong with a reference that is looked at when these have run.
+    /// Returns what is wrong with a reference at a point before which these steps have run.
     fn reference(&self, pointer: &Pointer, may_lack: bool, before: &Before<'_>) -> Option<String> {
         let Source::Step(name) = &pointer.source else {
             return None;

@@ -4,11 +4,12 @@ use super::step;
 use super::{ComposeError, Composition};
 use crate::tool::Nesting;
 
-/// Looks at compositions together: none may come back to itself, and none may grow beyond
-/// bounds through the others that it calls. Tools that are not among them may arrive later.
+/// Checks compositions together: none may call itself, directly or indirectly, or exceed the
+/// nesting limits with the compositions that it calls. Other tools may be registered later and are
+/// not considered.
 ///
 /// # Errors
-/// The circle, with the way that it takes; or which tool is too large.
+/// The cycle, with the names of its tools, or the tool that exceeds a limit.
 pub fn circles(compositions: &[Composition]) -> Result<(), ComposeError> {
     let name = |composition: &Composition| composition.definition().name().to_string();
     let by_name: HashMap<_, _> = compositions
@@ -34,7 +35,7 @@ pub fn circles(compositions: &[Composition]) -> Result<(), ComposeError> {
     Ok(())
 }
 
-/// How large a composition is with all that it calls.
+/// The size of a composition, including the compositions that it calls.
 #[derive(Clone, Copy, Default)]
 struct Size {
     calls: usize,

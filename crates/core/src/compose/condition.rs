@@ -4,13 +4,13 @@ use super::MOST_DEPTH;
 use super::pointer::Pointer;
 use super::template::{Scope, Template};
 
-/// When a step's `then` runs: an object with one key, which says what is compared.
+/// The condition of a step: an object with one key, which names the comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Condition {
     Compare(Comparison, Box<(Template, Template)>),
-    /// The first is one of the items of the second.
+    /// The first value is an item of the second, a list.
     In(Box<(Template, Template)>),
-    /// Something stands there, other than null.
+    /// The reference points to a value other than null.
     Exists(Pointer),
     All(Vec<Condition>),
     Any(Vec<Condition>),
@@ -27,21 +27,21 @@ pub(super) enum Comparison {
     AtLeast,
 }
 
-/// The keys, for whoever has written another.
+/// The valid keys, for error messages.
 const KEYS: &str =
     "equals, not_equals, less, greater, at_most, at_least, in, exists, all, any and not";
 
-/// Why there is no saying whether a condition holds.
+/// Why a condition cannot be evaluated.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Undecided {
-    /// A reference points at nothing.
+    /// A reference points to nothing.
     Nothing(Pointer),
-    /// What can be compared only with its like: `less` numbers, `in` a list.
+    /// The values have the wrong type: `less` compares numbers, `in` requires a list.
     Unlike(&'static str),
 }
 
 impl Condition {
-    /// Reads a condition; what is wrong, if it is none.
+    /// Parses a condition; returns what is wrong with it otherwise.
     pub(super) fn parse(value: Value) -> Result<Self, String> {
         Self::parse_at(value, 0)
     }
@@ -83,7 +83,7 @@ impl Condition {
         Ok(Self::Compare(comparison, pair(&key, value)?))
     }
 
-    /// Whether it holds.
+    /// Returns whether the condition is true.
     pub(super) fn holds(&self, scope: &Scope<'_>) -> Result<bool, Undecided> {
         let fill = |template: &Template| template.fill(scope).map_err(Undecided::Nothing);
         match self {
@@ -118,7 +118,7 @@ impl Condition {
         }
     }
 
-    /// Shows each reference, and whether it may point at nothing.
+    /// Visits each reference, with whether it may point to nothing.
     pub(super) fn for_each_reference(&self, see: &mut impl FnMut(&Pointer, bool)) {
         match self {
             Self::Compare(_, sides) | Self::In(sides) => {
@@ -162,7 +162,7 @@ impl Comparison {
     }
 }
 
-/// A number without a fraction, which a float may be too small for.
+/// Returns an integer exactly; a float could not represent it.
 fn whole(value: &Value) -> Option<i128> {
     value
         .as_i64()
@@ -170,7 +170,7 @@ fn whole(value: &Value) -> Option<i128> {
         .or_else(|| value.as_u64().map(i128::from))
 }
 
-/// Whether two values are one; 1 and 1.0 are.
+/// Returns whether two values are equal; 1 equals 1.0.
 fn is_same(one: &Value, other: &Value) -> bool {
     match (one.as_f64(), other.as_f64()) {
         (Some(a), Some(b)) if one.is_f64() || other.is_f64() => a == b,

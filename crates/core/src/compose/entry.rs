@@ -1,4 +1,4 @@
-//! Reads a declaration.
+//! Parses declarations.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::template::Template;
 use super::{ComposeError, Composition, MOST_DEPTH, Output, check};
 use crate::tool::{ToolDefinition, ToolName};
 
-/// A composed tool as it is declared.
+/// The declaration of a composed tool.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -26,7 +26,7 @@ struct Entry {
     lends: Vec<String>,
 }
 
-/// A step as it is declared: the keys of every kind side by side.
+/// The declaration of a step, with the keys of all kinds of steps.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StepEntry {

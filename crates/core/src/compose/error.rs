@@ -1,11 +1,11 @@
-/// Why a composed tool cannot be as it was declared.
+/// Why the declaration of a composed tool is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {what}")]
 pub struct ComposeError {
-    /// Where in the declaration, as `steps[1].parallel[0].arguments`; of several declarations
-    /// the name of one.
+    /// The location in the declaration, such as `steps[1].parallel[0].arguments`; the name of a
+    /// tool if several declarations are checked.
     pub place: String,
-    /// What is wrong there.
+    /// What is wrong at this location.
     pub what: String,
 }
 

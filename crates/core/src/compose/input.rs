@@ -6,9 +6,8 @@ use super::ComposeError;
 use super::pointer::{Pointer, Source};
 use super::template::{Scope, Template};
 
-/// JSON with references into the arguments of a call, for tools that send something made of them:
-/// `{"$from": "/input/city"}`, `{"$text": [...]}` and `{"$literal": ...}`, as in the steps of a
-/// composed tool.
+/// A JSON template with references to the arguments of a call: `{"$from": "/input/city"}`,
+/// `{"$text": [...]}` and `{"$literal": ...}`, as in the steps of a composed tool.
 ///
 /// ```
 /// use pillion_core::compose::InputTemplate;
@@ -22,10 +21,10 @@ use super::template::{Scope, Template};
 pub struct InputTemplate(Template);
 
 impl InputTemplate {
-    /// Reads a template.
+    /// Parses a template.
     ///
     /// # Errors
-    /// [`ComposeError`] with the place in the template.
+    /// [`ComposeError`] with the location in the template.
     pub fn parse(template: Value) -> Result<Self, ComposeError> {
         let template =
             Template::parse(template).map_err(|(place, what)| ComposeError::new(place, what))?;
@@ -44,7 +43,7 @@ impl InputTemplate {
         }
     }
 
-    /// The argument of that name.
+    /// Returns a template that is replaced by the argument with this name.
     #[must_use]
     pub fn argument(name: &str) -> Self {
         Self(Template::From {
@@ -53,8 +52,8 @@ impl InputTemplate {
         })
     }
 
-    /// What it comes to with these arguments. Members and items whose references point at nothing
-    /// are left out; none where that is all there is.
+    /// Fills in the arguments. Members and items whose references point to nothing are omitted;
+    /// returns `None` if that applies to the whole template.
     #[must_use]
     pub fn fill(&self, arguments: &Value) -> Option<Value> {
         self.0.fill_what_is_there(&Scope {
@@ -63,14 +62,14 @@ impl InputTemplate {
         })
     }
 
-    /// The template as JSON, in one form: equal for templates that come to the same, whatever the
-    /// arguments are.
+    /// Returns the template as canonical JSON: equal for templates that always give the same
+    /// output.
     #[must_use]
     pub fn to_value(&self) -> Value {
         self.0.to_value()
     }
 
-    /// The names of the arguments that it refers to, each once.
+    /// Returns the distinct names of the arguments that the template refers to.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
@@ -85,7 +84,7 @@ impl InputTemplate {
         names
     }
 
-    /// Whether it is the same whatever the arguments are.
+    /// Returns whether the template contains no references.
     #[must_use]
     pub fn is_constant(&self) -> bool {
         let mut is_constant = true;

@@ -9,45 +9,46 @@ use tokio::time::Instant;
 
 use crate::tool::{ErrorCode, JsonObject, ToolFailure};
 
-/// What a composed tool has come to before it stopped at an approval.
+/// The checkpoint of a composed tool that waits for an approval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct KeptSteps {
-    /// The call that came so far, as the call log knows it.
+    /// The call that ran the steps, as its id in the call log.
     pub call: Option<String>,
-    /// What each finished step came to, by its name.
+    /// The result of each finished step, by the step's name.
     pub steps: JsonObject,
 }
 
-/// What [`StepKeeper::take`] returns.
+/// The return type of [`StepKeeper::take`].
 pub type TakeFuture = Pin<Box<dyn Future<Output = Result<Option<KeptSteps>, ToolFailure>> + Send>>;
 
-/// What [`StepKeeper::keep`] returns.
+/// The return type of [`StepKeeper::keep`].
 pub type KeepFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Send>>;
 
-/// Keeps what finished steps came to while another step of the same call waits for an approval:
-/// so a call that is sent again after the decision goes on where it was, and repeats nothing.
+/// The checkpoint store of composed tools: stores the results of finished steps while another step
+/// waits for an approval. A call that is repeated after the decision continues there, without
+/// repeating finished steps.
 ///
-/// `key` stands for the composed tool as it was declared, the arguments and the caller.
+/// `key` identifies the declaration of the composed tool, the arguments and the caller.
 pub trait StepKeeper: Send + Sync + 'static {
-    /// Takes what is kept under a key, so that nobody else gets it; none where that is nothing,
-    /// or too old. After a failure no step runs.
+    /// Removes and returns the checkpoint of a key; `None` if there is none or it has expired. Of
+    /// concurrent callers, only one gets it. After a failure, no step runs.
     fn take(&self, key: String) -> TakeFuture;
 
-    /// Keeps something in the place of what was there.
+    /// Stores a checkpoint, replacing any other with this key.
     fn keep(&self, key: String, steps: KeptSteps) -> KeepFuture;
 }
 
-/// A keeper for as long as the process lives.
+/// A checkpoint store in memory.
 pub struct KeptInMemory {
     time: Duration,
     kept: Mutex<HashMap<String, (Instant, KeptSteps)>>,
 }
 
-/// How many calls are kept at most.
+/// Maximum number of checkpoints.
 const MOST_KEPT: usize = 1_000;
 
 impl KeptInMemory {
-    /// Keeps everything for so long.
+    /// Creates a store whose checkpoints expire after `time`.
     #[must_use]
     pub fn new(time: Duration) -> Self {
         Self {

@@ -2,26 +2,27 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// A JSON pointer (RFC 6901) into what a composed tool knows: `/input/...` is what it was called
-/// with, `/steps/NAME/...` what a step came to, which has `result`, `data` and `text`.
+/// A JSON pointer (RFC 6901) into the data of a composed tool: `/input/...` refers to the
+/// arguments, and `/steps/NAME/...` to the value of a step, with the members `result`, `data` and
+/// `text`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pointer {
     pub(super) source: Source,
     path: Vec<String>,
 }
 
-/// What a pointer begins at.
+/// The root of a pointer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source {
     Input,
     Step(String),
 }
 
-/// What a step's value has.
+/// The members of a step's value.
 const PARTS: [&str; 3] = ["result", "data", "text"];
 
 impl Pointer {
-    /// Reads a pointer; what is wrong with it, if it is none.
+    /// Parses a pointer; returns what is wrong with it otherwise.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
@@ -48,7 +49,7 @@ impl Pointer {
         Ok(Self { source, path })
     }
 
-    /// To one member of the input.
+    /// Returns a pointer to an argument.
     pub(super) fn to_argument(name: &str) -> Self {
         Self {
             source: Source::Input,
@@ -56,12 +57,12 @@ impl Pointer {
         }
     }
 
-    /// The member of its source that it begins with, if it goes so far.
+    /// Returns the first path segment after the source, if any.
     pub(super) fn first(&self) -> Option<&str> {
         self.path.first().map(String::as_str)
     }
 
-    /// What stands there in `root`, the value of its source.
+    /// Returns the value at this pointer in `root`, the value of its source.
     pub(super) fn find<'a>(&self, root: &'a Value) -> Option<&'a Value> {
         self.path.iter().try_fold(root, |value, token| match value {
             Value::Object(members) => members.get(token),
@@ -71,7 +72,7 @@ impl Pointer {
     }
 }
 
-/// A place in an array, without zeros before it.
+/// Parses an array index without leading zeros.
 fn index(token: &str) -> Option<usize> {
     let is_canonical = token == "0" || !token.starts_with('0');
     let is_number = token.bytes().all(|byte| byte.is_ascii_digit());

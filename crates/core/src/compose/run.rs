@@ -30,15 +30,15 @@ struct Run<'a> {
 
 #[derive(Default)]
 struct State {
-    /// What each finished step came to.
+    /// The values of the finished steps, by name.
     values: HashMap<String, Value>,
-    /// What there is to say of each, in the order in which they ended.
+    /// Information about the finished steps, in the order in which they finished.
     told: Vec<Value>,
 }
 
 type StepFuture<'a> = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Send + 'a>>;
 
-/// Runs the steps, or those that an earlier call has not come to, and makes the output.
+/// Runs the steps that no earlier call has finished, and creates the output.
 pub(super) async fn run(
     composition: &Composition,
     keeper: &dyn StepKeeper,
@@ -69,7 +69,7 @@ pub(super) async fn run(
         }
         Err(failure) => {
             if let Some(kept) = kept.filter(|_| run.was_turned_away(&failure)) {
-                // Where that is impossible, they are as good as after any failure.
+                // If that fails, the results are lost, as after any other failure.
                 drop(keeper.keep(key, kept).await);
             }
             Err(failure)
@@ -77,8 +77,8 @@ pub(super) async fn run(
     }
 }
 
-/// What stands for a call of this tool with these arguments by this caller: one that may use other
-/// tools is told nothing of what these came to.
+/// Returns the checkpoint key for these arguments and this caller. It depends on the tools that the
+/// caller may use, because others must not see the results of those tools.
 fn key(composition: &Composition, input: &Value, context: &CallContext) -> String {
     let mut call = json!({
         "arguments": input,
@@ -127,8 +127,8 @@ impl Run<'_> {
         }
     }
 
-    /// None is broken off because another has failed: what it does meanwhile would not be known.
-    /// A failure that no approval can mend is told first.
+    /// Runs steps in parallel. A failure does not abort the other steps, because their outcome
+    /// would be unknown. A failure other than a missing approval takes precedence.
     async fn parallel(&self, steps: &[Step]) -> Result<(), ToolFailure> {
         let ended = join_all(steps.iter().map(|step| self.step(step))).await;
         let failures = ended.into_iter().filter_map(Result::err);
@@ -141,7 +141,7 @@ impl Run<'_> {
 
     async fn call(&self, call: &Call) -> Result<(), ToolFailure> {
         if self.state.lock().values.contains_key(&call.name) {
-            return Ok(()); // An earlier call came so far.
+            return Ok(()); // An earlier call has finished this step.
         }
         let arguments = self.look(|scope| call.arguments.fill(scope));
         let arguments =
@@ -184,7 +184,7 @@ impl Run<'_> {
         }
     }
 
-    /// The output, with the steps that it comes from in its metadata.
+    /// Adds the steps to the metadata of the output.
     fn told_of(&self, output: ToolOutput, kept: Option<&KeptSteps>) -> ToolOutput {
         let output = output.with_metadata("steps", json!(self.state.lock().told));
         match kept {
@@ -196,7 +196,8 @@ impl Run<'_> {
         }
     }
 
-    /// Whether a call that went on has failed before it came any further, and has changed nothing.
+    /// Returns whether a resumed call failed before any further step finished, and thus changed
+    /// nothing.
     fn was_turned_away(&self, failure: &ToolFailure) -> bool {
         let is_told_to_wait = matches!(
             failure.code,
@@ -205,7 +206,7 @@ impl Run<'_> {
         is_told_to_wait && self.state.lock().told.is_empty()
     }
 
-    /// Keeps what there is until somebody has decided.
+    /// Stores a checkpoint until there is a decision.
     async fn stop(
         &self,
         keeper: &dyn StepKeeper,
@@ -237,7 +238,7 @@ impl Run<'_> {
         }
     }
 
-    /// A reference points at nothing.
+    /// Creates the failure for a reference that points to nothing.
     fn nothing_at(&self, place: &str, pointer: &Pointer) -> ToolFailure {
         let message = format!("Step {place}: there is nothing at {pointer}");
         match pointer.source {
@@ -247,7 +248,7 @@ impl Run<'_> {
     }
 }
 
-/// What references to a step find.
+/// Returns the value of a step for references.
 fn value_of(result: ToolResult) -> Value {
     let text = result.to_message();
     let structured = || result.result.get("structuredContent").cloned();
@@ -258,7 +259,7 @@ fn value_of(result: ToolResult) -> Value {
     json!({"result": result.result, "data": data, "text": text})
 }
 
-/// What the outer call says of a step.
+/// Returns the information about a step for the outer call's metadata.
 fn told(call: &Call, result: &ToolResult) -> Value {
     json!({
         "name": call.name,
@@ -268,8 +269,8 @@ fn told(call: &Call, result: &ToolResult) -> Value {
     })
 }
 
-/// The failure of a step as that of the whole: with the step's name and its code, and with what a
-/// caller needs to go on.
+/// Converts the failure of a step to that of the outer call: with the step's name, its error code,
+/// and the metadata that a caller needs to continue.
 fn failure_of(call: &Call, result: ToolResult) -> ToolFailure {
     const PASSED_ON: [&str; 4] = [
         "approval_id",

@@ -5,15 +5,15 @@ use super::template::Template;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
     Call(Call),
-    /// One after the other.
+    /// Steps that run one after the other.
     Sequence(Vec<Step>),
-    /// Side by side.
+    /// Steps that run concurrently.
     Parallel(Vec<Step>),
     If {
         condition: Condition,
         then: Vec<Step>,
         otherwise: Vec<Step>,
-        /// Where it stands, for whoever reads an error.
+        /// Location in the declaration, for errors.
         place: String,
     },
 }
@@ -26,7 +26,7 @@ pub(super) struct Call {
     pub(super) arguments: Template,
 }
 
-/// Shows every call, in the order in which they are declared.
+/// Visits all calls in the order of the declaration.
 pub(super) fn for_each_call<'a>(steps: &'a [Step], see: &mut impl FnMut(&'a Call)) {
     for step in steps {
         match step {

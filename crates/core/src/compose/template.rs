@@ -5,16 +5,16 @@ use serde_json::{Map, Value, json};
 use super::MOST_DEPTH;
 use super::pointer::{Pointer, Source};
 
-/// JSON with references in it: an object with a key that begins with `$` is none itself.
+/// A JSON template with references. An object with a key that begins with `$` is a directive:
 ///
-/// - `{"$from": "/input/city"}` is what stands there; with `"default"` beside it, that where
-///   there is nothing.
-/// - `{"$text": ["In ", {"$from": "/input/city"}]}` is one text: strings as they are, all else as
-///   JSON.
-/// - `{"$literal": ...}` is what it holds, whatever that looks like.
+/// - `{"$from": "/input/city"}` is replaced by the referenced value, or by `"default"`, if present,
+///   where there is no value.
+/// - `{"$text": ["In ", {"$from": "/input/city"}]}` is replaced by one string: strings are
+///   concatenated as they are, other values as JSON.
+/// - `{"$literal": ...}` is replaced by its value, which is not interpreted.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Template {
-    /// A text, a number, a truth value, null, or what `$literal` holds.
+    /// A string, number, boolean or null, or the value of `$literal`.
     Literal(Value),
     From {
         pointer: Pointer,
@@ -25,7 +25,7 @@ pub(super) enum Template {
     Object(Vec<(String, Template)>),
 }
 
-/// What references point into.
+/// The data that references point into.
 pub(super) struct Scope<'a> {
     pub(super) input: &'a Value,
     pub(super) steps: &'a HashMap<String, Value>,
@@ -42,13 +42,13 @@ impl Scope<'_> {
 }
 
 impl Template {
-    /// Reads a template; where in it there is a fault, and which.
+    /// Parses a template; otherwise returns the location of the error and the error.
     pub(super) fn parse(value: Value) -> Result<Self, (String, String)> {
         Self::parse_at(value, 0)
     }
 
     fn parse_at(value: Value, depth: usize) -> Result<Self, (String, String)> {
-        // What stands in a template is deeper than the groups of steps are.
+        // Templates may be nested more deeply than step groups.
         if depth > 4 * MOST_DEPTH {
             return Err((String::new(), "this stands too deep".to_owned()));
         }
@@ -78,7 +78,7 @@ impl Template {
         }
     }
 
-    /// What it comes to; the reference that points at nothing, if one does.
+    /// Fills in the references; returns the reference that points to nothing, if any.
     pub(super) fn fill(&self, scope: &Scope<'_>) -> Result<Value, Pointer> {
         Ok(match self {
             Self::Literal(value) => value.clone(),
@@ -110,8 +110,8 @@ impl Template {
         })
     }
 
-    /// What it comes to, without the members and items whose references point at nothing; none
-    /// where that is all of it.
+    /// Fills in the references, omitting members and items whose references point to nothing.
+    /// Returns `None` if that applies to the whole template.
     pub(super) fn fill_what_is_there(&self, scope: &Scope<'_>) -> Option<Value> {
         match self {
             Self::Array(items) => {
@@ -130,7 +130,7 @@ impl Template {
         }
     }
 
-    /// The template as JSON: equal for templates that come to the same.
+    /// Returns the template as JSON: equal for templates that give the same output.
     pub(super) fn to_value(&self) -> Value {
         let list = |parts: &[Self]| Value::Array(parts.iter().map(Self::to_value).collect());
         match self {
@@ -147,7 +147,7 @@ impl Template {
         }
     }
 
-    /// Shows each reference, and whether it may point at nothing.
+    /// Visits each reference, with whether it may point to nothing.
     pub(super) fn for_each_reference(&self, see: &mut impl FnMut(&Pointer, bool)) {
         match self {
             Self::Literal(_) => {}
@@ -163,7 +163,7 @@ impl Template {
     }
 }
 
-/// What an object with a key that begins with `$` is.
+/// Parses an object with a key that begins with `$`.
 fn directive(mut members: Map<String, Value>, depth: usize) -> Result<Template, (String, String)> {
     let here = |what: String| (String::new(), what);
     if let Some(value) = members.remove("$literal") {

@@ -272,7 +272,7 @@ fn p_references_are_filled_in_and_what_looks_like_one_can_be_said() {
     }
 }
 
-/// Any JSON, not too large.
+/// Generates any JSON of limited size.
 fn json_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -289,7 +289,7 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The pointer of every value in `value`.
+/// Collects the pointers of all values in `value`.
 fn pointers(value: &Value, here: &str, all: &mut Vec<String>) {
     all.push(here.to_owned());
     let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");

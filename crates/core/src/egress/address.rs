@@ -1,23 +1,23 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What kind of address an address is, by the IANA special-purpose registries (RFC 6890).
+/// The class of an IP address, by the IANA special-purpose registries (RFC 6890).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AddressClass {
-    /// Of the internet.
+    /// A public address.
     Public,
-    /// Of a network of one's own: RFC 1918, unique and site local (RFC 4193, 3879),
-    /// carrier-grade NAT (RFC 6598), benchmarking (RFC 2544), local-use NAT64 (RFC 8215),
-    /// protocol assignments (192.0.0.0/24) and reserved (240.0.0.0/4).
+    /// An address of a private network: RFC 1918, unique and site local (RFC 4193, 3879),
+    /// carrier-grade NAT (RFC 6598), benchmarking (RFC 2544), local-use NAT64 (RFC 8215), protocol
+    /// assignments (192.0.0.0/24) and reserved (240.0.0.0/4).
     Private,
-    /// This machine: 127.0.0.0/8, `::1`.
+    /// An address of this machine: 127.0.0.0/8, `::1`.
     Loopback,
-    /// 169.254.0.0/16, `fe80::/10`: the cable, and with it most metadata services.
+    /// A link-local address, which includes most metadata services: 169.254.0.0/16, `fe80::/10`.
     LinkLocal,
-    /// A cloud provider's metadata service that is not link-local.
+    /// A metadata service of a cloud provider with an address that is not link-local.
     Metadata,
-    /// 0.0.0.0/8, `::`: connecting to it reaches this machine.
+    /// 0.0.0.0/8, `::`: connecting to such an address reaches this machine.
     Unspecified,
     /// 224.0.0.0/4, `ff00::/8`.
     Multicast,
@@ -25,7 +25,7 @@ pub enum AddressClass {
     Broadcast,
 }
 
-/// Metadata services outside the link-local networks, with whose they are.
+/// Metadata services outside the link-local networks, with their cloud providers.
 const METADATA_V4: [Ipv4Addr; 3] = [
     Ipv4Addr::new(100, 100, 100, 200), // Alibaba Cloud
     Ipv4Addr::new(168, 63, 129, 16),   // Azure, also its DNS and health checks
@@ -38,8 +38,8 @@ const METADATA_V6: [Ipv6Addr; 3] = [
 ];
 
 impl AddressClass {
-    /// The class of an address. One that is IPv4-mapped is that of the IPv4 address; other
-    /// addresses inside an IPv6 address are left aside.
+    /// Returns the class of an address. An IPv4-mapped address has the class of its IPv4 address;
+    /// other embedded addresses are ignored.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
@@ -106,8 +106,8 @@ fn of_v6(address: Ipv6Addr) -> AddressClass {
     }
 }
 
-/// The IPv4 addresses that packets to an IPv6 address may end at: a gateway takes them out
-/// of it. None for an IPv4 address.
+/// Returns the IPv4 addresses to which a gateway may forward packets for an IPv6 address. Empty for
+/// an IPv4 address.
 pub(super) fn embedded(address: IpAddr) -> impl Iterator<Item = Ipv4Addr> {
     let found = match address {
         IpAddr::V4(_) => [None, None],
@@ -119,23 +119,23 @@ pub(super) fn embedded(address: IpAddr) -> impl Iterator<Item = Ipv4Addr> {
 fn embedded_v6(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
     let v4 = |high: u16, low: u16| Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)));
     match address.segments() {
-        // `::` and `::1` are themselves.
+        // `::` and `::1` embed no address.
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => [None, None],
         // IPv4-compatible (RFC 4291, section 2.5.5.1), IPv4-translated (RFC 2765) and NAT64
         // (RFC 6052).
         [0, 0, 0, 0, 0, 0, high, low]
         | [0, 0, 0, 0, 0xffff, 0, high, low]
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => [v4(high, low), None],
-        // Local-use NAT64: the operator picks the prefix's length, of 48 or 96 bits mostly.
+        // Local-use NAT64: the operator chooses the prefix length, usually 48 or 96 bits.
         [0x64, 0xff9b, 1, first, second, third, high, low] => {
-            // With 48 bits the address is split around an octet of zeros.
+            // With 48 bits, the address is split around a zero octet.
             let found = [v4(first, second << 8 | third >> 8), v4(high, low)];
-            // Where one of the two stands, the other's place is zero.
+            // One of the two forms is unspecified if the other is used.
             found.map(|address| address.filter(|address| !address.is_unspecified()))
         }
         // 6to4 (RFC 3056).
         [0x2002, high, low, ..] => [v4(high, low), None],
-        // Teredo (RFC 4380): its server, and the client with every bit turned.
+        // Teredo (RFC 4380): the server, and the client with all bits inverted.
         [0x2001, 0, server_high, server_low, _, _, high, low] => {
             [v4(server_high, server_low), v4(!high, !low)]
         }

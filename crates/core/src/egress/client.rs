@@ -10,38 +10,38 @@ use url::Url;
 use super::resolver::{self, CheckingResolver, Lookup};
 use super::{EgressError, EgressPolicy, is_this_machine, proxy, redirect};
 
-/// Longest time for one connection attempt; the operation's own deadline may be shorter.
+/// Timeout of one connection attempt; the operation's deadline may be shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How every request names us.
+/// The `User-Agent` of every request.
 pub(super) const PRODUCT: HeaderValue =
     HeaderValue::from_static(concat!("pillion/", env!("CARGO_PKG_VERSION")));
 
-/// Which certificates a client trusts.
+/// The certificates that a client trusts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Those of the system.
+    /// The certificates of the system.
     System,
-    /// None, for servers of plain http alone. Reading the system's certificates takes longer
-    /// than a call on this machine.
+    /// No certificates, for plain `http` servers only. Reading the system's certificates takes
+    /// longer than a call on this machine.
     Nothing,
 }
 
-/// What a client is for.
+/// The settings of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Purpose {
-    /// Which certificates count.
+    /// The trusted certificates.
     pub(crate) trust: Trust,
-    /// A WebSocket begins differently over HTTP/2, in a way that few servers know.
+    /// Whether to use HTTP/1.1 only. WebSocket over HTTP/2 differs, and few servers support it.
     pub(crate) http1_only: bool,
-    /// Whether redirects within the origin are followed.
+    /// Whether to follow redirects within the origin.
     pub(crate) redirects: bool,
-    /// The longest time for one request; none where the caller sees to it.
+    /// Timeout of one request; `None` if the caller enforces one.
     pub(crate) timeout: Option<Duration>,
 }
 
 impl Purpose {
-    /// Requests to a server whose certificates are judged by `trust`.
+    /// Returns the settings for a server whose certificates are checked by `trust`.
     pub(crate) fn server(trust: Trust) -> Self {
         Self {
             trust,
@@ -52,11 +52,10 @@ impl Purpose {
     }
 }
 
-/// An HTTP client that requests nothing that the policy refuses. Cheap to clone; clones
-/// share the connections.
+/// An HTTP client that enforces an egress policy. Cheap to clone; clones share the connections.
 ///
-/// A connection is served by the runtime that opened it, and ends with that. So each runtime
-/// has connections of its own, and none waits for another's thread.
+/// The runtime that opened a connection drives it, and the connection ends with the runtime. Each
+/// runtime therefore has separate connections, so that none waits for another's thread.
 #[derive(Clone)]
 pub(crate) struct EgressClient {
     shared: Arc<Shared>,
@@ -66,14 +65,14 @@ struct Shared {
     policy: Arc<EgressPolicy>,
     purpose: Purpose,
     lookup: Lookup,
-    /// Clients that use the proxy of the environment, if the environment names a proxy.
+    /// Clients that use the environment's proxy, if there is one.
     clients: Clients,
     /// Clients for requests to this machine, without a proxy: for a proxy, `localhost` is the
     /// proxy's own machine. `None` if the environment names no proxy.
     direct: Option<Clients>,
 }
 
-/// HTTP clients by tokio runtime. The first client may be made outside of a runtime and then
+/// HTTP clients by tokio runtime. The first client may be created outside a runtime, and then
 /// belongs to the first runtime that sends a request.
 type Clients = RwLock<Vec<(Option<runtime::Id>, reqwest::Client)>>;
 
@@ -85,10 +84,10 @@ enum Route {
 }
 
 impl EgressClient {
-    /// Makes the client; does no I/O but for reading the system's certificates.
+    /// Creates the client. Does no I/O except reading the system's certificates.
     ///
     /// # Errors
-    /// When there are none.
+    /// If the system has no certificates.
     pub(crate) fn new(policy: &EgressPolicy, purpose: Purpose) -> Result<Self, reqwest::Error> {
         Self::with_lookup(policy, purpose, resolver::system())
     }
@@ -118,8 +117,8 @@ impl EgressClient {
         })
     }
 
-    /// Begins a request with these headers. Every one begins here: the resolver is not asked
-    /// about an address that stands in a URL.
+    /// Creates a request with these headers. All requests must be created here, because the
+    /// resolver does not see IP addresses in URLs.
     ///
     /// # Errors
     /// [`EgressError`] of [`EgressPolicy::check_url`].
@@ -165,20 +164,20 @@ impl EgressClient {
                 clients.push((here, client.clone()));
                 client
             }
-            // The certificates could be read once: another runtime's client does as well.
+            // Reading the certificates worked before; the client of another runtime works, too.
             Err(_) => clients[0].1.clone(),
         }
     }
 }
 
-/// A client with no connection yet.
+/// Creates a client without connections.
 fn make(
     policy: &Arc<EgressPolicy>,
     purpose: Purpose,
     lookup: &Lookup,
     route: Route,
 ) -> Result<reqwest::Client, reqwest::Error> {
-    // An error only says that a provider is installed already, which is as good.
+    // Fails only if a provider is already installed, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
         .user_agent(PRODUCT)

@@ -6,11 +6,11 @@ use url::Url;
 
 use super::{EgressPolicy, HttpClient, HttpError, HttpRequest, Purpose, Trust};
 
-/// Longest answer that is read, in bytes; the rest is left.
+/// Maximum number of bytes of a response that are read; the rest is ignored.
 const LONGEST_ANSWER: usize = 64 * 1024;
 
-/// Brings bodies to one place that the operator has named, and waits for its short answers.
-/// Cheap to clone; clones share the connections.
+/// Sends POST requests to one URL that the operator configured, and reads short responses. Cheap to
+/// clone; clones share the connections.
 #[derive(Clone)]
 pub struct Courier {
     client: HttpClient,
@@ -19,8 +19,8 @@ pub struct Courier {
 }
 
 impl Courier {
-    /// A courier to `url`, which may be plain http: its operator wrote it. One request takes
-    /// no longer than `timeout`.
+    /// Creates a client for `url`, which may be plain `http`, because the operator configured it.
+    /// `timeout` limits each request.
     ///
     /// # Errors
     /// [`HttpError::Refused`], [`HttpError::Client`].
@@ -43,10 +43,10 @@ impl Courier {
         })
     }
 
-    /// Sends one body (POST) and reads the answer, up to 64 KiB of it.
+    /// Sends a POST request and reads up to 64 KiB of the response.
     ///
     /// # Errors
-    /// [`HttpError`]. An answer of any status is none.
+    /// [`HttpError`]. An HTTP error status is not an error.
     pub async fn post(
         &self,
         headers: HeaderMap,

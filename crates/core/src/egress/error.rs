@@ -2,14 +2,14 @@ use std::net::IpAddr;
 
 use super::{AddressClass, HostName};
 
-/// Why a request may not leave. No text holds more of a URL than its host.
+/// Why a request is forbidden. Messages contain only the host of a URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EgressError {
-    /// A URL that is neither `https` nor `http`.
+    /// The URL's scheme is neither `https` nor `http`.
     #[error("only https:// and http:// URLs may be requested")]
     Scheme,
-    /// Plain http to a host that is not this machine and not allowed by name.
+    /// Plain `http` to a host that is neither this machine nor allowed by name.
     #[error(
         "plain http to '{host}' is not allowed: use https, or name the host in egress.allow_http"
     )]
@@ -17,30 +17,30 @@ pub enum EgressError {
         /// The host.
         host: HostName,
     },
-    /// An address that may not be reached stands in the URL.
+    /// The URL contains a forbidden address.
     #[error("the {class} address {address} may not be reached")]
     Address {
-        /// The host, as the address is usually written.
+        /// The host, as the address in its usual notation.
         host: HostName,
         /// The address.
         address: IpAddr,
-        /// What is refused about it.
+        /// The class of the address.
         class: AddressClass,
     },
-    /// None of the addresses of a name may be reached.
+    /// All addresses of a name are forbidden.
     #[error("'{host}' has the {class} address {address}, which may not be reached")]
     Resolved {
         /// The name.
         host: HostName,
-        /// Its first address.
+        /// The first address of the name.
         address: IpAddr,
-        /// What is refused about it.
+        /// The class of the address.
         class: AddressClass,
     },
 }
 
 impl EgressError {
-    /// The refusal that is the cause of an error, if one is.
+    /// Returns the egress error that caused an error, if any.
     pub(crate) fn cause_of<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
         let mut cause = Some(error);
         while let Some(error) = cause {
@@ -53,8 +53,8 @@ impl EgressError {
     }
 }
 
-/// The innermost cause, such as `Connection refused (os error 111)`: what is around it
-/// names the URL, and a URL may hold a token.
+/// Returns the innermost cause, such as `Connection refused (os error 111)`: outer errors name the
+/// URL, which may contain a token.
 pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {

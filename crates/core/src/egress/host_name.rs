@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Deserializer};
 use url::Host;
 
-/// The host of a URL: a name in lower case and ASCII without a dot at the end, or an
-/// address in its usual notation, IPv6 without brackets.
+/// The host of a URL: a name in lower-case ASCII without a final dot, or an address in its usual
+/// notation, IPv6 without brackets.
 ///
 /// ```
 /// use pillion_core::egress::HostName;
@@ -18,22 +18,23 @@ use url::Host;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostName(String);
 
-/// A text that is no host.
+/// Error for a text that is not a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a host is a name or an address alone, without scheme, port and path")]
 pub struct InvalidHostName;
 
 impl HostName {
-    /// The longest name that DNS has; what a server announces may be longer.
+    /// Maximum length of a DNS name; a server may announce a longer one.
     const MOST_CHARACTERS: usize = 253;
 
-    /// The name.
+    /// Returns the host as a string.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The host of a URL. A name too long to exist is cut, and then equals no other's.
+    /// Returns the host of a URL. A name that is too long for DNS is cut, and then equals no valid
+    /// name.
     pub(super) fn of(host: &Host<&str>) -> Self {
         Self(match host {
             Host::Ipv4(address) => address.to_string(),
@@ -42,7 +43,7 @@ impl HostName {
         })
     }
 
-    /// The name that is being resolved, which may be that of a proxy.
+    /// Returns the name that is being resolved, which may be that of a proxy.
     pub(super) fn of_name(name: &str) -> Self {
         Self(Self::normalised(name))
     }

@@ -7,9 +7,8 @@ use url::Url;
 
 use super::{EgressClient, EgressError, EgressPolicy, Purpose, Trust, root_cause};
 
-/// The HTTP client of tools and of language models: it asks nothing that its policy refuses,
-/// waits no longer than it is told and reads no more. Cheap to clone; clones share the
-/// connections.
+/// The HTTP client of tools and model providers. Enforces an egress policy, timeouts and size
+/// limits. Cheap to clone; clones share the connections.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -28,55 +27,56 @@ pub struct HttpClient {
     client: EgressClient,
 }
 
-/// One request. Its `Debug` shows neither URL, headers nor body: each may hold a credential.
+/// An HTTP request. `Debug` hides URL, headers and body, because each may contain a credential.
 #[derive(Clone)]
 pub struct HttpRequest {
     /// The method.
     pub method: Method,
-    /// Where it goes.
+    /// The URL.
     pub url: Url,
-    /// Its headers; `User-Agent` is set where it is absent.
+    /// The headers; `User-Agent` is set if absent.
     pub headers: HeaderMap,
-    /// Its body.
+    /// The body.
     pub body: Bytes,
 }
 
-/// An answer whose body has not been read yet. The deadline of the request holds for it too.
+/// A response whose body has not been read yet. The deadline of the request also applies to the
+/// body.
 pub struct HttpAnswer {
     answer: reqwest::Response,
     deadline: Instant,
 }
 
-/// Why there is no answer, or not all of it. No text holds more of the URL than its host.
+/// Why a request failed or its response is incomplete. Messages contain only the host of the URL.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpError {
-    /// The request may not leave.
+    /// The egress policy forbids the request.
     #[error(transparent)]
     Refused(#[from] EgressError),
     /// The system's certificates cannot be read.
     #[error("no HTTP client: {0}")]
     Client(String),
-    /// The deadline passed.
+    /// The request exceeded its deadline.
     #[error("no answer in time")]
     Timeout,
-    /// Nobody could be connected to: nothing of the request has left.
+    /// No connection was established, so nothing was sent.
     #[error("cannot connect: {0}")]
     Connect(String),
-    /// The request failed, or its answer broke off.
+    /// The request failed, or the response is incomplete.
     #[error("{0}")]
     Failed(String),
-    /// The body is longer than it may be.
+    /// The body is larger than the limit.
     #[error("the answer is longer than {limit} bytes")]
     TooLong {
-        /// What it may be, in bytes.
+        /// The limit in bytes.
         limit: usize,
     },
 }
 
 impl HttpClient {
-    /// A client under `policy`. Redirects are followed within the origin alone, and where they
-    /// keep the method. Does no I/O but for reading the system's certificates.
+    /// Creates a client for `policy`. Follows redirects only within the origin, and only those that
+    /// keep the method. Does no I/O except reading the system's certificates.
     ///
     /// # Errors
     /// [`HttpError::Client`].
@@ -90,11 +90,11 @@ impl HttpClient {
         Ok(Self { client })
     }
 
-    /// Sends a request, and returns as soon as the head of its answer is there. That and all of
-    /// the body have to arrive within `timeout`.
+    /// Sends a request, and returns when the head of the response has arrived. `timeout` applies to
+    /// the complete response, including the body.
     ///
     /// # Errors
-    /// [`HttpError`]. An answer of any status is none.
+    /// [`HttpError`]. An HTTP error status is not an error.
     pub async fn send(
         &self,
         request: HttpRequest,
@@ -120,7 +120,7 @@ impl HttpClient {
 }
 
 impl HttpRequest {
-    /// A GET without headers.
+    /// Creates a GET request without headers.
     #[must_use]
     pub fn get(url: Url) -> Self {
         Self {
@@ -131,7 +131,7 @@ impl HttpRequest {
         }
     }
 
-    /// A POST of `body`, without headers.
+    /// Creates a POST request with this body and without headers.
     #[must_use]
     pub fn post(url: Url, body: Bytes) -> Self {
         Self {
@@ -143,19 +143,19 @@ impl HttpRequest {
 }
 
 impl HttpAnswer {
-    /// The status.
+    /// Returns the status.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         self.answer.status()
     }
 
-    /// The headers.
+    /// Returns the headers.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
         self.answer.headers()
     }
 
-    /// The next piece of the body; none at its end.
+    /// Returns the next chunk of the body; `None` at its end.
     ///
     /// # Errors
     /// [`HttpError::Timeout`], [`HttpError::Failed`].
@@ -166,10 +166,10 @@ impl HttpAnswer {
             .map_err(|error| HttpError::of(&error))
     }
 
-    /// All of the body, or an error where it is longer than `limit` bytes.
+    /// Returns the complete body, if it is no larger than `limit` bytes.
     ///
     /// # Errors
-    /// [`HttpError::TooLong`], and those of [`chunk`](Self::chunk).
+    /// [`HttpError::TooLong`], and the errors of [`chunk`](Self::chunk).
     pub async fn bytes(mut self, limit: usize) -> Result<Bytes, HttpError> {
         let mut read = BytesMut::new();
         while let Some(chunk) = self.chunk().await? {

@@ -5,7 +5,8 @@ use std::str::FromStr;
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer};
 
-/// A network, as `10.1.0.0/16` or `fd12:3456::/32`; an address alone is a network of one.
+/// A network, such as `10.1.0.0/16` or `fd12:3456::/32`; a single address is a network with one
+/// member.
 ///
 /// ```
 /// use pillion_core::egress::Network;
@@ -17,20 +18,20 @@ use serde::{Deserialize, Deserializer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network(IpNet);
 
-/// Why a text is no network.
+/// Why a text is not a valid network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidNetwork {
-    /// Neither an address nor an address, a slash and a length in bits.
+    /// The text is neither an address nor an address with a prefix length.
     #[error("a network is written as '10.1.0.0/16', 'fd12::/16' or one address")]
     Form,
-    /// Addresses are compared in their IPv4 form, so that this network would match none.
+    /// Addresses are compared in IPv4 form, so this network would match none.
     #[error("write the network of IPv4 addresses in IPv4, not in '::ffff:0:0/96'")]
     Mapped,
 }
 
 impl Network {
-    /// Whether the address is in the network. An IPv4-mapped address is its IPv4 address.
+    /// Returns whether the network contains the address. An IPv4-mapped address counts as IPv4.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.contains(&address.to_canonical())
@@ -67,7 +68,7 @@ impl<'de> Deserialize<'de> for Network {
     }
 }
 
-/// The length in bits of the narrowest network that holds the address.
+/// Returns the prefix length of the smallest network that contains the address.
 pub(super) fn narrowest(networks: &[Network], address: IpAddr) -> Option<u8> {
     let holding = networks.iter().filter(|network| network.contains(address));
     holding.map(|network| network.0.prefix_len()).max()

@@ -4,7 +4,7 @@ use url::Url;
 
 use super::HostName;
 
-/// The variables that the HTTP client takes its proxies from.
+/// The environment variables from which the HTTP client takes its proxies.
 const VARIABLES: [&str; 6] = [
     "ALL_PROXY",
     "all_proxy",
@@ -14,13 +14,13 @@ const VARIABLES: [&str; 6] = [
     "https_proxy",
 ];
 
-/// The names of the environment's proxies. Their addresses are the operator's choice.
+/// Returns the host names of the environment's proxies, whose addresses are the operator's choice.
 pub(super) fn hosts() -> BTreeSet<HostName> {
     let values = VARIABLES.iter().filter_map(|name| std::env::var(name).ok());
     values.filter_map(|value| host_of(&value)).collect()
 }
 
-/// A proxy may be written without a scheme, and with a user and password.
+/// Returns the host of a proxy, which may lack a scheme and contain user and password.
 fn host_of(proxy: &str) -> Option<HostName> {
     let proxy = proxy.trim();
     let url = if proxy.contains("://") {

@@ -3,17 +3,17 @@ use http::{HeaderMap, StatusCode};
 use reqwest::redirect::{Attempt, Policy};
 use url::Url;
 
-/// How many redirects one request may follow.
+/// Maximum number of redirects of a request.
 const MOST_REDIRECTS: usize = 5;
 
-/// Why a redirect is not followed.
+/// Error for a redirect that is not followed.
 #[derive(Debug, thiserror::Error)]
 #[error("a redirect to another place was refused")]
 struct Refused;
 
-/// Follows a redirect that keeps the method (307, 308) and stays within the origin, so that
-/// no credential travels elsewhere. One that would turn a POST into a GET is not followed
-/// and counts as its status.
+/// Follows redirects that keep the method (307, 308) and stay within the origin, so that
+/// credentials are not sent elsewhere. A redirect that would turn a POST into a GET is not
+/// followed; its response is returned.
 pub(super) fn same_origin_only() -> Policy {
     Policy::custom(|attempt: Attempt<'_>| {
         let leaves = attempt
@@ -30,18 +30,18 @@ pub(super) fn same_origin_only() -> Policy {
     })
 }
 
-/// What the answer of a server that is asked directly means under the same rules.
+/// How to treat a response to a direct request, under the same rules.
 pub(super) enum Redirect {
-    /// It is none, or counts as its status.
+    /// Return the response.
     None,
-    /// The request goes there next.
+    /// Follow the redirect to this URL.
     Within(Url),
-    /// It would leave the origin.
+    /// Reject the redirect, because it leaves the origin.
     Refused,
 }
 
 impl Redirect {
-    /// The redirect that the answer of `url` is.
+    /// Decides how to treat the response from `url`.
     pub(super) fn of(url: &Url, status: StatusCode, headers: &HeaderMap) -> Self {
         if !keeps_method(status) && !matches!(status.as_u16(), 301..=303) {
             return Self::None;

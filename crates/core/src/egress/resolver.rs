@@ -8,12 +8,12 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use super::{AddressClass, EgressError, EgressPolicy, HostName, is_localhost};
 
-/// Gives a name's addresses; the port in them is not looked at.
+/// Looks up the addresses of a name.
 pub(super) type Lookup = Arc<
     dyn Fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>> + Send + Sync,
 >;
 
-/// Asks the system, as every program of this machine does.
+/// Returns a lookup with the system's resolver.
 pub(super) fn system() -> Lookup {
     Arc::new(|name| {
         Box::pin(async move {
@@ -23,11 +23,11 @@ pub(super) fn system() -> Lookup {
     })
 }
 
-/// Leaves out of a name's addresses those that may not be reached. What it gives is what is
-/// connected to: nothing asks for the name a second time.
+/// A resolver that removes forbidden addresses. The client connects only to the returned addresses:
+/// the name is not looked up again.
 pub(super) struct CheckingResolver {
     pub(super) policy: Arc<EgressPolicy>,
-    /// Not checked: the proxies that the environment names.
+    /// Host names of the environment's proxies, which are not checked.
     pub(super) proxies: BTreeSet<HostName>,
     pub(super) lookup: Lookup,
 }
@@ -53,7 +53,7 @@ pub(super) fn allowed(
     host: HostName,
     addresses: Vec<IpAddr>,
 ) -> Result<Vec<IpAddr>, EgressError> {
-    // Plain http is allowed to these names because they are this machine.
+    // Plain `http` is allowed to these names because they are this machine.
     let must_be_here = is_localhost(host.as_str());
     let mut refused = None;
     let mut kept = Vec::with_capacity(addresses.len());

@@ -1,9 +1,9 @@
-//! The short way to a server on this machine.
+//! A minimal HTTP/1.1 client for servers on this machine.
 //!
-//! What an HTTP client does for the world (proxies, redirects, certificates, versions of the
-//! protocol, a task for each connection) takes longer here than the server's answer. A request
-//! of plain http to this machine needs none of it: the connection is driven by whoever waits
-//! for the answer, and waits for the next request where it was left.
+//! The features of a full HTTP client (proxies, redirects, certificates, protocol versions, a task
+//! per connection) take longer than the response of a local server. Plain `http` to this machine
+//! needs none of them: the caller that waits for the response drives the connection, and leaves it
+//! idle for the next request.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -34,24 +34,24 @@ use super::redirect::Redirect;
 use super::resolver::{self, Lookup};
 use super::{EgressPolicy, HostName, is_this_machine};
 
-/// How long a connection to this machine may take. What takes longer is left to the usual way.
+/// Timeout for connecting; then the full client is used.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long a connection waits for another request, or twice that at most; servers close it
-/// sooner or later, too.
+/// Maximum idle time of a connection, which may be exceeded by up to the same time. Servers close
+/// idle connections, too.
 const LONGEST_IDLE: Duration = Duration::from_secs(90);
 
-/// What came of a request that took the short way.
+/// The outcome of a request.
 pub(crate) enum Sent {
-    /// An answer; its body is still to be read.
+    /// A response; its body has not been read yet.
     Answered(reqwest::Response),
-    /// The connection broke when the server had, or may have had, the request.
+    /// The connection broke after the server received, or may have received, the request.
     Broken(hyper::Error),
-    /// The server has not looked at the request: it has to go the usual way.
+    /// The server has not received the request: use the full client.
     NotTaken,
-    /// Nor here: it has to go there, the usual way.
+    /// The server redirects to this URL within the origin: use the full client.
     Redirected(Url),
-    /// The server sends it to another origin, where it must not go.
+    /// The server redirects to another origin, which is forbidden.
     RedirectRefused,
 }
 
@@ -63,15 +63,15 @@ pub(crate) struct Shortcut {
     target: Uri,
     host_header: HeaderValue,
     waiting: Mutex<Waiting>,
-    /// The server sends requests elsewhere: the usual way is shorter.
+    /// Whether the server redirects, so that the full client is faster.
     redirects: AtomicBool,
 }
 
-/// What waits for the next request.
+/// The idle connections.
 #[derive(Default)]
 struct Waiting {
     idle: Vec<Idle>,
-    /// Closes what has waited for too long; ends with the shortcut.
+    /// Closes expired idle connections; ends with this value.
     closing: Option<AbortOnDropHandle<()>>,
 }
 
@@ -106,7 +106,7 @@ impl Shortcut {
         }))
     }
 
-    /// Sends a POST.
+    /// Sends a POST request.
     pub(crate) async fn post(self: &Arc<Self>, headers: &HeaderMap, body: Bytes) -> Sent {
         if self.redirects.load(Ordering::Relaxed) {
             return Sent::NotTaken;
@@ -118,7 +118,7 @@ impl Shortcut {
             };
             match wire.send(request).await {
                 Ok(response) => return self.answered(response, wire).await,
-                // The connection had ended while nobody looked.
+                // The connection had been closed while it was idle.
                 Err((_, Some(unsent))) if wire.was_used => request = unsent,
                 Err((_, Some(_))) => return Sent::NotTaken,
                 Err((error, None)) => return Sent::Broken(error),
@@ -147,7 +147,7 @@ impl Shortcut {
                 return Sent::Redirected(url);
             }
         }
-        // Nobody reads a body that there is not.
+        // Without a body, nothing would return the connection.
         let wire = match incoming.is_end_stream() && wire.turns_out_free().await {
             true => self.put_back(wire),
             false => Some(wire),
@@ -157,7 +157,7 @@ impl Shortcut {
             wire: Mutex::new(wire),
             home: Arc::clone(self),
         });
-        // Else it is given an invented URL, which takes long to read.
+        // Without an explicit URL, reqwest would parse a placeholder, which takes long.
         let named = Response::builder().url(self.url.clone()).body(());
         let mut response = named.unwrap_or_default().map(|()| body);
         *response.status_mut() = head.status;
@@ -165,7 +165,7 @@ impl Shortcut {
         Sent::Answered(response.into())
     }
 
-    /// A connection that waits, or a new one; none if there is none to be had.
+    /// Returns an idle or a new connection; `None` if connecting fails.
     async fn wire(&self) -> Option<Wire> {
         let here = Handle::current().id();
         while let Some(mut wire) = self.take(here) {
@@ -188,7 +188,7 @@ impl Shortcut {
         Some(idle.remove(at).wire)
     }
 
-    /// Keeps a connection for the next request; none is left to whoever had it.
+    /// Makes a connection idle for the next request. Always returns `None`.
     fn put_back(self: &Arc<Self>, mut wire: Wire) -> Option<Wire> {
         wire.was_used = true;
         let since = Instant::now();
@@ -204,7 +204,7 @@ impl Shortcut {
         None
     }
 
-    /// Closes connections that have waited for too long, until there is none.
+    /// Closes expired connections until none are left.
     async fn close_idle(shortcut: Weak<Self>) {
         loop {
             sleep(LONGEST_IDLE).await;
@@ -219,10 +219,10 @@ impl Shortcut {
         }
     }
 
-    /// The addresses of the host that may be reached.
+    /// Returns the allowed addresses of the host.
     async fn addresses(&self) -> Vec<SocketAddr> {
         let (Some(host), Some(port)) = (self.url.host(), self.url.port_or_known_default()) else {
-            return Vec::new(); // Every URL of http has both.
+            return Vec::new(); // Every `http` URL has both.
         };
         let addresses = match host {
             Host::Ipv4(address) => vec![address.into()],
@@ -244,19 +244,19 @@ impl Shortcut {
 
 type Unsent = Option<Request<Full<Bytes>>>;
 
-/// One connection. It moves on only while it is polled.
+/// A connection, which makes progress only while it is polled.
 struct Wire {
-    /// Which opened it.
+    /// The runtime that opened the connection.
     runtime: runtime::Id,
     sender: SendRequest<Full<Bytes>>,
-    /// None once it has ended: whoever waits for an answer of it is told by that.
+    /// `None` after the connection has ended; pending responses then fail.
     connection: Option<Connection<TokioIo<TcpStream>, Full<Bytes>>>,
     was_used: bool,
 }
 
 impl Wire {
     async fn new(stream: TcpStream, runtime: runtime::Id) -> Option<Self> {
-        let _ = stream.set_nodelay(true); // It would only be slower.
+        let _ = stream.set_nodelay(true); // An error only makes the connection slower.
         let (sender, connection) = handshake(TokioIo::new(stream)).await.ok()?;
         Some(Self {
             runtime,
@@ -266,7 +266,7 @@ impl Wire {
         })
     }
 
-    /// Does what can be done now. An error reaches whoever waits for the answer.
+    /// Makes progress without waiting. An error reaches the caller that waits for the response.
     fn advance(&mut self, context: &mut Context<'_>) {
         if let Some(connection) = &mut self.connection
             && Pin::new(connection).poll(context).is_ready()
@@ -275,7 +275,7 @@ impl Wire {
         }
     }
 
-    /// Whether the next request may go here, as far as can be seen.
+    /// Returns whether the connection appears to be ready for the next request.
     fn is_free(&mut self, context: &mut Context<'_>) -> bool {
         self.advance(context);
         self.connection.is_some() && self.sender.is_ready()
@@ -285,7 +285,7 @@ impl Wire {
         poll_fn(|context| Poll::Ready(self.is_free(context))).await
     }
 
-    /// Sends the request; with an error comes the request if the server cannot have seen it.
+    /// Sends a request. An error contains the request if the server cannot have received it.
     async fn send(
         &mut self,
         request: Request<Full<Bytes>>,
@@ -303,11 +303,11 @@ impl Wire {
     }
 }
 
-/// The body of an answer, which moves its connection on while it is read. Read to its end it
-/// gives the connection back.
+/// The body of a response. Reading it drives the connection; after its end, the connection becomes
+/// idle.
 struct WireBody {
     incoming: Incoming,
-    /// A lock for `Sync` alone.
+    /// Only needed for `Sync`.
     wire: Mutex<Option<Wire>>,
     home: Arc<Shortcut>,
 }
@@ -343,7 +343,7 @@ impl Body for WireBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        // Until it is said there is nothing more, the connection is not given back.
+        // Otherwise the body would not be polled to its end, and the connection not become idle.
         false
     }
 

@@ -1,4 +1,4 @@
-//! Which calls need somebody's approval, and who gives it (requirements G1 to G3).
+//! Decides which calls need approval, and obtains the approval.
 
 mod id;
 mod rules;
@@ -16,7 +16,7 @@ pub use crate::tool::ApprovalPolicy;
 use crate::tool::{CallContext, ErrorCode, JsonObject, ToolFailure};
 pub use rules::ApprovalRules;
 
-/// A call that waits for a decision.
+/// A call that needs a decision.
 #[derive(Debug, Clone)]
 pub struct ApprovalRequest {
     /// The id of the approval: 64 hexadecimal digits. Calls of this tool with these arguments, for
@@ -26,15 +26,15 @@ pub struct ApprovalRequest {
     pub id: String,
     /// The tool that would run.
     pub tool: Arc<RegisteredTool>,
-    /// The arguments that it would run with: checked, with defaults filled in.
+    /// The arguments of the call, validated and with defaults filled in.
     pub arguments: JsonObject,
-    /// Who calls; `call_id` is set.
+    /// The context of the call, with `call_id` set.
     pub context: CallContext,
-    /// The call that waits, in the call log, if there is one.
+    /// The waiting call in the call log, if the executor has a call log.
     pub call: Option<CallId>,
 }
 
-/// What somebody said to an [`ApprovalRequest`].
+/// The decision on an [`ApprovalRequest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
@@ -42,57 +42,58 @@ pub enum Decision {
     Approved,
     /// The call ends as `denied`.
     Denied,
-    /// Nobody has decided yet: the call ends as `approval_required`, and may be sent again
-    /// once there is a decision. The result's metadata has `approval_id` and `arguments`.
+    /// There is no decision yet. The call ends as `approval_required`, with `approval_id` and
+    /// `arguments` in the result's metadata, and can be repeated once there is a decision.
     Undecided,
 }
 
-/// What [`Approver::decide`] returns.
+/// The return type of [`Approver::decide`].
 pub type ApprovalFuture = Pin<Box<dyn Future<Output = Result<Decision, ToolFailure>> + Send>>;
 
 /// What [`Approver::waiting_call`] returns.
 pub type WaitingCallFuture =
     Pin<Box<dyn Future<Output = Result<Option<CallId>, ToolFailure>> + Send>>;
 
-/// What [`Approver::spend`] returns.
+/// The return type of [`Approver::spend`].
 pub type SpendFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Send>>;
 
-/// Decides on calls that need approval, or passes them to somebody who does.
+/// Decides on calls that need approval, or forwards them to a person who decides.
 ///
-/// It is asked only if the policy wants approval and the call's context brings no decision
-/// along. It may wait: the time that a person takes counts towards no deadline of the tool.
-/// Or it notes the request and answers [`Decision::Undecided`], and a later call with the
-/// same id finds what was decided.
+/// The executor asks the approver only if the approval rules require an approval and the call's
+/// context contains no decision. The approver may wait for a decision: the time that a person takes
+/// counts toward no deadline of the tool. Or it stores the request and returns
+/// [`Decision::Undecided`]; a later call with the same id then gets the decision.
 pub trait Approver: Send + Sync + 'static {
-    /// Decides. A failure ends the call with that failure; the tool does not run.
+    /// Decides on a request. A failure ends the call with that failure; the tool does not run.
     fn decide(&self, request: ApprovalRequest) -> ApprovalFuture;
 
-    /// The call of the call log that waits for this very decision already, if there is one: the
-    /// new call then goes on in its place there, instead of beside it. Asked again of a call that
-    /// nobody has decided on: one that is another's to wait for ends there as `error`. None unless
-    /// an approver knows of any.
+    /// Returns the recorded call that already waits for this decision, if any; the new call then
+    /// continues that record instead of adding one. The executor calls this again after an
+    /// undecided request: if the returned call is not the new call, the new call is recorded as
+    /// `error`. The default implementation returns `None`.
     fn waiting_call(&self, request: &ApprovalRequest) -> WaitingCallFuture {
         let _ = request;
         Box::pin(async { Ok(None) })
     }
 
-    /// Uses up what [`decide`](Self::decide) has approved. It is called last before the tool
-    /// runs, when nothing else can stop it any more. A failure ends the call with that failure.
-    /// Does nothing unless an approval is good for one call alone.
+    /// Uses up an approval that [`decide`](Self::decide) granted, as the last step before the tool
+    /// runs. A failure ends the call with that failure. The default implementation does nothing,
+    /// for approvals that are valid for any number of calls.
     fn spend(&self, request: &ApprovalRequest) -> SpendFuture {
         let _ = request;
         Box::pin(async { Ok(()) })
     }
 }
 
-/// The approval that a call needed and has.
+/// The approval of a call that needed one.
 pub(super) struct Granted {
     pub(super) id: String,
-    /// What the approver approved; none where the context brought the decision along.
+    /// The request that the approver approved; `None` if the call's context contained the decision.
     pub(super) request: Option<ApprovalRequest>,
 }
 
-/// Lets a call through that needs no approval or has it; the one that it needed and has. A denial wins over everything else, and a decision in the context over the approver.
+/// Returns `Ok` if the call needs no approval, or has one: then with that approval. A denial in the
+/// context wins over everything else, and an approval in the context over the approver.
 pub(super) async fn pass(
     rules: &ApprovalRules,
     registry: &ToolRegistry,
@@ -121,7 +122,7 @@ pub(super) async fn pass(
             call: None,
         };
         if let Some(entry) = entry.as_deref_mut() {
-            // Where somebody counts on the record that the call has, it keeps that.
+            // A call with a prescribed record id keeps that id.
             if context.record.is_none()
                 && let Some(call) = approver.waiting_call(&request).await?
             {
@@ -132,7 +133,7 @@ pub(super) async fn pass(
         }
         let decided = approver.decide(request.clone()).await;
         if let (true, Some(entry)) = (is_undecided(&decided), entry) {
-            // What was asked for another call, or shall be, tells of no end of this one.
+            // A record that the open approval does not name would never be completed.
             let waiting = approver.waiting_call(&request).await?;
             entry.waits(waiting == Some(entry.id()));
         }
@@ -155,7 +156,7 @@ pub(super) async fn pass(
     let message = format!("The call of tool '{}' {what}", tool.name());
     let failure = ToolFailure::new(code, message).with_metadata("approval_id", json!(id));
     Err(match decision {
-        // Whoever decides later has to see what would run.
+        // The person who decides needs to see the arguments.
         Decision::Undecided => failure.with_metadata("arguments", json!(arguments)),
         _ => failure,
     })

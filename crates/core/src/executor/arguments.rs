@@ -3,8 +3,8 @@ use serde_json::Value;
 use crate::json_error_text;
 use crate::tool::{JsonObject, ToolFailure};
 
-/// Takes the arguments as an object or as a string that holds one (A6). Nothing at all
-/// means no arguments; PHP writes an empty object as `[]`, so that does too.
+/// Parses arguments: an object, or a string that contains a JSON object. `null`, an empty string
+/// and `[]` (PHP's encoding of an empty object) mean no arguments.
 pub(super) fn parse(arguments: Value) -> Result<JsonObject, ToolFailure> {
     match arguments {
         Value::Object(arguments) => Ok(arguments),

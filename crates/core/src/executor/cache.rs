@@ -1,4 +1,4 @@
-//! Results that are kept for a while, and calls that several callers share.
+//! The result cache, and concurrent calls that share one run.
 
 mod hints;
 mod kept;
@@ -20,40 +20,40 @@ use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, JsonObject, ToolFailure, ToolOrigin, ToolOutput};
 use kept::Kept;
 
-/// Whose calls get a kept result.
+/// Which callers share a cached result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CacheScope {
-    /// Those of the user whose call it came from, let in as the same principal, and vouched for
-    /// just as there, which a tool may heed. Calls that name no user count as one user's, as they
-    /// do for the limits. Of a tool that makes calls, those alone besides that come from the same
-    /// channel and may use the same tools.
+    /// Calls with the same user, the same principal and the same user verification. Calls of a
+    /// principal without a user count as calls of one user. For a tool that makes nested calls, the
+    /// channel and the allowed tools must be the same, too.
     #[default]
     Private,
-    /// Everybody's.
+    /// All callers.
     Public,
 }
 
-/// How long the results of a tool are kept, and for whom.
+/// How long the results of a tool are cached, and for whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheRule {
-    /// How old a result may be.
+    /// Maximum age of a cached result.
     pub ttl: Duration,
-    /// Who gets it.
+    /// Callers that share the result.
     pub scope: CacheScope,
 }
 
-/// What results are kept: none by default, but those of MCP servers which say so themselves.
+/// Configuration of the result cache. By default, only results of MCP servers with cache hints are
+/// cached.
 #[derive(Debug, Clone)]
 pub struct CacheConfig {
-    /// The tools whose results are kept, by name. The same arguments have to give the same
-    /// result meanwhile, whatever else the tool could see of its caller.
+    /// Rules by tool name. Within the `ttl`, such a tool must return the same result for the same
+    /// arguments, whatever else the tool can see of the caller.
     pub tools: HashMap<String, CacheRule>,
-    /// Whether results of MCP servers are kept that say how long they are good (`ttlMs`) and
-    /// for whom (`cacheScope`); of tools that `tools` does not name. Default yes.
+    /// Whether to honor the cache hints of MCP servers (`ttlMs` and `cacheScope`), for tools
+    /// without a rule in `tools`. Default `true`.
     pub heed_servers: bool,
-    /// Results that are kept at most. Default 10,000.
+    /// Maximum number of cached results. Default 10,000.
     pub max_entries: usize,
-    /// Their bytes, about. Default 64 MiB.
+    /// Approximate maximum size of the cached results, in bytes. Default 64 MiB.
     pub max_bytes: usize,
 }
 
@@ -68,20 +68,20 @@ impl Default for CacheConfig {
     }
 }
 
-/// How the cache is doing.
+/// Statistics of the result cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheCounts {
-    /// Results that are kept now.
+    /// Current number of cached results.
     pub entries: usize,
-    /// Their bytes, about.
+    /// Approximate size of the cached results, in bytes.
     pub bytes: usize,
-    /// Calls that got a kept result, or that of another's call.
+    /// Number of calls that returned a cached result or the result of a concurrent call.
     pub hits: u64,
-    /// Calls of tools with a rule that found none.
+    /// Number of calls of tools with a rule that found no cached result.
     pub misses: u64,
 }
 
-/// The kept results of an executor.
+/// The result cache of an executor.
 #[derive(Default)]
 pub(super) struct ResultCache {
     state: Mutex<State>,
@@ -90,29 +90,29 @@ pub(super) struct ResultCache {
 #[derive(Default)]
 struct State {
     kept: Kept,
-    /// The calls under way that others wait for, by key.
+    /// Running calls with a rule that other calls may wait for, by key.
     flights: HashMap<String, watch::Receiver<Option<Arc<ToolOutput>>>>,
     hits: u64,
     misses: u64,
 }
 
-/// A call that may be answered from the cache.
+/// A call that the cache may answer.
 pub(super) struct Request<'a> {
     config: &'a CacheConfig,
     tool: &'a RegisteredTool,
     arguments: JsonObject,
-    /// Who asks: none of it is shared with others, unless the result is everybody's.
+    /// The identity of the caller: part of the key, unless the result is public.
     caller: serde_json::Value,
     variant: Option<String>,
-    /// The credential that the tool acts with, where that is not the same for everybody: then
-    /// the result is its caller's alone, whatever anybody says of its scope.
+    /// The credential of the tool's acting identity. If set, the result is private to the caller,
+    /// whatever the scope of the rule or the server's hint is.
     acts_as: Option<String>,
     rule: Option<CacheRule>,
     deadline: Instant,
 }
 
 impl<'a> Request<'a> {
-    /// None if the tool's results are never kept.
+    /// Returns `None` if the tool's results are never cached.
     pub(super) fn of(
         config: &'a CacheConfig,
         tool: &'a RegisteredTool,
@@ -122,7 +122,7 @@ impl<'a> Request<'a> {
     ) -> Option<Self> {
         let mut rule = config.tools.get(tool.name().as_str()).copied();
         if let Some(rule) = rule.as_mut().filter(|_| tool.tool().makes_calls()) {
-            // What its calls come to may hang on the caller, whatever anybody says of its scope.
+            // Nested calls may return different results for different callers.
             rule.scope = CacheScope::Private;
         }
         let caller = match tool.tool().makes_calls() {
@@ -145,8 +145,8 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// What two calls have in common that may have one result: SHA-256 of tool, definition,
-    /// digest, server, canonical arguments, variant, whom the tool acts as and, unless the result is everybody's, caller.
+    /// Returns the cache key: SHA-256 of tool, definition, digest, server, canonical arguments,
+    /// variant, acting credential and, unless the result is public, caller.
     fn key(&self, scope: CacheScope) -> String {
         let server = match self.tool.origin() {
             ToolOrigin::Mcp {
@@ -175,16 +175,17 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a call with a rule finds.
+/// The outcome of a cache lookup for a call with a rule.
 enum Turn<'a> {
     Kept(ToolOutput),
-    /// The same call runs already.
+    /// The same call is already running.
     Follow(watch::Receiver<Option<Arc<ToolOutput>>>),
-    /// It runs first, and others may wait for it.
+    /// No such call is running; other calls may wait for this one.
     Lead(Leader<'a>),
 }
 
-/// The call that others wait for. Dropped without a result it lets one of them try.
+/// A call whose result other calls wait for. If dropped without a result, one of the waiting calls
+/// runs next.
 struct Leader<'a> {
     cache: &'a ResultCache,
     key: String,
@@ -202,8 +203,8 @@ impl ResultCache {
         }
     }
 
-    /// A kept result, or what `run` gives, which is kept if it is to be. `run` is not polled
-    /// unless the tool has to run.
+    /// Returns a cached result, or the result of `run`, which is cached if a rule or hint allows
+    /// that. `run` is polled only if the tool needs to run.
     pub(super) async fn pass(
         &self,
         request: Request<'_>,
@@ -245,7 +246,7 @@ impl ResultCache {
                         return Ok(marked(output, Duration::ZERO));
                     }
                 }
-                // It failed, or was given up, which says nothing of this call.
+                // The other call failed or was cancelled, which does not affect this call.
                 Ok(Err(_)) => {}
                 Err(_) => return Err(run::timed_out(request.tool, limit)),
             }
@@ -271,8 +272,8 @@ impl ResultCache {
         })
     }
 
-    /// Whether a result is kept is known only once it is there, so that nobody waits for
-    /// another's call.
+    /// Handles a call without a rule. Only its result tells whether it may be cached, so concurrent
+    /// calls never wait for each other.
     async fn by_hints(
         &self,
         request: &Request<'_>,
@@ -318,8 +319,7 @@ impl Drop for Leader<'_> {
     }
 }
 
-/// The result says where it comes from; what it says of how long it is good is shorter by its
-/// age.
+/// Marks a result as cached, and reduces its `ttlMs` by its age.
 fn marked(output: &ToolOutput, age: Duration) -> ToolOutput {
     let mut output = output.clone().with_metadata("cached", json!(true));
     if let Some(ttl) = output.result.get_mut("ttlMs") {

@@ -20,7 +20,7 @@ pub(super) use bounds::Bounds;
 pub(super) use state::Need;
 use state::{Counted, State, Waiter};
 
-/// When to come back to a full queue: nobody knows, and soon is likely.
+/// `retry_after` of a call that a full queue rejects.
 const COME_BACK: Duration = Duration::from_secs(1);
 
 /// Gives out permits to running calls, and queues calls that wait for a permit.
@@ -52,7 +52,7 @@ impl From<&ToolOrigin> for ToolSource {
     }
 }
 
-/// A place among the running calls, free again when it is dropped.
+/// A permit for a running call. Dropping the permit releases it.
 #[derive(Debug)]
 pub(super) struct Place {
     queue: Arc<FairQueue>,
@@ -60,11 +60,11 @@ pub(super) struct Place {
     counted: Box<Counted>,
 }
 
-/// There is no place to wait, either.
+/// The queue is full.
 #[derive(Debug)]
 struct Full;
 
-/// A waiting call; dropped, it leaves the line.
+/// A queued call. Dropping this value removes the call from the queue.
 struct Waiting {
     queue: Arc<FairQueue>,
     need: Need,
@@ -72,12 +72,12 @@ struct Waiting {
     answer: oneshot::Receiver<Result<Place, Full>>,
 }
 
-/// How many calls run and wait.
+/// The number of running and queued calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Calls whose tools run, or are about to.
+    /// Calls whose tools run or are about to run.
     pub running: usize,
-    /// Calls that wait for a place.
+    /// Calls that wait for a permit.
     pub queued: usize,
 }
 
@@ -104,7 +104,7 @@ impl FairQueue {
         }
     }
 
-    /// Waits for a place, at most `patience` and never beyond `deadline`.
+    /// Returns a permit, after waiting at most `patience` and never beyond `deadline`.
     pub(super) async fn place(
         self: &Arc<Self>,
         need: Need,
@@ -120,10 +120,10 @@ impl FairQueue {
         }
     }
 
-    /// A place, or else one in the line.
+    /// Returns a permit, or a place in the queue if no permit is free.
     fn enter(self: &Arc<Self>, need: Need) -> Result<Result<Place, Waiting>, Full> {
         let mut state = self.state.lock();
-        // Where there is a place, none of those who wait may have it: they were called.
+        // If a permit is free, no queued call could use it: it would have got the permit already.
         if state.may_run(&need) {
             let counted = state.count(need);
             let queue = Arc::clone(self);
@@ -138,7 +138,7 @@ impl FairQueue {
         let ticket = state.wait(need.clone(), sender);
         drop(state);
         if let Some(waiter) = sent_away {
-            // Whoever has stopped waiting need not hear it.
+            // The send fails if that call has stopped waiting, which is fine.
             drop(waiter.answer.send(Err(Full)));
         }
         Ok(Err(Waiting {
@@ -149,11 +149,11 @@ impl FairQueue {
         }))
     }
 
-    /// Tells those who were picked.
+    /// Hands permits to the picked calls.
     fn call(self: &Arc<Self>, next: Vec<(Waiter, Box<Counted>)>) {
         for (waiter, counted) in next {
             let queue = Arc::clone(self);
-            // Where nobody waits any more the place comes back, dropped, and is free again.
+            // If the call no longer waits, the permit is dropped and thereby released.
             drop(waiter.answer.send(Ok(Place { queue, counted })));
         }
     }

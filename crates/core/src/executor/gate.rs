@@ -5,31 +5,31 @@ use std::sync::Arc;
 use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, JsonObject, ToolFailure, ToolOutput};
 
-/// A call that is about to run: it is valid, and nobody's approval is missing.
+/// A validated call that has any approval that it needs.
 #[derive(Debug, Clone)]
 pub struct ReadyCall {
-    /// The tool that would run.
+    /// The tool of the call.
     pub tool: Arc<RegisteredTool>,
-    /// The arguments that it would run with: checked, with defaults filled in.
+    /// The arguments of the call, validated and with defaults filled in.
     pub arguments: JsonObject,
-    /// Who calls; `call_id` is set.
+    /// The context of the call, with `call_id` set.
     pub context: CallContext,
-    /// The id of the approval that it has, if it needed one.
+    /// The id of the call's approval, if the call needed one.
     pub approval: Option<String>,
 }
 
-/// What [`Gate::enter`] returns.
+/// The return type of [`Gate::enter`].
 pub type GateFuture = Pin<Box<dyn Future<Output = Result<Option<ToolOutput>, ToolFailure>> + Send>>;
 
-/// Is asked last before a call runs, for limits that several executors share, quotas, or answers
-/// from elsewhere.
+/// Checks a call after validation and approval, before the executor's rate limits and cache: for
+/// limits that several executors share, quotas, or answers from elsewhere.
 ///
-/// A call that fails before, or waits for approval, does not come here; one that ends here counts
-/// towards none of the executor's own limits. The time that the answer takes counts towards no
+/// Calls that fail earlier or wait for approval do not reach the gate. A call that ends at the gate
+/// counts toward none of the executor's rate limits. The time that the gate takes counts toward no
 /// deadline of the tool.
 pub trait Gate: Send + Sync + 'static {
-    /// `None` lets the call run. An output takes the place of what the tool would have returned;
-    /// a failure ends the call with that failure. Then the tool does not run.
+    /// Returns `None` to let the call run. An output replaces the output of the tool, and a failure
+    /// ends the call with that failure; the tool then does not run.
     fn enter(&self, call: ReadyCall) -> GateFuture;
 }
 

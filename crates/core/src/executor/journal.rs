@@ -1,4 +1,4 @@
-//! Every call in a call log: before its tool runs, and when it has ended (requirement F4).
+//! Records every call in a call log: before its tool runs, and when the call has ended.
 
 mod entry;
 mod redaction;
@@ -14,11 +14,11 @@ use crate::tool::{CallContext, ToolCall, ToolOrigin};
 pub(super) use entry::Entry;
 pub use redaction::Redaction;
 
-/// Writes the calls of an executor into a call log.
+/// Writes the calls of an executor to a call log.
 ///
-/// A tool runs once its call is recorded, and not otherwise: where the log cannot be written
-/// the call ends as `unavailable`. A result that cannot be recorded any more is returned all the
-/// same, since the tool has run, with `"recorded": false` in its metadata.
+/// A tool runs only after its call is recorded: if the log cannot be written, the call ends as
+/// `unavailable`. A result that cannot be recorded is still returned, because the tool has run,
+/// with `"recorded": false` in its metadata.
 #[derive(Clone)]
 pub struct Journal {
     log: Arc<dyn CallLog>,
@@ -27,8 +27,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// A journal in `log`, of this process. `redaction` says what is written of arguments and
-    /// results.
+    /// Creates a journal of this process that writes to `log`. `redaction` determines how much of
+    /// arguments and results is recorded.
     #[must_use]
     pub fn new(log: Arc<dyn CallLog>, process: ProcessLife, redaction: Redaction) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Journal {
         }
     }
 
-    /// Opens the entry of a call; nothing is written yet.
+    /// Creates the entry of a call, without writing anything.
     pub(super) fn open(
         &self,
         tool: Option<&RegisteredTool>,

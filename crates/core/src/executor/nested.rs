@@ -1,5 +1,5 @@
-//! Calls that a running tool makes ([`Tool::makes_calls`](crate::tool::Tool::makes_calls)):
-//! each goes through the whole pipeline, below the call that made it.
+//! Nested calls: the calls of a running tool that [makes calls](crate::tool::Tool::makes_calls).
+//! Each nested call goes through the whole pipeline.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use crate::tool::{
     CallContext, ErrorCode, FurtherCallFuture, MakesCalls, Nesting, Patience, ToolCall, ToolFailure,
 };
 
-/// Makes the calls of one running call.
+/// Runs the nested calls of one running call.
 pub(super) struct Calls {
     executor: Executor,
-    /// Where they stand.
+    /// The position of the nested calls.
     nesting: Nesting,
 }
 
 impl Calls {
-    /// For the call that is about to run.
+    /// Creates the nested-call runner of a call that is about to run.
     pub(super) fn of(executor: &Executor, context: &CallContext, time: Arc<Patience>) -> Self {
         Self {
             executor: executor.clone(),
@@ -33,7 +33,8 @@ impl MakesCalls for Calls {
         let mut nesting = self.nesting.clone();
         nesting.is_lent = is_lent;
         let context = CallContext {
-            // One of its own in any case: a call that waits since an earlier run stands below that.
+            // Always a new record: a call that still waits since an earlier run belongs to that
+            // run.
             record: Some(CallId::new()),
             nesting: Some(Arc::new(nesting)),
             further_calls: None,
@@ -43,7 +44,8 @@ impl MakesCalls for Calls {
     }
 }
 
-/// Lets a call through that no other has made, or that may be made where it stands.
+/// Accepts calls that are not nested, and nested calls that are allowed and within the nesting
+/// limits.
 pub(super) fn admit(
     tool: &RegisteredTool,
     name: &str,
@@ -55,7 +57,7 @@ pub(super) fn admit(
     if let Some(filter) = context.may_use.as_ref().filter(|_| !nesting.is_lent)
         && !filter.admits(tool.name().as_str(), tool.origin())
     {
-        // As whoever may not see a tool is told.
+        // Reported as unknown, because the caller may not learn that the tool exists.
         return resolve::found(None, name).map(drop);
     }
     let too_much = |what: String| Err(ToolFailure::new(ErrorCode::InternalError, what));

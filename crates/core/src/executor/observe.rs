@@ -9,15 +9,15 @@ use crate::registry::RegisteredTool;
 use crate::store::CallId;
 use crate::tool::{CallContext, ToolCall, ToolOrigin, ToolResult};
 
-/// Sees every call of an executor begin and end, for events and statistics.
+/// Is notified when calls begin and end, for events and statistics.
 ///
-/// It is called on the task of the call, so it must neither block nor take long.
+/// Runs on the task of the call, so it must neither block nor take long.
 pub trait Observer: Send + Sync + 'static {
-    /// A call enters the pipeline. `origin` is absent when there is no such tool.
+    /// A call enters the pipeline. `origin` is `None` if there is no such tool.
     fn started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext);
 
-    /// The call that entered ended with this result. A call that its caller gave up never
-    /// ends; it is [`abandoned`](Self::abandoned).
+    /// A call has ended with this result. For a call that its caller cancels,
+    /// [`abandoned`](Self::abandoned) is called instead.
     fn finished(
         &self,
         result: &ToolResult,
@@ -26,8 +26,7 @@ pub trait Observer: Send + Sync + 'static {
         context: &CallContext,
     );
 
-    /// The caller of the call gave it up before it ended. Does nothing unless an observer
-    /// wants to know.
+    /// The caller cancelled the call before it ended. The default implementation does nothing.
     fn abandoned(
         &self,
         call: &AbandonedCall<'_>,
@@ -39,19 +38,19 @@ pub trait Observer: Send + Sync + 'static {
     }
 }
 
-/// A call that its caller gave up.
+/// A call that its caller cancelled.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct AbandonedCall<'a> {
     /// The id of the call.
     pub id: &'a str,
-    /// The name that it called the tool by.
+    /// The tool name in the call.
     pub tool_name: &'a str,
-    /// What the call log knows it by, where there is one and it knows it.
+    /// The id of the call's record in the call log, if the record belongs to this call.
     pub record: Option<CallId>,
 }
 
-/// One call under the eyes of an observer.
+/// Notifies an observer about one call.
 pub(super) struct Watch<'a> {
     observer: &'a dyn Observer,
     context: &'a CallContext,
@@ -102,7 +101,8 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// A call that is seen and written down, until it has ended. Dropped before, it was given up.
+/// Observes and records one call. Dropping this value before the call has ended marks the call as
+/// cancelled.
 pub(super) struct Open<'a> {
     watch: Option<Watch<'a>>,
     entry: Option<Entry>,
@@ -113,7 +113,7 @@ impl<'a> Open<'a> {
         Self { watch, entry }
     }
 
-    /// What the call log says of it, where there is one.
+    /// Returns the call-log entry of the call, if there is a call log.
     pub(super) fn entry(&mut self) -> Option<&mut Entry> {
         self.entry.as_mut()
     }
@@ -131,7 +131,7 @@ impl<'a> Open<'a> {
 impl Drop for Open<'_> {
     fn drop(&mut self) {
         let record = self.entry.as_ref().and_then(Entry::own_id);
-        // Writes what has become of it.
+        // Dropping the entry records the call as cancelled.
         self.entry = None;
         if let Some(watch) = self.watch.take() {
             watch.give_up(record);

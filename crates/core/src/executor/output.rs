@@ -3,8 +3,8 @@ use serde_json::Value;
 use crate::registry::RegisteredTool;
 use crate::tool::{ToolFailure, ToolOutput};
 
-/// Refuses an output that is larger than `limit` bytes as JSON: it would be cut off
-/// somewhere later, where nobody could say why.
+/// Rejects an output larger than `limit` bytes as JSON. A later stage would otherwise truncate it
+/// without an explanation.
 pub(super) fn cap(
     tool: &RegisteredTool,
     output: ToolOutput,
@@ -20,12 +20,12 @@ pub(super) fn cap(
     Ok(output)
 }
 
-/// How large an output is: what the model and programs read of it.
+/// Returns the size of an output: the result and the data.
 pub(super) fn size(output: &ToolOutput) -> usize {
     json_len(&output.result) + output.data.as_ref().map_or(0, json_len)
 }
 
-/// Cuts a text that is longer than `most` bytes, between characters.
+/// Truncates a text to at most `most` bytes, at a character boundary.
 pub(super) fn truncate(text: &mut String, most: usize) {
     let mut end = most.min(text.len());
     while !text.is_char_boundary(end) {
@@ -34,8 +34,8 @@ pub(super) fn truncate(text: &mut String, most: usize) {
     text.truncate(end);
 }
 
-/// How long `value` is as JSON, without writing it. Characters that JSON escapes count as
-/// they are, so that this stays cheap; the limit is no exact science.
+/// Returns the approximate size of `value` as JSON, in bytes, without serializing it. Escaped
+/// characters count as one character.
 pub(super) fn json_len(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 5,

@@ -1,4 +1,4 @@
-//! Cooldowns (C6) and rate limits (C7).
+//! Cooldowns and rate limits.
 
 #[cfg(test)]
 mod tests;
@@ -18,8 +18,8 @@ use window::CallTimes;
 
 /// Counts calls per account and tool, and per account and server.
 ///
-/// The windows slide: `10 per minute` means at most 10 in any 60 seconds, not a bucket that
-/// lets nearly twice as many through (ADR 0002).
+/// Windows slide: `10 per minute` means at most 10 calls in any 60 seconds. A fixed window would
+/// let nearly twice as many through (ADR 0002).
 pub(super) struct RateLimiter {
     limits: RateLimits,
     ledger: Arc<Mutex<Ledger>>,
@@ -43,25 +43,25 @@ enum Subject {
     Server(String),
 }
 
-/// A call that the limits have let through before this executor was there, or elsewhere.
+/// A call that passed the rate limits before this executor was created, or in another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastCall {
     /// The tool's name.
     pub tool: String,
-    /// The label of its MCP server.
+    /// The label of the tool's MCP server.
     pub server: Option<String>,
     /// The account whose limits the call counts toward.
     pub account: Account,
-    /// How long ago.
+    /// Time since the call passed.
     pub age: Duration,
 }
 
-/// A tool that is registered only after its past calls were counted may have a cooldown: its
-/// calls are kept in mind for so long.
+/// How long past calls of unregistered tools are kept: a tool that is registered later may have a
+/// cooldown.
 pub(super) const LATER_TOOLS: Duration = Duration::from_secs(300);
 
-/// After so many admissions the ledger drops what no window can see any more, so that it
-/// does not grow with every user there ever was.
+/// Number of admitted calls after which the ledger drops calls that are outside every window, so
+/// that it does not grow with the number of users.
 const SWEEP_EVERY: usize = 1024;
 
 /// Maximum number of pairs of an account and a tool or server that the ledger keeps between two
@@ -84,8 +84,8 @@ impl RateLimiter {
         }
     }
 
-    /// Other limits over the same calls: what was counted so far counts for them, too, as far
-    /// back as the old limits looked.
+    /// Returns a limiter with other limits that shares the counted calls. Calls older than the
+    /// longest old window are missing.
     pub(super) fn with_limits(&self, limits: RateLimits) -> Self {
         Self {
             limits,
@@ -93,7 +93,8 @@ impl RateLimiter {
         }
     }
 
-    /// How far back the limits, and the cooldowns of the tools that there are, look.
+    /// Returns the longest of all rate-limit windows and cooldowns of registered tools, at least
+    /// [`LATER_TOOLS`].
     pub(super) fn look_back(&self, registry: &ToolRegistry) -> Duration {
         let limits = &self.limits;
         let windows = limits.tools.values().chain(limits.servers.values());
@@ -106,7 +107,7 @@ impl RateLimiter {
         longest.max(LATER_TOOLS)
     }
 
-    /// Counts calls that were let through elsewhere, as if they had been here.
+    /// Counts calls that were admitted elsewhere.
     pub(super) fn count(&self, calls: impl IntoIterator<Item = PastCall>, registry: &ToolRegistry) {
         let now = Instant::now();
         let mut ledger = self.ledger.lock();
@@ -119,7 +120,7 @@ impl RateLimiter {
             let cooldown = match tool {
                 Some(tool) => tool.definition().cooldown(),
                 None if call.server.is_none() => LATER_TOOLS,
-                // The tools of MCP servers have none.
+                // Tools of MCP servers have no cooldown.
                 None => Duration::ZERO,
             };
             let windows = limits.tools.get(&call.tool).unwrap_or(&limits.every_tool);
@@ -142,8 +143,7 @@ impl RateLimiter {
         ledger.sweep(now);
     }
 
-    /// Lets the call through and counts it, or says how long to wait. A call that is not
-    /// let through counts nowhere.
+    /// Admits and counts the call, or fails with the time to wait. A rejected call is not counted.
     pub(super) fn admit(
         &self,
         tool: &RegisteredTool,
@@ -185,7 +185,7 @@ impl RateLimiter {
         let now = Instant::now();
         let mut ledger = self.ledger.lock();
         for (key, windows, cooldown) in &checks {
-            // Nobody may have called yet.
+            // This account may not have called before.
             let mut none = CallTimes::default();
             let times = ledger.times.get_mut(key).unwrap_or(&mut none);
             cool(times, *cooldown, name, now)?;

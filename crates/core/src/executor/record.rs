@@ -6,8 +6,8 @@ use tracing::Span;
 use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, ToolCall, ToolFailure, ToolOrigin, ToolOutput, ToolResult};
 
-/// The span that every log line of the call stands in: whose call of which tool it is (M1).
-/// What there is none of has no field.
+/// Creates the span of a call's log lines, with the call, tool, server and user. Unknown values
+/// have no field.
 pub(super) fn span(call: &ToolCall, tool: Option<&RegisteredTool>, context: &CallContext) -> Span {
     let server = tool.and_then(|tool| match tool.origin() {
         ToolOrigin::Mcp { server_label, .. } => Some(server_label.as_str()),
@@ -20,8 +20,8 @@ pub(super) fn span(call: &ToolCall, tool: Option<&RegisteredTool>, context: &Cal
     )
 }
 
-/// Turns the outcome of the other stages into the one result of the call, with its
-/// `execution_time` in seconds (C4), and logs it. Arguments and results are not logged.
+/// Turns the outcome of the call into its one result, with `execution_time` in seconds, and logs
+/// it. Arguments and results are not logged.
 pub(super) struct Recorder {
     id: String,
     name: String,

@@ -3,10 +3,10 @@ use std::sync::Arc;
 use crate::registry::RegisteredTool;
 use crate::tool::{ErrorCode, ToolFailure};
 
-/// Longest part of an unknown name that is repeated in an error, in characters.
+/// Maximum length of an unknown tool name in an error message, in characters.
 const LONGEST_NAME: usize = 128;
 
-/// The tool that was found by name or alias; the text for an unknown one is S0's (B5).
+/// Returns the tool, or a `not_found` failure.
 pub(super) fn found(
     tool: Option<Arc<RegisteredTool>>,
     name: &str,

@@ -8,10 +8,10 @@ use super::Ready;
 use crate::registry::RegisteredTool;
 use crate::tool::{ErrorCode, ToolFailure, ToolOrigin, ToolOutput};
 
-/// Runs the tool as a task of its own and waits for it no longer than the call may take (C2).
+/// Runs the tool in its own task, and waits until the call's deadline.
 ///
-/// The task is aborted when that time is over or the caller goes away. A panic ends the
-/// task, and with it this call, and nothing else.
+/// The task is aborted when the deadline passes or the caller goes away. A panic fails only this
+/// call.
 pub(super) async fn until(ready: Ready<'_>) -> Result<ToolOutput, ToolFailure> {
     let Ready {
         tool,
@@ -24,16 +24,16 @@ pub(super) async fn until(ready: Ready<'_>) -> Result<ToolOutput, ToolFailure> {
     } = ready;
     let name = tool.name();
     let handler = Arc::clone(tool.tool());
-    // The call itself is made inside the task: it may panic before there is a future.
+    // Inside the task, because `call` itself may panic before it returns a future.
     let run = async move { handler.call(arguments, context).await };
-    // Its log lines are those of the call.
+    // Log lines of the tool belong to the span of the call.
     let task = AbortOnDropHandle::new(tokio::spawn(run.in_current_span()));
     let ended = match patience {
         None => tokio::time::timeout_at(deadline, task).await.ok(),
         Some(patience) => tokio::select! {
             biased;
             ended = task => Some(ended),
-            // Boxed: every call would be larger by it.
+            // Boxed, because the future of every call would be larger otherwise.
             () = Box::pin(patience.over(deadline)) => None,
         },
     };
@@ -53,7 +53,7 @@ pub(super) async fn until(ready: Ready<'_>) -> Result<ToolOutput, ToolFailure> {
     }
 }
 
-/// The call has taken as long as it may.
+/// Returns the failure of a call that exceeded its time limit.
 pub(super) fn timed_out(tool: &RegisteredTool, limit: Duration) -> ToolFailure {
     let (name, limit) = (tool.name(), seconds_text(limit));
     let message = match tool.origin() {
@@ -67,7 +67,7 @@ pub(super) fn timed_out(tool: &RegisteredTool, limit: Duration) -> ToolFailure {
     ToolFailure::new(ErrorCode::Timeout, message)
 }
 
-/// A duration as Python prints a float of seconds: `30.0s`, `0.5s` (C2).
+/// Formats a duration like a Python float of seconds: `30.0s`, `0.5s`.
 pub(super) fn seconds_text(duration: Duration) -> String {
     format!("{:?}s", duration.as_secs_f64())
 }

@@ -1,4 +1,4 @@
-//! Results that are too large to be handed over whole.
+//! Offloads results that are too large to return.
 
 #[cfg(test)]
 mod tests;
@@ -13,45 +13,45 @@ use super::{ExecutorConfig, output};
 use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, ToolFailure, ToolOutput, reading_of};
 
-/// How much of a result a preview shows at most, in bytes.
+/// Maximum size of the preview of an offloaded result, in bytes.
 const PREVIEW: usize = 2 * 1024;
 
-/// A result that is larger than the configuration allows.
+/// A result that is larger than the configured maximum.
 #[derive(Debug, Clone)]
 pub struct BigResult {
-    /// The tool that gave it.
+    /// The tool that returned the result.
     pub tool: Arc<RegisteredTool>,
-    /// Whose call it was.
+    /// The context of the call.
     pub context: CallContext,
-    /// The whole of it.
+    /// The complete output.
     pub output: ToolOutput,
 }
 
-/// Where a result is that was put aside.
+/// Reference to an offloaded result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spilled {
-    /// Its id.
+    /// Id of the stored result.
     pub id: String,
-    /// Its length.
+    /// Size of the stored result, in bytes.
     pub bytes: u64,
-    /// Its media type.
+    /// Media type of the stored result.
     pub media_type: String,
-    /// Where its owner fetches it.
+    /// URL from which the owner can fetch the stored result.
     pub url: String,
 }
 
-/// What [`Spill::put`] returns.
+/// The return type of [`Spill::put`].
 pub type SpillFuture = Pin<Box<dyn Future<Output = Result<Spilled, ToolFailure>> + Send>>;
 
-/// Puts results aside that are larger than
-/// [`max_result_bytes`](super::ExecutorConfig::max_result_bytes), for their callers to fetch.
+/// Stores results larger than [`max_result_bytes`](super::ExecutorConfig::max_result_bytes), so
+/// that the caller can fetch them.
 pub trait Spill: Send + Sync + 'static {
-    /// Keeps it. With a failure the call fails, though its tool has run: its result is the
-    /// beginning, and `truncated` in its metadata is true.
+    /// Stores a result. On failure the call fails, although its tool has run; the call's result is
+    /// then the beginning of the output, with `truncated: true` in the metadata.
     fn put(&self, result: BigResult) -> SpillFuture;
 }
 
-/// The bound on the result of a call that has one.
+/// The size limit of a call's result.
 pub(super) struct Bound {
     most: usize,
     context: CallContext,
@@ -64,7 +64,7 @@ impl Bound {
         context: &CallContext,
     ) -> Option<Self> {
         if context.nesting.is_some() {
-            // Whoever made the call needs the whole of it, and is held to a bound of its own.
+            // The calling tool needs the complete result, and its own result has a limit.
             return None;
         }
         let most = config.max_result_bytes_of(tool.name().as_str())?;
@@ -72,8 +72,8 @@ impl Bound {
         Some(Self { most, context })
     }
 
-    /// An output as it is, or the beginning of one that is larger, with `spilled` in its
-    /// metadata, which says where the whole is.
+    /// Returns the output unchanged if it is within the limit. Otherwise stores the output and
+    /// returns its beginning, with a reference to the stored result as `spilled` in the metadata.
     pub(super) async fn pass(
         self,
         spill: Option<&dyn Spill>,
@@ -119,7 +119,8 @@ impl Bound {
     }
 }
 
-/// How large a failure may be: as an output, and as a result, but a preview at least.
+/// Returns the maximum size of a failure: the smaller of the limits for outputs and results, but at
+/// least the size of a preview.
 pub(super) fn most_of_a_failure(
     config: &ExecutorConfig,
     tool: Option<&RegisteredTool>,
@@ -132,8 +133,8 @@ pub(super) fn most_of_a_failure(
     most.max(PREVIEW)
 }
 
-/// A failure as it is, or the beginning of what it says and of its result where either is larger
-/// than `most` bytes; `truncated` in its metadata is true then.
+/// Returns the failure unchanged, or cuts its message and result if either is larger than `most`
+/// bytes, with `truncated: true` in the metadata.
 pub(super) fn shortened(mut failure: ToolFailure, most: usize) -> ToolFailure {
     let bytes = failure.message.len();
     if bytes <= most && output::json_len(&failure.result) <= most {
@@ -150,13 +151,14 @@ pub(super) fn shortened(mut failure: ToolFailure, most: usize) -> ToolFailure {
     cut(failure, result)
 }
 
-/// A failure whose result is the beginning of one that is lost.
+/// Returns a failure whose result is the beginning of a lost result.
 fn cut(failure: ToolFailure, beginning: impl Into<Value>) -> ToolFailure {
     let failure = failure.with_result(beginning.into());
     failure.with_metadata("truncated", json!(true))
 }
 
-/// The first bytes of what a model reads of a result, in whole characters.
+/// Returns the beginning of the text that a model reads of a result: at most `most` bytes, cut at a
+/// character boundary.
 fn beginning_of(result: &Value, most: usize) -> String {
     let reading = reading_of(result);
     let mut text = match reading.as_ref() {

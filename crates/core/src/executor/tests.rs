@@ -84,7 +84,7 @@ async fn l1_a_callers_own_tools_are_there_for_that_caller_alone() {
         executor.execute_one(call, &context).await
     };
     assert_eq!(run(&of_caller, "mine").await.result, json!("my own"));
-    // A tool of the registry wins.
+    // A registered tool takes precedence.
     assert_eq!(run(&of_caller, "who").await.result, json!(["alice", "c"]));
     let others = run(&executor, "mine").await;
     assert_eq!(others.error_code, Some(ErrorCode::NotFound));
@@ -111,7 +111,7 @@ async fn g3_a_stand_in_runs_in_a_tools_place_under_its_limits_and_rules() {
     let standing_in = executor.with_stand_ins(Arc::new(tools));
     let context = CallContext::for_user("alice");
     let add = |arguments: Value| call("c", "add", arguments);
-    // The arguments are checked as the tool's own are.
+    // The arguments are validated against the registered tool's schema.
     let wrong = standing_in
         .execute_one(add(json!({"a": 1})), &context)
         .await;
@@ -119,7 +119,7 @@ async fn g3_a_stand_in_runs_in_a_tools_place_under_its_limits_and_rules() {
     let sum = json!({"a": 1, "b": 1});
     let run = standing_in.execute_one(add(sum.clone()), &context).await;
     assert_eq!(run.result, json!("may run"));
-    // Both count towards one limit.
+    // Both executors share one rate limit.
     let run = executor.execute_one(add(sum), &context).await;
     assert_eq!(run.error_code, Some(ErrorCode::RateLimited));
     let who = standing_in
@@ -280,7 +280,7 @@ async fn c2_a_slow_tool_times_out_with_the_seeds_text() {
     assert!(run_one(other, "sleep", json!({"ms": 3000})).await.success);
 }
 
-/// A tool that never ends, and would be given 50 ms.
+/// A tool that never ends, with a time limit of 50 ms.
 struct Endless(ToolDefinition);
 
 impl Tool for Endless {

@@ -1,11 +1,11 @@
 use crate::tool::{CallContext, ToolCall, ToolOrigin, ToolResult, TraceContext};
 
-/// Makes a span of every call of an executor, for whoever exports traces.
+/// Creates a trace span for every call of an executor.
 ///
-/// It is called on the task of the call, so it must neither block nor take long.
+/// Runs on the task of the call, so it must neither block nor take long.
 pub trait Tracer: Send + Sync + 'static {
-    /// A call enters the pipeline, in the trace of its context if that has one. `origin` is
-    /// absent when there is no such tool.
+    /// A call enters the pipeline. The span is a child of the context's trace, if there is one.
+    /// `origin` is `None` if there is no such tool.
     fn start(
         &self,
         call: &ToolCall,
@@ -14,11 +14,12 @@ pub trait Tracer: Send + Sync + 'static {
     ) -> Box<dyn CallSpan>;
 }
 
-/// The span of a call that runs. Dropped before its end, the call was given up.
+/// The span of a running call. Dropping it before [`end`](Self::end) means that the call was
+/// cancelled.
 pub trait CallSpan: Send {
-    /// Where the call stands in its trace: what the tool asks others for stands below it.
+    /// Returns the trace context for requests that the tool sends.
     fn context(&self) -> Option<TraceContext>;
 
-    /// The call ended with this result.
+    /// Ends the span of a call that returned this result.
     fn end(self: Box<Self>, result: &ToolResult);
 }

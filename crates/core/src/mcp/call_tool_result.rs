@@ -19,7 +19,7 @@ use super::{EntryKind, Feature, ProtocolVersion};
 /// A result that requests input or names a task (`resultType`) is not changed.
 ///
 /// # Errors
-/// When the result cannot be written as JSON.
+/// If the result cannot be written as JSON.
 pub fn as_call_tool_result(
     written: Box<RawValue>,
     mut value: Value,
@@ -137,7 +137,7 @@ fn repair_block(block: &mut Value) -> bool {
     is_changed
 }
 
-/// A resource link has the members of an entry of `resources/list`, and a `type`.
+/// Repairs a resource link, which has the members of an entry of `resources/list`, and a `type`.
 fn repair_link(block: &mut Value) -> bool {
     let checked = to_raw_value(block).ok();
     let checked = checked.and_then(|link| Some((EntryKind::Resource.check(&link).ok()?, link)));

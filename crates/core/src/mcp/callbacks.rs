@@ -9,12 +9,11 @@ use serde_json::{Map, Value, json};
 
 use super::RpcError;
 
-/// What a server may ask of the program that uses the client, and what it hears of the
-/// server's notices. A server is told of just those that are set; any other request of its
-/// is refused politely, and so is what comes while 16 are being answered. The future of an
-/// answer is dropped when the server takes its request back.
+/// Handlers for requests and notifications of a server. The client announces only the capabilities
+/// whose handlers are set, and rejects all other requests, and requests that arrive while 16 others
+/// are being answered. If the server cancels its request, the handler's future is dropped.
 ///
-/// Each takes the request's `params` as the server wrote them, and gives the `result`:
+/// A handler gets the request's `params` as the server wrote them, and returns the `result`:
 /// `CreateMessageResult`, `ElicitResult` (MCP 2025-11-25, client features).
 ///
 /// ```
@@ -33,7 +32,7 @@ pub struct Callbacks {
     elicitation: Option<RequestCallback>,
     roots: Option<RequestCallback>,
     notification: Option<NotificationCallback>,
-    /// Notices are heard where they come, and nothing is opened for them.
+    /// Whether notifications are only received on streams that are open anyway.
     in_passing: bool,
 }
 
@@ -41,29 +40,29 @@ type CallbackFuture = Pin<Box<dyn Future<Output = Result<Value, RpcError>> + Sen
 type RequestCallback = Arc<dyn Fn(Box<RawValue>) -> CallbackFuture + Send + Sync>;
 type NotificationCallback = Arc<dyn Fn(&Notification) + Send + Sync>;
 
-/// Hears the progress of one request; it must not block.
+/// Is called with each progress notification of one request; must not block.
 pub type ProgressCallback = Arc<dyn Fn(Progress) + Send + Sync>;
 
-/// A notice of the server's.
+/// A notification from the server.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Notification {
-    /// Such as `notifications/tools/list_changed`.
+    /// The method, such as `notifications/tools/list_changed`.
     pub method: String,
-    /// As the server wrote them; `{}` when it sent none.
+    /// The `params` as the server wrote them; `{}` if there are none.
     pub params: Box<RawValue>,
 }
 
-/// How far a request has come (`notifications/progress`).
+/// The progress of a request (`notifications/progress`).
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Progress {
-    /// How much is done; it only grows.
+    /// The progress so far; only increases.
     pub progress: f64,
-    /// How much there is to do, where the server knows.
+    /// The total, if the server knows it.
     #[serde(default)]
     pub total: Option<f64>,
-    /// What is being done, for people.
+    /// A message for users.
     #[serde(default)]
     pub message: Option<String>,
 }
@@ -79,13 +78,14 @@ impl Progress {
 }
 
 impl Callbacks {
-    /// None at all: every request of a server's but `ping` is refused.
+    /// Creates an empty set of handlers: every request except `ping` is rejected.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Answers `sampling/createMessage`: the server asks for a completion by a model.
+    /// Sets the handler of `sampling/createMessage`, by which the server requests a completion from
+    /// a model.
     #[must_use]
     pub fn on_sampling<F, R>(mut self, callback: F) -> Self
     where
@@ -96,8 +96,8 @@ impl Callbacks {
         self
     }
 
-    /// Answers `elicitation/create`: the server asks the user, by a form or at a URL. What
-    /// an accepted form leaves out gets the default of its field, if it has one.
+    /// Sets the handler of `elicitation/create`, by which the server asks the user a question, as a
+    /// form or at a URL. Fields missing from an accepted form get their defaults, if any.
     #[must_use]
     pub fn on_elicitation<F, R>(mut self, callback: F) -> Self
     where
@@ -112,7 +112,7 @@ impl Callbacks {
         self
     }
 
-    /// Answers `roots/list` with these, each a URI and a name.
+    /// Answers `roots/list` with these roots, each a URI and a name.
     #[must_use]
     pub fn roots<U: Into<String>, N: Into<String>>(
         mut self,
@@ -129,8 +129,7 @@ impl Callbacks {
         self
     }
 
-    /// Answers `roots/list` by asking: [`roots`](Self::roots), where they are not the same for
-    /// everybody.
+    /// Sets the handler of `roots/list`, for [`roots`](Self::roots) that depend on the user.
     #[must_use]
     pub fn on_roots<F, R>(mut self, callback: F) -> Self
     where
@@ -141,7 +140,7 @@ impl Callbacks {
         self
     }
 
-    /// Hears every notice of the server's but those of progress; it must not block.
+    /// Sets the handler of all notifications except progress; must not block.
     #[must_use]
     pub fn on_notification(
         mut self,
@@ -151,8 +150,8 @@ impl Callbacks {
         self
     }
 
-    /// [`on_notification`](Self::on_notification), for the notices that come along with
-    /// answers: over HTTP no stream is kept open to hear the others.
+    /// Sets the handler like [`on_notification`](Self::on_notification), but only for notifications
+    /// that arrive with responses: over HTTP, no stream is opened for others.
     #[must_use]
     pub fn on_notification_in_passing(
         mut self,
@@ -162,7 +161,7 @@ impl Callbacks {
         self.on_notification(callback)
     }
 
-    /// What the server is told that this client can do (`ClientCapabilities`).
+    /// Returns the capabilities to announce to the server (`ClientCapabilities`).
     pub(super) fn capabilities(&self) -> Map<String, Value> {
         let mut capabilities = Map::new();
         if self.roots.is_some() {
@@ -178,7 +177,7 @@ impl Callbacks {
         capabilities
     }
 
-    /// The future that answers a request of this method; none for one that is not offered.
+    /// Returns the future that answers a request; the future fails if there is no handler.
     pub(super) fn answer(&self, method: &str, params: Option<Box<RawValue>>) -> CallbackFuture {
         let callback = match method {
             "ping" => return Box::pin(std::future::ready(Ok(json!({})))),
@@ -196,7 +195,7 @@ impl Callbacks {
         }
     }
 
-    /// Whether somebody wants to hear from the server outside of an answer.
+    /// Returns whether a handler needs server messages outside of responses.
     pub(super) fn listen(&self) -> bool {
         self.sampling.is_some()
             || self.elicitation.is_some()
@@ -220,7 +219,7 @@ impl fmt::Debug for Callbacks {
     }
 }
 
-/// The defaults of the fields that a form asks for (MCP 2025-11-25, "Requested Schema").
+/// Returns the defaults of a form's fields (MCP 2025-11-25, "Requested Schema").
 fn form_defaults(params: &RawValue) -> Map<String, Value> {
     #[derive(Deserialize)]
     struct Params {

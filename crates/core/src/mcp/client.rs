@@ -37,10 +37,9 @@ pub use subscription::{Subscription, SubscriptionFilter};
 
 /// A client of one MCP server, with one credential.
 ///
-/// It is lazy (E9): making one does no I/O; the first operation connects, finds out how
-/// the server wants to be spoken to and remembers it. Cheap to clone; clones share the
-/// connection, and any number of calls may run on it at once. It must be used inside a
-/// tokio runtime.
+/// The client is lazy: creating it does no I/O. The first operation connects, detects the server's
+/// transport and protocol revision, and caches both. Cheap to clone; clones share the connection,
+/// which can carry any number of concurrent calls. Requires a tokio runtime.
 ///
 /// ```no_run
 /// use pillion_core::mcp::{McpClient, ServerConfig};
@@ -58,7 +57,7 @@ pub struct McpClient {
 
 struct Shared {
     config: Arc<ServerConfig>,
-    /// Where the server is, for logs.
+    /// The server's URL or command, for logs.
     display_url: String,
     peer: Arc<Peer>,
     connections: Connections,
@@ -67,13 +66,13 @@ struct Shared {
 }
 
 impl McpClient {
-    /// A client that has not connected yet, and that refuses every request of the server's.
+    /// Creates a client without handlers for the server's requests. Does not connect.
     #[must_use]
     pub fn new(config: ServerConfig) -> Self {
         Self::with_callbacks(config, Callbacks::new())
     }
 
-    /// A client that has not connected yet, with answers to what the server may ask.
+    /// Creates a client with handlers for the server's requests. Does not connect.
     #[must_use]
     pub fn with_callbacks(config: ServerConfig, callbacks: Callbacks) -> Self {
         let config = Arc::new(config);
@@ -91,27 +90,26 @@ impl McpClient {
         }
     }
 
-    /// The server that this is a client of.
+    /// Returns the configuration of the server.
     #[must_use]
     pub fn config(&self) -> &ServerConfig {
         &self.shared.config
     }
 
-    /// Whether there are other clones of this client, such as that of an operation under
-    /// way. For who keeps clients and gives up those that nobody uses.
+    /// Returns whether other clones of this client exist, such as that of a running operation. For
+    /// client pools that drop unused clients.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         Arc::strong_count(&self.shared) > 1
     }
 
-    /// Sends a request and gives the JSON-RPC result as the server wrote it (E10).
+    /// Sends a request and returns the JSON-RPC result as the server wrote it.
     ///
-    /// A session that the server has forgotten is opened again, once. A request that only
-    /// reads is sent a second time when its connection breaks; nothing else is.
+    /// If the session has expired, opens a new session, once. If the connection breaks, only a
+    /// read-only request is sent a second time.
     ///
     /// # Errors
-    /// [`McpError`]; the whole operation, connecting included, takes no longer than the
-    /// configured timeout.
+    /// [`McpError`]. The configured timeout applies to the whole operation, including connecting.
     pub async fn request<P: Serialize + ?Sized>(
         &self,
         method: &str,
@@ -121,7 +119,8 @@ impl McpClient {
             .await
     }
 
-    /// [`request`](Self::request), with a deadline of its own, progress, or `_meta`.
+    /// Sends a request like [`request`](Self::request), with a timeout, progress handler or
+    /// `_meta`.
     ///
     /// # Errors
     /// [`McpError`].
@@ -131,7 +130,7 @@ impl McpClient {
         params: &P,
         options: &RequestOptions,
     ) -> Result<Box<RawValue>, McpError> {
-        // In its place once and for all: it is large, and would be copied at every step.
+        // Pinned in place, because it is large and would be copied otherwise.
         let operation = std::pin::pin!(async {
             let params = as_object(params)?;
             self.run(method, &params, options).await
@@ -140,7 +139,7 @@ impl McpClient {
         self.in_time(options, name, operation).await
     }
 
-    /// Whether the server answers: any JSON-RPC answer counts, an error too (E5).
+    /// Returns whether the server responds. Any JSON-RPC response counts, including errors.
     pub async fn is_available(&self) -> bool {
         match self.ping().await {
             Ok(()) => true,
@@ -148,7 +147,7 @@ impl McpClient {
         }
     }
 
-    /// Connects now rather than at the first operation, or again after
+    /// Connects now instead of with the first operation, or again after
     /// [`disconnect`](Self::disconnect).
     ///
     /// # Errors
@@ -160,7 +159,8 @@ impl McpClient {
             .await
     }
 
-    /// How the server is spoken to and what it said of itself; connects first if need be.
+    /// Returns the transport, the protocol revision and the server's own description. Connects
+    /// first if necessary.
     ///
     /// # Errors
     /// [`McpError`].
@@ -170,7 +170,7 @@ impl McpClient {
             .await
     }
 
-    /// Which connection is open now, if there is one, and the revision spoken on it. Cheap.
+    /// Returns the number and revision of the open connection, if any. Cheap.
     #[must_use]
     pub fn open_connection(&self) -> Option<OpenConnection> {
         self.shared.connections.which_is_open()
@@ -182,29 +182,28 @@ impl McpClient {
         self.shared.connections.transport()
     }
 
-    /// What the last attempt to connect has tried so far, whatever came of it: where there is
-    /// no connection, [`connection`](Self::connection) has no steps to tell of.
+    /// Returns the steps of the last connection attempt, even if it failed. Without a connection,
+    /// [`connection`](Self::connection) cannot return them.
     #[must_use]
     pub fn connection_steps(&self) -> Vec<ProbeStep> {
         self.shared.connections.tried()
     }
 
-    /// Ends the session at the server, waiting for that no longer than a second. Operations
-    /// under way, connecting included, and later ones fail with `Not connected to server`
-    /// until [`connect`](Self::connect).
+    /// Closes the session, waiting at most a second for the server. Running and later operations
+    /// fail with `Not connected to server` until [`connect`](Self::connect) is called.
     pub async fn disconnect(&self) {
         const PATIENCE: Duration = Duration::from_secs(1);
         let closing = self.shared.connections.close();
         let _ = tokio::time::timeout(PATIENCE, closing).await;
     }
 
-    /// Takes up an authorization that another client has asked for, in this process or
-    /// another (see [`PromptError::Deferred`](super::PromptError::Deferred)), now that the
-    /// browser has come back: gets the tokens, and stores them.
+    /// Completes an authorization that another client started, in this process or another one (see
+    /// [`PromptError::Deferred`](super::PromptError::Deferred)), with the response from the
+    /// browser: requests the tokens and stores them.
     ///
     /// # Errors
-    /// [`McpError`] of [`McpErrorKind::Authorization`] when the answer belongs to another
-    /// request, says no, or the authorization server gives no token for it.
+    /// [`McpError`] of [`McpErrorKind::Authorization`] if the response belongs to another
+    /// authorization request, is an error, or the authorization server issues no token.
     pub async fn finish_authorization(
         &self,
         pending: PendingAuthorization,
@@ -216,8 +215,8 @@ impl McpClient {
         self.in_time(&RequestOptions::default(), name, finish).await
     }
 
-    /// Lets operations connect again after [`disconnect`](Self::disconnect), without doing so
-    /// now as [`connect`](Self::connect) does.
+    /// Allows operations to connect again after [`disconnect`](Self::disconnect), without
+    /// connecting now as [`connect`](Self::connect) does.
     pub fn reopen(&self) {
         self.shared.connections.reopen();
     }
@@ -291,7 +290,7 @@ impl McpClient {
     }
 }
 
-/// Parameters and arguments are objects: PHP's empty array and null become `{}` (E11).
+/// Parameters and arguments must be objects: PHP's empty array and null become `{}`.
 fn as_object<P: Serialize + ?Sized>(params: &P) -> Result<Box<RawValue>, McpErrorKind> {
     let raw = to_raw_value(params).map_err(McpErrorKind::Encode)?;
     if matches!(raw.get(), "[]" | "null") {

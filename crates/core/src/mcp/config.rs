@@ -20,9 +20,9 @@ pub use authentication::{Authentication, AuthorizationServices};
 pub use endpoint::{Endpoint, StdioCommand};
 pub use error::ServerConfigError;
 
-/// One MCP server: where it is, how it is spoken to, with which credential.
+/// Configuration of one MCP server: address, transport, credential and limits.
 ///
-/// In TOML or JSON the keys are those of the fields; `timeout_ms` is in milliseconds.
+/// The keys in TOML or JSON are the names of the fields; `timeout_ms` is in milliseconds.
 ///
 /// ```
 /// use pillion_core::mcp::{ServerConfig, TransportKind};
@@ -38,63 +38,64 @@ pub use error::ServerConfigError;
 #[serde(try_from = "entry::Entry")]
 #[non_exhaustive]
 pub struct ServerConfig {
-    /// The server's name here; tools carry it.
+    /// The label of the server, which the names of its tools refer to.
     pub label: String,
-    /// What the server is for.
+    /// The description of the server.
     pub description: String,
-    /// Where the server is. In JSON either `url`, or `command` with `args`, `env`,
+    /// The address of the server. In JSON either `url`, or `command` with `args`, `env`,
     /// `inherit_env` and `cwd`, the fields of [`StdioCommand`].
     pub endpoint: Endpoint,
-    /// How to speak to it. Default: find out.
+    /// The transport. Default: detect it.
     pub transport: TransportKind,
-    /// Whether to negotiate first. Default: whenever the server can.
+    /// Whether to start with a handshake. Default: if the server supports it.
     pub handshake: Handshake,
-    /// The protocol revision that the handshake offers. Default: the newest.
+    /// The protocol revision that the handshake requests. Default: the newest.
     pub protocol_version: Option<ProtocolVersion>,
     /// The credential. Default: none.
     pub authentication: Authentication,
-    /// Who is asked for an authorization, and where tokens are kept: for
-    /// [`Authentication::OAuth`]. Default: nobody, and in memory.
+    /// The browser prompt and the token store for [`Authentication::OAuth`]. Default: no prompt,
+    /// and tokens in memory.
     pub authorization: AuthorizationServices,
-    /// More headers for every request; the credential's own header wins over one here.
+    /// Additional headers for every request; the credential's own header takes precedence.
     pub headers: BTreeMap<String, SecretString>,
-    /// Also sends a bearer token as `?token=`, for servers that read nothing else. It ends
-    /// up in their access logs: off unless asked for.
+    /// Whether to send a bearer token also as `?token=`, for servers that read nothing else. Such
+    /// tokens end up in the server's access logs. Default `false`.
     pub token_in_query: bool,
-    /// How long one operation may take, connecting included. In JSON `timeout_ms`,
-    /// milliseconds. Default 30 s.
+    /// Timeout of one operation, including connecting. In JSON `timeout_ms`, in milliseconds.
+    /// Default 30 s.
     pub timeout: Duration,
-    /// How much of an answer is read.
+    /// Size limits of responses.
     pub limits: Limits,
-    /// Where requests may go. Default: [`EgressPolicy::default`], which refuses plain http
-    /// to other machines.
+    /// Which addresses requests may reach. Default: [`EgressPolicy::default`], which rejects plain
+    /// `http` to other machines.
     pub egress: EgressPolicy,
-    /// The style of error texts. Default: by transport (E4); JSON has no key for it.
+    /// The style of error messages. Default: depends on the transport. Not configurable in JSON.
     pub wording: Option<Wording>,
 }
 
-/// The ways of speaking MCP (E7).
+/// The transports of MCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", try_from = "String")]
 #[non_exhaustive]
 pub enum TransportKind {
-    /// Find out on first use and remember it.
+    /// Detects the transport on first use, and caches it.
     #[default]
     Auto,
-    /// POST, answered as JSON or as an event stream; sessions (2025-03-26 and later).
+    /// Streamable HTTP: POST, answered as JSON or as an event stream; with sessions (2025-03-26 and
+    /// later).
     StreamableHttp,
-    /// A GET stream announces an `endpoint`; POST goes there, answers come on the stream.
+    /// HTTP+SSE: a GET stream announces an `endpoint` for POST; responses come on the stream.
     LegacySse,
     /// POST to the `/sse` URL itself, answered as an event stream or JSON; no handshake.
     PostSse,
-    /// A GET stream, and POST to the same URL; answers come on the stream.
+    /// A GET stream, and POST to the same URL; responses come on the stream.
     GetSse,
     /// POST, answered as JSON.
     Http,
-    /// A WebSocket with the subprotocol `mcp`. The only one for `ws` and `wss`.
+    /// WebSocket with the subprotocol `mcp`. The only transport for `ws` and `wss` URLs.
     #[serde(rename = "websocket")]
     WebSocket,
-    /// A program's standard streams. The only one for a command.
+    /// Standard streams of a program. The only transport for a command.
     Stdio,
 }
 
@@ -110,7 +111,7 @@ impl TransportKind {
         Self::Stdio,
     ];
 
-    /// What configurations call it.
+    /// Returns the transport's name in configurations.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -126,18 +127,18 @@ impl TransportKind {
     }
 }
 
-/// A name that no transport has.
+/// Error for an unknown transport name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Unknown transport: {name}, expected one of {}", TransportKind::ALL.map(TransportKind::name).join(", "))]
 pub struct UnknownTransport {
-    /// The name.
+    /// The unknown name.
     pub name: String,
 }
 
 impl TryFrom<String> for TransportKind {
     type Error = UnknownTransport;
 
-    /// Takes `-` for `_` as well, and `sse` for `legacy_sse`, as most clients call it.
+    /// Parses a name; also accepts `-` for `_`, and `sse`, as in most clients, for `legacy_sse`.
     fn try_from(name: String) -> Result<Self, UnknownTransport> {
         let known = match name.as_str() {
             "sse" => Self::LegacySse.name().to_owned(),
@@ -149,31 +150,31 @@ impl TryFrom<String> for TransportKind {
     }
 }
 
-/// Whether a connection starts with `initialize`.
+/// Whether a connection starts with a handshake (`initialize`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Handshake {
-    /// Yes, except over `PostSse`, and not with a server that does not know the method.
+    /// With a handshake, except over `PostSse` and with servers that do not know the method.
     #[default]
     Auto,
-    /// Never: the first request is the caller's own.
+    /// Without a handshake: the first request is the caller's.
     Never,
 }
 
-/// How much is read before an answer counts as hostile. Each holds while reading.
+/// Size limits of responses, enforced while reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of one answer, event stream or JSON. Default 16 MiB. The pages of one list may
-    /// have four times as many.
+    /// Maximum size of one response (event stream or JSON), in bytes. Default 16 MiB. All pages of
+    /// a list together may have four times that size.
     pub max_response_bytes: usize,
-    /// Bytes of one event of a stream, one line of a program, one message of a WebSocket.
-    /// Default 16 MiB.
+    /// Maximum size of one event of a stream, one line of a program, or one message of a WebSocket,
+    /// in bytes. Default 16 MiB.
     pub max_event_bytes: usize,
-    /// Events before the one that answers. Default 10,000.
+    /// Maximum number of events of a stream before the response. Default 10,000.
     pub max_events: usize,
-    /// Pages of one list. Default 100.
+    /// Maximum number of pages of a list. Default 100.
     pub max_pages: usize,
 }
 
@@ -189,7 +190,7 @@ impl Default for Limits {
 }
 
 impl ServerConfig {
-    /// A server with every setting at its default.
+    /// Creates a configuration for a URL, with all defaults.
     ///
     /// # Errors
     /// [`ServerConfigError::Url`] or [`ServerConfigError::CredentialInUrl`].
@@ -197,7 +198,7 @@ impl ServerConfig {
         Ok(Self::at(label, Endpoint::Url(check_url(url)?)))
     }
 
-    /// A server that is a program here, with every setting at its default.
+    /// Creates a configuration for a local program, with all defaults.
     ///
     /// ```
     /// use pillion_core::mcp::{ServerConfig, StdioCommand};
@@ -230,7 +231,7 @@ impl ServerConfig {
         }
     }
 
-    /// Checks what only a look at the values can tell; the client checks it at first use.
+    /// Validates the combination of the settings. The client validates them on first use.
     ///
     /// # Errors
     /// [`ServerConfigError::Header`], [`ServerConfigError::Command`],
@@ -255,7 +256,7 @@ impl ServerConfig {
         self.header_map().map(drop)
     }
 
-    /// The server's URL, if it has one.
+    /// Returns the server's URL, if it has one.
     #[must_use]
     pub fn url(&self) -> Option<&Url> {
         match &self.endpoint {
@@ -264,8 +265,8 @@ impl ServerConfig {
         }
     }
 
-    /// Where the server is, for logs and errors: the URL without its query, which may hold a
-    /// token, or `stdio:` and the program's name without its arguments, which may as well.
+    /// Returns the server's address for logs and errors: the URL without its query, or `stdio:` and
+    /// the program's name without its arguments. Query and arguments may contain secrets.
     #[must_use]
     pub fn display_url(&self) -> String {
         match &self.endpoint {
@@ -279,9 +280,9 @@ impl ServerConfig {
         }
     }
 
-    /// What stands for the very place: SHA-256, in hexadecimal digits, of the whole URL, or of
-    /// the program with its arguments and directory. Of credentials nothing is in it, unless they
-    /// are in the URL or in an argument.
+    /// Returns SHA-256, in hexadecimal digits, of the complete URL, or of the program with its
+    /// arguments and directory. Depends on credentials only if they are part of the URL or an
+    /// argument.
     #[must_use]
     pub fn endpoint_digest(&self) -> String {
         let place = match &self.endpoint {
@@ -295,7 +296,7 @@ impl ServerConfig {
         sha256_hex(&place.to_string())
     }
 
-    /// The transport that is asked for, or the only one that the endpoint has; else `Auto`.
+    /// Returns the configured transport, or the only one that the endpoint supports; else `Auto`.
     pub(crate) fn transport_kind(&self) -> TransportKind {
         match self.transport {
             TransportKind::Auto => self.endpoint.transport(),
@@ -303,8 +304,8 @@ impl ServerConfig {
         }
     }
 
-    /// The headers of every request: the custom ones, then the credential's (E8). All are
-    /// marked sensitive.
+    /// Returns the headers of every request: the configured ones, then the credential's. All are
+    /// marked as sensitive.
     pub(crate) fn header_map(&self) -> Result<HeaderMap, ServerConfigError> {
         let mut headers = HeaderMap::new();
         let custom = self.headers.iter();
@@ -312,7 +313,7 @@ impl ServerConfig {
         for (name, value) in custom.chain(self.authentication.header()) {
             let invalid = || ServerConfigError::Header { name: name.clone() };
             let key = HeaderName::try_from(&name).map_err(|_| invalid())?;
-            // `Host` is allowed: a server may be one of several virtual hosts at an address.
+            // `Host` is allowed, for a server that is one of several virtual hosts at an address.
             if CONNECTION_HEADERS.contains(&key.as_str()) && key != HOST {
                 return Err(ServerConfigError::ConnectionHeader { name });
             }
@@ -323,11 +324,11 @@ impl ServerConfig {
         Ok(headers)
     }
 
-    /// The URL that requests go to: with `?token=` where the configuration asks for it, and
-    /// that of the HTTP request which a WebSocket begins as.
+    /// Returns the URL for requests, with `?token=` if configured. For a WebSocket, the URL of the
+    /// HTTP request that opens it.
     ///
     /// # Errors
-    /// [`ServerConfigError::Url`] for a server without one.
+    /// [`ServerConfigError::Url`] for a server without a URL.
     pub(crate) fn request_url(&self) -> Result<Url, ServerConfigError> {
         let mut url = self.url().ok_or(ServerConfigError::Url)?.clone();
         let scheme = match url.scheme() {

@@ -1,4 +1,4 @@
-//! Finding out how a server wants to be spoken to, and opening a session with it.
+//! Detects the transport and protocol revision of a server, and opens a session.
 
 mod channel;
 mod discovered;
@@ -21,21 +21,21 @@ pub(super) use channel::{ChannelConnector, ChannelLink};
 use discovered::{Discovered, discovered, rpc_of, stateless_version};
 pub(super) use discovered::{HEADER_MISMATCH, UNSUPPORTED_VERSION, supported_by};
 
-/// What a connection over HTTP is made with.
+/// Opens connections over HTTP.
 pub(super) struct Connector {
     pub(super) config: Arc<ServerConfig>,
     pub(super) link: HttpLink,
     pub(super) peer: Arc<Peer>,
 }
 
-/// A session, how it came about, and what was tried on the way.
+/// A new session, its transport and revision, and the steps of opening it.
 pub(super) struct Opened {
     pub(super) session: Session,
     pub(super) dialect: Dialect,
     pub(super) steps: Vec<ProbeStep>,
 }
 
-/// The statuses by which a server says that it has no Streamable HTTP at this URL.
+/// Statuses by which a server without Streamable HTTP at this URL responds.
 const NOT_STREAMABLE: [StatusCode; 3] = [
     StatusCode::BAD_REQUEST,
     StatusCode::NOT_FOUND,
@@ -45,7 +45,7 @@ const NOT_STREAMABLE: [StatusCode; 3] = [
 const METHOD_NOT_FOUND: i64 = -32601;
 
 impl Connector {
-    /// Opens a session in the way that is pinned or known, and otherwise finds out.
+    /// Opens a session with the configured or cached transport and revision, or else detects them.
     pub(super) async fn open(&self, mut steps: Steps) -> Result<Opened, McpErrorKind> {
         if let Some(dialect) = self.pinned() {
             let session = self.open_pinned(dialect, &mut steps).await?;
@@ -55,7 +55,7 @@ impl Connector {
         if let Some(dialect) = Dialect::known(&self.config).filter(|_| remembers) {
             match self.try_out(dialect, &mut steps).await {
                 Ok(session) => return Ok(steps.opened(session, dialect)),
-                // What is remembered may not fit any more.
+                // The cached transport and revision may be outdated.
                 Err(
                     error @ (McpErrorKind::Connect(_)
                     | McpErrorKind::Egress(_)
@@ -76,7 +76,7 @@ impl Connector {
         Ok(opened)
     }
 
-    /// The dialect that the configuration asks for, when it leaves nothing to find out.
+    /// Returns the configured transport and revision, if nothing is left to detect.
     fn pinned(&self) -> Option<Dialect> {
         let offered = self.offered();
         let dialect = |transport, opening| Some(Dialect { transport, opening });
@@ -99,14 +99,14 @@ impl Connector {
         }
     }
 
-    /// The revision that a handshake offers.
+    /// Returns the revision that a handshake requests.
     fn offered(&self) -> ProtocolVersion {
         let pinned = self.config.protocol_version;
         pinned.unwrap_or(ProtocolVersion::LATEST_WITH_HANDSHAKE)
     }
 
-    /// Opens as pinned. A server that has no handshake any more says so with the revisions
-    /// that it speaks; unless a revision is pinned too, it gets one of those.
+    /// Opens a session as configured. A server that no longer has a handshake responds with its
+    /// supported revisions; unless a revision is configured, one of those is used.
     async fn open_pinned(
         &self,
         dialect: Dialect,
@@ -127,15 +127,17 @@ impl Connector {
         }
     }
 
-    /// 1. POST `server/discover`. A result, or an error that only a server of 2026-07-28
-    ///    or later gives: no handshake.
-    /// 2. Otherwise POST `initialize`. A result: Streamable HTTP.
-    /// 3. It is unknown: a server without handshake. If it had not answered 1 in time it is
-    ///    asked once more, and otherwise spoken to as POST-SSE.
-    /// 4. HTTP 400, 404 or 405, or an empty answer: a GET stream, with its `endpoint` event
-    ///    or, after an empty answer, without.
+    /// Detects transport and revision:
     ///
-    /// False when that is no more than a guess, which is not to be remembered.
+    /// 1. POST `server/discover`. If it returns a result, or an error that exists only since
+    ///    revision 2026-07-28, the server has no handshake.
+    /// 2. Otherwise POST `initialize`. If it returns a result, the server uses Streamable HTTP.
+    /// 3. If the server does not know the method, it has no handshake. If step 1 timed out, repeat
+    ///    it once; otherwise use POST-SSE.
+    /// 4. After HTTP 400, 404 or 405, or an empty response, open a GET stream: with an `endpoint`
+    ///    event, or after an empty response without.
+    ///
+    /// The returned flag is `false` if the outcome is a guess that must not be cached.
     async fn find_out(&self, mut steps: Steps) -> Result<(Opened, bool), McpErrorKind> {
         let mut offered = self.offered();
         let mut was_silent = false;
@@ -165,7 +167,7 @@ impl Connector {
                 let session = self.step(stateless(version), &mut steps).await?;
                 return Ok((steps.opened(session, stateless(version)), true));
             }
-            // A server that was too slow to say so at first may know no handshake any more.
+            // A server that was too slow to answer step 1 may have no handshake.
             match self.discover(&mut steps).await? {
                 (Discovered::Stateless(version), session) => {
                     return Ok((steps.opened(session, stateless(version)), true));
@@ -191,15 +193,15 @@ impl Connector {
         };
         match self.step(next, &mut steps).await {
             Ok(session) => Ok((steps.opened(session, next), is_certain)),
-            // The first error says more than that there is no stream either.
+            // The first error is more informative than the lack of a stream.
             Err(second) if is_status(&second, &NOT_STREAMABLE) => Err(error),
             Err(McpErrorKind::ContentType { .. }) => Err(error),
             Err(second) => Err(second),
         }
     }
 
-    /// Asks a server what it speaks, in the newest revision that we do, and once more in
-    /// another one if it asks for that.
+    /// Requests the server's supported revisions, with the newest supported revision, and once more
+    /// with another revision if the server asks for that.
     async fn discover(&self, steps: &mut Steps) -> Result<(Discovered, Session), McpErrorKind> {
         match self.discover_in(ProtocolVersion::LATEST, steps).await? {
             (Discovered::AskIn(version), _) => match self.discover_in(version, steps).await? {
@@ -231,8 +233,8 @@ impl Connector {
         Ok((found?, session))
     }
 
-    /// Opens a session in one way that may turn out not to fit: slower than half the
-    /// deadline would leave no time for another.
+    /// Tries a transport and revision. Uses at most half of the deadline, so that there is time for
+    /// another attempt.
     async fn try_out(&self, dialect: Dialect, steps: &mut Steps) -> Result<Session, McpErrorKind> {
         let after = self.config.timeout / 2;
         if let Some(opened) = self.link.in_time(after, self.step(dialect, steps)).await {
@@ -243,7 +245,7 @@ impl Connector {
         Err(error)
     }
 
-    /// Opens a session in one way, and says in `steps` how that went.
+    /// Opens a session with a transport and revision, and records the outcome in `steps`.
     async fn step(&self, dialect: Dialect, steps: &mut Steps) -> Result<Session, McpErrorKind> {
         let opened = self.open_as(dialect).await;
         let spoken = opened.as_ref().map(|session| match session.version() {
@@ -287,7 +289,7 @@ impl Connector {
     }
 }
 
-/// Streamable HTTP without handshake.
+/// Returns Streamable HTTP without handshake.
 fn stateless(version: ProtocolVersion) -> Dialect {
     Dialect {
         transport: TransportKind::StreamableHttp,

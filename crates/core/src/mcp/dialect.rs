@@ -6,36 +6,36 @@ use parking_lot::Mutex;
 
 use super::{ProtocolVersion, ServerConfig, TransportKind};
 
-/// A way of speaking that has worked.
+/// A transport, and the way to open a session, that have worked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dialect {
     pub(super) transport: TransportKind,
     pub(super) opening: Opening,
 }
 
-/// How a conversation begins.
+/// How a session starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// With the first request, which says its revision (2026-07-28 and later).
+    /// With the first request, which contains its revision (2026-07-28 and later).
     Stateless(ProtocolVersion),
-    /// With `initialize`, which offers this revision.
+    /// With `initialize`, which requests this revision.
     Handshake(ProtocolVersion),
-    /// With the first request, of no particular revision (S4).
+    /// With the first request, without a revision.
     None,
 }
 
-/// What the servers of this process turned out to speak, so that another client of the same
-/// server need not find out again. What does not fit any more is forgotten.
+/// The detected transports and revisions of this process, so that other clients of a server need
+/// not detect them again. Outdated entries are removed.
 ///
-/// It is only ever tried to be locked: a process may fork while another thread holds the
-/// lock, which then stays locked in the child for ever. There nothing is remembered.
+/// Only locked with `try_lock`: if a process forks while another thread holds the lock, it stays
+/// locked in the child forever. The child then caches nothing.
 static KNOWN: LazyLock<Mutex<HashMap<Key, Dialect>>> = LazyLock::new(Mutex::default);
 
-/// Servers that are remembered at most; one more, and all are forgotten.
+/// Maximum number of cached servers; when exceeded, the cache is cleared.
 const MOST_KNOWN: usize = 4096;
 
-/// A server, as somebody sees it: what it speaks may depend on who asks, and where it is on
-/// its URL's query. Both are secret, so there is only a hash of them.
+/// A server and the caller's identity: transport and revision may depend on the credential and on
+/// the URL's query. Both are secret, so the key contains only a hash of them.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     display_url: String,
@@ -50,7 +50,7 @@ impl Key {
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_bytes()))
             .collect();
-        // Of a credential that changes, this is who it belongs to.
+        // For a credential that changes over time, this identifies its owner.
         let credential = format!("{:?}", config.authentication);
         let store = config.authorization.token_store.as_ref();
         let store = store.map(|store| Arc::as_ptr(store).addr());
@@ -64,7 +64,7 @@ impl Key {
 }
 
 impl Dialect {
-    /// What is known of the server; nothing unless finding out is allowed.
+    /// Returns the cached transport and revision of the server.
     pub(super) fn known(config: &ServerConfig) -> Option<Self> {
         KNOWN.try_lock()?.get(&Key::of(config)).copied()
     }

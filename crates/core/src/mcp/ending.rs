@@ -4,8 +4,8 @@ use tokio::sync::Notify;
 
 use super::McpErrorKind;
 
-/// An end that many may wait for. Waiting takes a part of what it takes with a
-/// `CancellationToken`, which has children and locks them.
+/// A resettable signal for many waiters. Waiting is cheaper than with a `CancellationToken`, which
+/// has children and locks them.
 #[derive(Default)]
 pub(super) struct Ending {
     has_come: AtomicBool,
@@ -13,13 +13,13 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// Tells those who wait, and all who come later.
+    /// Sets the signal, and wakes all waiters.
     pub(super) fn come(&self) {
         self.has_come.store(true, Ordering::Release);
         self.coming.notify_waiters();
     }
 
-    /// From now on it has not come.
+    /// Resets the signal.
     pub(super) fn take_back(&self) {
         self.has_come.store(false, Ordering::Release);
     }
@@ -28,10 +28,10 @@ impl Ending {
         self.has_come.load(Ordering::Acquire)
     }
 
-    /// Does some work, unless the end comes first or has come.
+    /// Runs `work`, unless the signal is set before or meanwhile.
     ///
     /// # Errors
-    /// [`McpErrorKind::Disconnected`] when it has.
+    /// [`McpErrorKind::Disconnected`] if the signal is set.
     pub(super) async fn unless_it_comes<T>(
         &self,
         work: impl Future<Output = T>,
@@ -43,9 +43,9 @@ impl Ending {
         }
     }
 
-    /// Waits for it; not at all where it has come.
+    /// Waits until the signal is set.
     async fn came(&self) {
-        // Listened to before the look at the flag, so that it is not missed.
+        // Registered before the flag is read, so that the signal is not missed.
         let coming = self.coming.notified();
         if !self.has_come() {
             coming.await;

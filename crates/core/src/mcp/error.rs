@@ -10,8 +10,8 @@ pub use kind::McpErrorKind;
 
 /// Why an MCP operation failed.
 ///
-/// `Display` is the text of requirement E3 or E4, by [`Wording`]; the facts are at
-/// [`kind`](Self::kind). No text holds a credential or a URL's query.
+/// `Display` returns the message in the style of [`Wording`], and [`kind`](Self::kind) the details.
+/// Messages contain no credentials and no URL queries.
 #[derive(Debug)]
 pub struct McpError {
     kind: McpErrorKind,
@@ -20,16 +20,16 @@ pub struct McpError {
     transport: Option<TransportKind>,
 }
 
-/// The two styles of error texts (E4).
+/// The two styles of error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Wording {
-    /// S1's: `MCP Error -32600: Invalid Request`, `HTTP 500: Internal Server Error`.
+    /// Messages such as `MCP Error -32600: Invalid Request`, `HTTP 500: Internal Server Error`.
     #[default]
     Http,
-    /// The texts of requirement S4: `MCP Error (-32600): Invalid Request`, `MCP SSE request failed
-    /// with HTTP 500`. The text names the detected transport, SSE by default: `MCP Streamable HTTP
-    /// request failed with HTTP 500`.
+    /// Messages such as `MCP Error (-32600): Invalid Request`, `MCP SSE request failed with HTTP
+    /// 500`. The message names the detected transport, SSE by default: `MCP Streamable HTTP request
+    /// failed with HTTP 500`.
     Sse,
 }
 
@@ -46,7 +46,7 @@ impl McpError {
         }
     }
 
-    /// Returns the transport's name in texts of [`Wording::Sse`].
+    /// Returns the transport's name in messages of [`Wording::Sse`].
     fn transport_name(&self) -> &'static str {
         match self.transport.unwrap_or_default() {
             TransportKind::Auto
@@ -60,13 +60,13 @@ impl McpError {
         }
     }
 
-    /// The facts.
+    /// Returns the details of the error.
     #[must_use]
     pub fn kind(&self) -> &McpErrorKind {
         &self.kind
     }
 
-    /// The error that the server answered with, if it is one.
+    /// Returns the JSON-RPC error, if the server responded with one.
     #[must_use]
     pub fn rpc_error(&self) -> Option<&RpcError> {
         match &self.kind {
@@ -75,7 +75,7 @@ impl McpError {
         }
     }
 
-    /// The HTTP status, if it is the reason.
+    /// Returns the HTTP status, if that is the cause.
     #[must_use]
     pub fn http_status(&self) -> Option<u16> {
         match self.kind {
@@ -84,8 +84,8 @@ impl McpError {
         }
     }
 
-    /// What the server asks for, if it refused the request for the want of a credential, or
-    /// of a better one.
+    /// Returns the server's challenge, if it rejected the request for a missing or insufficient
+    /// credential.
     #[must_use]
     pub fn challenge(&self) -> Option<AuthorizationChallenge> {
         match &self.kind {
@@ -96,7 +96,7 @@ impl McpError {
         }
     }
 
-    /// How long the server asked to wait.
+    /// Returns how long to wait before a retry, as sent by the server or until the backoff ends.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self.kind {
@@ -106,13 +106,13 @@ impl McpError {
         }
     }
 
-    /// Whether the deadline passed.
+    /// Returns whether the operation timed out.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(self.kind, McpErrorKind::Timeout { .. })
     }
 
-    /// The reason from the fixed set (C5).
+    /// Returns the error code.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match &self.kind {
@@ -163,8 +163,8 @@ impl McpError {
     }
 }
 
-/// Whether an error for parameters is one for a tool that there is not: the specification's
-/// `Unknown tool: X`, or `Tool X not found` of the official TypeScript SDK (B5).
+/// Returns whether an invalid-params error means an unknown tool: `Unknown tool: X` in the
+/// specification, `Tool X not found` in the official TypeScript SDK.
 fn names_no_tool(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     let is_typescript = message

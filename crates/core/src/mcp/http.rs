@@ -1,5 +1,5 @@
-//! HTTP as the transports need it: one connection pool per client, answers read under
-//! limits, redirects that never leave the origin.
+//! HTTP for the transports: one connection pool per client, size limits for responses, and
+//! redirects only within the origin.
 
 mod answer;
 
@@ -29,7 +29,7 @@ pub(super) use answer::{
 };
 
 const CONTENT_IS: HeaderValue = HeaderValue::from_static("application/json");
-/// Headers of a message beyond those here: of the session, of the method, of the connection.
+/// Number of further headers of a message: of the session, the method and the connection.
 const MESSAGE_HEADERS: usize = 8;
 const ACCEPTED: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
@@ -37,28 +37,28 @@ const ACCEPTED: HeaderValue = HeaderValue::from_static("application/json, text/e
 #[derive(Clone)]
 pub(super) struct HttpLink {
     client: EgressClient,
-    /// For messages to a server on this machine that needs no tokens.
+    /// A faster path for messages to a server on this machine that needs no OAuth tokens.
     shortcut: Option<Arc<Shortcut>>,
-    /// Adds tokens to requests, where the credential is not one that stays.
+    /// Adds OAuth tokens to requests, if configured.
     authorizer: Option<Arc<OAuthAuthorizer>>,
     headers: HeaderMap,
-    /// The same and those of a message.
+    /// `headers`, and the fixed headers of a message.
     message_headers: HeaderMap,
-    /// The server keeps its streams open after they have given their answer.
+    /// Whether the server keeps a stream open after the response.
     keeps_streams: Arc<AtomicBool>,
     pub(super) url: Url,
     pub(super) limits: Limits,
 }
 
 impl HttpLink {
-    /// Builds the pool; does no I/O but for reading the system's certificates when the
-    /// server is one of https.
+    /// Creates the pool. Does no I/O, except that for an `https` server it reads the system's
+    /// certificates.
     pub(super) fn new(config: &ServerConfig) -> Result<Self, McpErrorKind> {
         let headers = config.header_map()?;
         let url = config.request_url()?;
         config.egress.check_url(&url)?;
         let mut purpose = Purpose::server(match url.scheme() {
-            // A redirect to https would leave the origin.
+            // A redirect to `https` would leave the origin.
             "http" => Trust::Nothing,
             _ => Trust::System,
         });
@@ -70,7 +70,7 @@ impl HttpLink {
         let mut message_headers = headers.clone();
         message_headers.insert(CONTENT_TYPE, CONTENT_IS);
         message_headers.insert(ACCEPT, ACCEPTED);
-        // Room in every copy for what a message adds.
+        // Reserves room for the headers that a message adds.
         message_headers.reserve(MESSAGE_HEADERS);
         let shortcut = match authorizer {
             None => Shortcut::to(&url, &config.egress),
@@ -88,7 +88,7 @@ impl HttpLink {
         })
     }
 
-    /// Takes up an authorization that was asked for elsewhere.
+    /// Completes an authorization that another client started.
     pub(super) async fn finish_authorization(
         &self,
         pending: PendingAuthorization,
@@ -100,13 +100,13 @@ impl HttpLink {
         }
     }
 
-    /// The headers of a message, for more to be added.
+    /// Returns the headers of a message, to which others can be added.
     pub(super) fn message_headers(&self) -> HeaderMap {
         self.message_headers.clone()
     }
 
-    /// Sends one JSON-RPC message and gives the answer's head, whatever its status; the
-    /// body is still to be read.
+    /// Sends a JSON-RPC message and returns the head of the response, whatever its status, without
+    /// reading the body.
     pub(super) async fn post(
         &self,
         url: &Url,
@@ -129,14 +129,14 @@ impl HttpLink {
         self.send(request.body(body)).await
     }
 
-    /// Lets a stream that has given its answer come to its end, so that the next request
-    /// finds its connection free. Most servers end the stream with the answer; for one that
-    /// does not, nobody waits a second time, and after a while it loses the connection.
+    /// Reads a stream to its end after the response, so that the next request finds its connection
+    /// free. Most servers end the stream with the response. If a server does not, later calls do
+    /// not wait for the end, and the connection is closed after a while.
     pub(super) async fn finish(&self, mut reader: Box<AnswerReader>) {
         const MOMENT: Duration = Duration::from_millis(2);
         const PATIENCE: Duration = Duration::from_secs(2);
-        // Mostly the end is there already, and the task that reads from the connection comes
-        // upon it in its next turn: that takes no clock.
+        // Usually the end has already arrived, and the connection's task notices it in its next
+        // turn, without a timer.
         if in_next_turn(reader.skip_rest()).await.is_some() {
             return;
         }
@@ -169,7 +169,7 @@ impl HttpLink {
         Ok(response)
     }
 
-    /// Sends a GET and gives the answer's head, whatever its status.
+    /// Sends a GET request and returns the head of the response, whatever its status.
     pub(super) async fn get(&self, extra: HeaderMap) -> Result<reqwest::Response, McpErrorKind> {
         let mut headers = self.headers.clone();
         headers.extend(extra);
@@ -177,29 +177,29 @@ impl HttpLink {
         self.send(request).await
     }
 
-    /// Ends a session; what the server says to that does not matter.
+    /// Ends a session, ignoring the response.
     pub(super) async fn delete(&self, extra: HeaderMap) {
         let mut headers = self.headers.clone();
         headers.extend(extra);
         let Ok(request) = self.client.request(Method::DELETE, &self.url, headers) else {
-            return; // The session could not have begun.
+            return; // Without a valid URL there was no session.
         };
-        // Nobody is asked for an authorization for this.
+        // Does not ask the user for an authorization.
         let _ = match &self.authorizer {
             Some(authorizer) => authorizer.send_once(request).await,
             None => request.send().await.map_err(sending),
         };
     }
 
-    /// Gives some work this much time, and as much again after each authorization that it
-    /// needs: the time that a person takes is not the server's. None when the time is up.
+    /// Runs `work` with a time limit, which restarts after each authorization that it needs,
+    /// because a user's time does not count. Returns `None` if the limit passes.
     pub(super) async fn in_time<T>(
         &self,
         patience: Duration,
         work: impl Future<Output = T>,
     ) -> Option<T> {
-        // The work goes on where it was: begun again, it would ask a person who has just
-        // refused a second time.
+        // The work continues where it was: restarted, it could ask a user again who has just
+        // refused.
         let mut work = pin!(work);
         loop {
             match timeout(patience, work.as_mut()).await {
@@ -210,7 +210,7 @@ impl HttpLink {
         }
     }
 
-    /// Waits for an authorization that is under way; false when there is none.
+    /// Waits for a running authorization. Returns `false` if there is none.
     async fn authorization_ended(&self) -> bool {
         match &self.authorizer {
             Some(authorizer) => authorizer.ended().await,
@@ -229,9 +229,9 @@ impl HttpLink {
     }
 }
 
-/// What some work comes to at once, or after the tasks that are ready have had a turn.
-/// `tokio::task::yield_now` asks the system for news first, and wakes a second time when
-/// the work is done by then.
+/// Returns the output of `work` if it is ready at once or after the other ready tasks have run.
+/// `tokio::task::yield_now` would poll the I/O driver first, and wake up again if the work is ready
+/// by then.
 async fn in_next_turn<T>(work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     let mut turns_left = 1;
@@ -253,7 +253,7 @@ pub(super) fn sending(error: reqwest::Error) -> McpErrorKind {
     } else if error.is_redirect() {
         McpErrorKind::Redirect
     } else if error.is_connect() {
-        // Where it is, and nothing of what may be a secret.
+        // Only the origin, because the rest may contain secrets.
         let origin = error.url().map(|url| url.origin().ascii_serialization());
         let origin = origin.and_then(|origin| origin.parse().ok());
         let error = error.without_url();
@@ -266,7 +266,7 @@ pub(super) fn sending(error: reqwest::Error) -> McpErrorKind {
     }
 }
 
-/// Lets an answer with a success status through.
+/// Returns the response if its status is a success.
 pub(super) async fn check_status(
     response: reqwest::Response,
 ) -> Result<reqwest::Response, McpErrorKind> {
@@ -277,7 +277,7 @@ pub(super) async fn check_status(
     }
 }
 
-/// The error that an answer's status is, with what its head and its body say about it.
+/// Creates the error for a response's status, from its head and body.
 async fn status_error(mut response: reqwest::Response) -> McpErrorKind {
     const LONGEST_REASON: usize = 64 * 1024;
     const PATIENCE: Duration = Duration::from_secs(2);
@@ -299,13 +299,13 @@ async fn status_error(mut response: reqwest::Response) -> McpErrorKind {
     }
 }
 
-/// Whether an error is one of these HTTP statuses.
+/// Returns whether an error is one of these HTTP statuses.
 pub(super) fn is_status(error: &McpErrorKind, statuses: &[StatusCode]) -> bool {
     matches!(error, McpErrorKind::HttpStatus { status, .. }
         if statuses.iter().any(|wanted| wanted.as_u16() == *status))
 }
 
-/// A server that is spoken to without OAuth has no authorization to be finished.
+/// Returns the error for completing an authorization at a server without OAuth.
 pub(super) fn not_oauth() -> McpErrorKind {
     ServerConfigError::OAuth { key: "type" }.into()
 }

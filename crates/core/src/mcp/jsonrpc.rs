@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 messages, kept as raw JSON wherever nothing here acts on them.
+//! JSON-RPC 2.0 messages. Parts that the client does not interpret stay raw JSON.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The id of a request. Ours are numbers from 1, or strings that start with `mcp_` (E1, E7).
+/// The id of a request. The client uses numbers from 1, or strings that start with `mcp_`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum RequestId {
@@ -23,13 +23,13 @@ pub(crate) enum RequestId {
 /// The error of a JSON-RPC response, as the server sent it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RpcError {
-    /// The code; -1 when the server sent none (E3).
+    /// The error code; -1 if the server sent none.
     #[serde(default = "unknown_code")]
     pub code: i64,
-    /// The message; `Unknown MCP error` when the server sent none (E3).
+    /// The error message; `Unknown MCP error` if the server sent none.
     #[serde(default = "unknown_message")]
     pub message: String,
-    /// Whatever else the server said, unread.
+    /// Additional data of the server, not interpreted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,
 }
@@ -43,7 +43,7 @@ fn unknown_message() -> String {
 }
 
 impl RpcError {
-    /// An error of ours, as an answer to a request of the server's.
+    /// Creates an error for the response to a server's request.
     #[must_use]
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self {
@@ -104,21 +104,21 @@ impl fmt::Display for RpcError {
 
 impl std::error::Error for RpcError {}
 
-/// A response's payload: the raw `result`, or the error.
+/// The payload of a response: the raw `result`, or the error.
 pub(crate) type RpcOutcome = Result<Box<RawValue>, RpcError>;
 
-/// A message that a server sent.
+/// A message from a server.
 #[derive(Debug)]
 pub(crate) enum Incoming {
-    /// The answer to one of our requests.
+    /// A response to a request of this client.
     Response { id: RequestId, outcome: RpcOutcome },
-    /// A request of the server's; it waits for an answer.
+    /// A request of the server, which expects a response.
     Request {
         id: Box<RawValue>,
         method: String,
         params: Option<Box<RawValue>>,
     },
-    /// A notification; it waits for nothing.
+    /// A notification, which expects no response.
     Notification {
         method: String,
         params: Option<Box<RawValue>>,
@@ -139,7 +139,7 @@ struct Envelope<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// Tells `"result": null` from no result at all.
+/// Distinguishes `"result": null` from a missing result.
 fn even_null<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<&'de RawValue>, D::Error> {
@@ -147,12 +147,12 @@ fn even_null<'de, D: Deserializer<'de>>(
 }
 
 impl Incoming {
-    /// Reads one message, or a batch of them: revision 2025-03-26 must be able to receive
-    /// one. What is no JSON-RPC message inside a batch is left out.
+    /// Parses one message, or a batch, which revision 2025-03-26 requires clients to accept. Skips
+    /// values in a batch that are not JSON-RPC messages.
     ///
     /// # Errors
-    /// When `text` is not JSON, a single value that is no JSON-RPC message, or a batch of
-    /// more than 10,000 values: they would take many times the memory of the text.
+    /// If `text` is not JSON, is a single value that is not a JSON-RPC message, or is a batch of
+    /// more than 10,000 values, which would take many times the memory of the text.
     pub(crate) fn parse(text: &str) -> Result<Vec<Self>, serde_json::Error> {
         if !text.trim_start().starts_with('[') {
             return Self::parse_one(text).map(|message| vec![message]);
@@ -185,7 +185,8 @@ impl Incoming {
                 Ok(Self::Response { id, outcome })
             }
             (None, None) => match envelope.error {
-                // An error before the request's id was read: nobody's, so ours.
+                // An error from before the request's id was read: it can only belong to the open
+                // request.
                 Some(error) => Ok(Self::Response {
                     id: RequestId::Text(String::new()),
                     outcome: Err(lenient_error(error)),
@@ -229,8 +230,7 @@ impl<'de> Visitor<'de> for BatchVisitor {
 }
 
 impl RequestId {
-    /// A number, as most are, is read straight away: serde would first find out which kind
-    /// of id it is.
+    /// Parses a number directly, as most ids are numbers; serde would first determine the type.
     fn read(raw: &RawValue) -> Result<Self, serde_json::Error> {
         match raw.get().parse() {
             Ok(number) => Ok(Self::Number(number)),
@@ -238,14 +238,14 @@ impl RequestId {
         }
     }
 
-    /// Whether a response with this id answers the request `asked`. A server that could not
-    /// read a request answers it with the id null.
+    /// Returns whether a response with this id answers the request `asked`. A server that could not
+    /// parse a request responds with the id null.
     pub(crate) fn answers(&self, asked: &Self) -> bool {
         self == asked || matches!(self, Self::Text(text) if text.is_empty())
     }
 }
 
-/// The error object, or what can be made of one that is not as it should be.
+/// Parses an error object; falls back to defaults if it is malformed.
 fn lenient_error(raw: &RawValue) -> RpcError {
     serde_json::from_str(raw.get()).unwrap_or_else(|_| RpcError {
         code: unknown_code(),
@@ -254,10 +254,10 @@ fn lenient_error(raw: &RawValue) -> RpcError {
     })
 }
 
-/// A request as it goes out.
+/// Serializes a request.
 pub(crate) fn request(id: &RequestId, method: &str, params: &(impl Serialize + ?Sized)) -> Bytes {
-    // The frame is written as it is: to look for what is to be escaped in its names would
-    // take longer than all the rest.
+    // The frame is written literally: escaping its member names would take longer than everything
+    // else.
     let written = || -> Result<Vec<u8>, serde_json::Error> {
         let mut bytes = Vec::with_capacity(512);
         bytes.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
@@ -272,7 +272,7 @@ pub(crate) fn request(id: &RequestId, method: &str, params: &(impl Serialize + ?
     written().map_or_else(|_| Bytes::new(), Bytes::from)
 }
 
-/// A notification as it goes out.
+/// Serializes a notification.
 pub(crate) fn notification<P: Serialize + ?Sized>(method: &str, params: Option<&P>) -> Bytes {
     #[derive(Serialize)]
     struct Notification<'a, P: ?Sized> {
@@ -288,7 +288,7 @@ pub(crate) fn notification<P: Serialize + ?Sized>(method: &str, params: Option<&
     })
 }
 
-/// The answer to a request of the server's.
+/// Serializes the response to a server's request.
 pub(crate) fn answer(id: &RawValue, outcome: Result<Value, RpcError>) -> Bytes {
     #[derive(Serialize)]
     struct Answer<'a> {
@@ -313,7 +313,7 @@ pub(crate) fn answer(id: &RawValue, outcome: Result<Value, RpcError>) -> Bytes {
     })
 }
 
-/// Maps of strings and raw JSON always serialize; an empty body would only be refused.
+/// Maps of strings and raw JSON always serialize; a server would reject an empty body.
 fn encode(message: &impl Serialize) -> Bytes {
     let mut bytes = Vec::with_capacity(512);
     match serde_json::to_writer(&mut bytes, message) {

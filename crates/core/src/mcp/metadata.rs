@@ -1,5 +1,5 @@
-//! What a request says of itself in `_meta` and, over HTTP, once more in headers
-//! (MCP 2026-07-28, "General fields" and "Request Metadata").
+//! Request metadata in `_meta` and, over HTTP, in headers (MCP 2026-07-28, "General fields" and
+//! "Request Metadata").
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,26 +20,26 @@ use super::ProtocolVersion;
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// What stands before the keys of `_meta` that the specification defines.
+/// The prefix of the `_meta` keys that the specification defines.
 pub const RESERVED: &str = "io.modelcontextprotocol/";
 
-/// The key of `_meta` that says what the client can do.
+/// The `_meta` key for the client's capabilities.
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
-/// Headers that repeat what is in a message, each once.
+/// Headers that mirror parts of a message, each at most once.
 pub(super) type Mirrored = Vec<(HeaderName, HeaderValue)>;
 
-/// The parameters of a request, open for additions to `_meta`; all else stays raw.
+/// The parameters of a request, to which `_meta` entries can be added; everything else stays raw.
 pub(super) struct Metadata<'a> {
     params: Params<'a>,
     meta: IndexMap<String, Box<RawValue>>,
     shared: Option<&'a Shared>,
 }
 
-/// Entries of `_meta` that many requests share, written once.
+/// Entries of `_meta` that many requests share, serialized once.
 pub(super) struct Shared {
     entries: IndexMap<String, Box<RawValue>>,
-    /// All of them, as most requests have them and nothing else.
+    /// All entries as one object, for requests without other entries.
     object: Box<RawValue>,
 }
 
@@ -52,7 +52,7 @@ impl Shared {
 
 impl<'a> Metadata<'a> {
     /// # Errors
-    /// When `params` or its `_meta` is no object.
+    /// If `params` or its `_meta` is not an object.
     pub(super) fn of(params: &'a RawValue) -> Result<Self, serde_json::Error> {
         let mut params: Params<'_> = serde_json::from_str(params.get())?;
         let meta = match params.take("_meta") {
@@ -66,7 +66,7 @@ impl<'a> Metadata<'a> {
         })
     }
 
-    /// Adds entries to `_meta`; one that is there already stays.
+    /// Adds entries to `_meta`, without replacing existing ones.
     pub(super) fn add(&mut self, entries: Map<String, Value>) -> Result<(), serde_json::Error> {
         for (key, value) in entries {
             if let indexmap::map::Entry::Vacant(entry) = self.meta.entry(key) {
@@ -76,13 +76,13 @@ impl<'a> Metadata<'a> {
         Ok(())
     }
 
-    /// Adds entries to `_meta` that other requests have, too; one that is there already,
-    /// or is [added](Self::add) later, stays.
+    /// Adds entries to `_meta` that other requests share, without replacing existing or later
+    /// [added](Self::add) ones.
     pub(super) fn share(&mut self, entries: &'a Shared) {
         self.shared = Some(entries);
     }
 
-    /// Adds `Mcp-Method`, and `Mcp-Name` for methods that name what they are about.
+    /// Adds the header `Mcp-Method`, and `Mcp-Name` for methods that refer to a named object.
     pub(super) fn mirror(&self, method: &str, headers: &mut Mirrored) {
         headers.push((METHOD, method_value(method)));
         let key = match method {
@@ -99,15 +99,15 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// The entries of an object in their order. There are few: nothing is hashed.
+/// The members of an object in order. A list, because there are few.
 struct Params<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
-/// A string that is only copied when it has escapes in it.
+/// A string that is copied only if it contains escapes.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'a> Params<'a> {
-    /// The last entry of that name, which is the one that counts in JSON.
+    /// Returns the last member with this name, which is the effective one.
     fn get(&self, name: &str) -> Option<&'a RawValue> {
         let mut entries = self.0.iter().rev();
         entries.find(|(key, _)| key == name).map(|(_, raw)| *raw)
@@ -131,7 +131,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Params<'de>, A::Error> {
-                // The parameters of a call.
+                // Usual number of parameters of a call.
                 let mut entries = Vec::with_capacity(3);
                 while let Some((Text(key), raw)) = map.next_entry()? {
                     entries.push((key, raw));
@@ -143,7 +143,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
     }
 }
 
-/// The parameters with `_meta` at their end.
+/// Serializes the parameters with `_meta` as the last member.
 impl Serialize for Metadata<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         struct Meta<'a>(&'a Metadata<'a>);
@@ -167,13 +167,13 @@ impl Serialize for Metadata<'_> {
     }
 }
 
-/// Who we are (`Implementation`).
+/// Returns the name and version of this client (`Implementation`).
 pub(super) fn client_info() -> Value {
     json!({"name": "pillion", "version": env!("CARGO_PKG_VERSION")})
 }
 
-/// Capabilities with the extension that lets a server answer with a task: whoever calls,
-/// tasks are followed for them (extension of 2026-07-28).
+/// Adds the extension to `capabilities` that allows a server to respond with a task: the client
+/// always follows tasks for its callers (extension of 2026-07-28).
 pub(super) fn with_tasks(mut capabilities: Map<String, Value>) -> Map<String, Value> {
     let extensions = capabilities
         .entry("extensions")
@@ -185,7 +185,7 @@ pub(super) fn with_tasks(mut capabilities: Map<String, Value>) -> Map<String, Va
     capabilities
 }
 
-/// The entries of `_meta` that every request has since 2026-07-28.
+/// Returns the `_meta` entries that every request has since revision 2026-07-28.
 pub(super) fn per_request(
     version: ProtocolVersion,
     capabilities: Map<String, Value>,
@@ -202,7 +202,7 @@ pub(super) fn per_request(
     Shared::new(written.collect::<Result<_, serde_json::Error>>()?)
 }
 
-/// A method as a header's value; that of most requests is not made anew each time.
+/// Returns a method as a header value; that of most requests is static.
 fn method_value(method: &str) -> HeaderValue {
     match method {
         "tools/call" => HeaderValue::from_static("tools/call"),
@@ -210,8 +210,8 @@ fn method_value(method: &str) -> HeaderValue {
     }
 }
 
-/// Text as a header's value: as it is where a header can hold it, else in Base64 between
-/// `=?base64?` and `?=` ("Value Encoding").
+/// Encodes text as a header value: unchanged if possible, otherwise Base64 between `=?base64?` and
+/// `?=` ("Value Encoding").
 pub(super) fn header_value(text: &str) -> HeaderValue {
     const PREFIX: &str = "=?base64?";
     const SUFFIX: &str = "?=";
@@ -223,7 +223,7 @@ pub(super) fn header_value(text: &str) -> HeaderValue {
         Some(value) => value,
         None => {
             let encoded = format!("{PREFIX}{}{SUFFIX}", BASE64_STANDARD.encode(text));
-            // Base64 is nothing but printable ASCII.
+            // Base64 is printable ASCII.
             HeaderValue::try_from(encoded).unwrap_or_else(|_| HeaderValue::from_static(""))
         }
     }
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn values_that_no_header_holds_are_encoded() {
-        // The examples of the specification.
+        // The examples in the specification.
         for (text, value) in [
             ("us-west1", "us-west1"),
             ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),

@@ -1,13 +1,13 @@
-//! OAuth 2.1 for MCP servers over HTTP (MCP 2026-07-28, basic/authorization, and its
-//! extensions in `modelcontextprotocol/ext-auth`).
+//! OAuth 2.1 for MCP servers over HTTP (MCP 2026-07-28, basic/authorization, and its extensions in
+//! `modelcontextprotocol/ext-auth`).
 //!
-//! `authorizer` stands between a request and the wire: it adds the token, and when the
-//! server refuses it obtains another, once for all the calls that wait. `flow` is one such
-//! errand: discover the authorization server, refresh or ask again, keep the tokens.
+//! `authorizer` adds the token to requests. If the server rejects a token, it obtains another one,
+//! once for all waiting calls. `flow` obtains tokens: it discovers the authorization server,
+//! refreshes or requests tokens, and stores them.
 //!
-//! The official SDK, `rmcp`, finds the authorization server, registers the client and
-//! writes the authorization request. Token requests are made here, because DPoP, client
-//! assertions and the grants of the extensions are nothing that it knows (ADR 0010).
+//! The official SDK, `rmcp`, discovers the authorization server, registers the client and builds
+//! the authorization request. Token requests are built here, because the SDK does not support DPoP,
+//! client assertions and the grants of the extensions (ADR 0010).
 
 mod authorization_code;
 mod authorizer;

@@ -12,11 +12,11 @@ use super::{
     ServerConfigError, TransportKind,
 };
 
-/// What opens one client's connections.
+/// Opens the connections of one client.
 pub(super) enum Opener {
-    /// HTTP in any shape: there are several to choose from.
+    /// HTTP, with several possible transports.
     Http(Box<Connector>),
-    /// Stdio or WebSocket: there is nothing to choose but the revision.
+    /// Stdio or WebSocket, where only the revision can differ.
     Channel(ChannelConnector),
 }
 
@@ -48,8 +48,8 @@ impl Opener {
         Ok(Self::Channel(ChannelConnector::new(config, link, peer)))
     }
 
-    /// Opens a session in the way that is pinned or known, and otherwise finds out, in this
-    /// much time.
+    /// Opens a session with the configured or cached transport and revision, or else detects them,
+    /// within a time limit.
     pub(super) async fn open(&self, steps: Steps, after: Duration) -> Result<Opened, McpErrorKind> {
         let opened = match self {
             Self::Http(connector) => connector.link.in_time(after, connector.open(steps)).await,
@@ -58,7 +58,7 @@ impl Opener {
         opened.unwrap_or(Err(McpErrorKind::timeout(after)))
     }
 
-    /// Takes up an authorization that was asked for elsewhere.
+    /// Completes an authorization that another client started.
     pub(super) async fn finish_authorization(
         &self,
         pending: PendingAuthorization,
@@ -74,7 +74,7 @@ impl Opener {
         }
     }
 
-    /// Forgets how the server was spoken to.
+    /// Removes the cached transport and revision.
     pub(super) fn forget_dialect(&self) {
         match self {
             Self::Http(connector) => Dialect::forget(&connector.config),

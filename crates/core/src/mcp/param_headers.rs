@@ -1,5 +1,5 @@
-//! Parameters of tools that are repeated in HTTP headers (MCP 2026-07-28, "Custom Headers
-//! from Tool Parameters").
+//! Tool parameters that are mirrored in HTTP headers (MCP 2026-07-28, "Custom Headers from Tool
+//! Parameters").
 
 use http::header::HeaderName;
 use serde_json::Value;
@@ -8,19 +8,19 @@ use super::metadata::{Mirrored, header_value};
 
 const ANNOTATION: &str = "x-mcp-header";
 
-/// Headers of one call at most; servers bound what they take as well.
+/// Maximum number of mirrored headers of a call; servers limit headers, too.
 const MOST_HEADERS: usize = 64;
 
-/// One parameter that is repeated in a header.
+/// A parameter that is mirrored in a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ParamHeader {
-    /// The names of the properties that lead to the value.
+    /// The path of property names to the value.
     path: Vec<String>,
-    /// `mcp-param-` and the name from the annotation.
+    /// `mcp-param-` followed by the name in the annotation.
     name: HeaderName,
 }
 
-/// Why a tool's annotations cannot be followed; the tool is left out then.
+/// Why a tool's header annotations are invalid; such a tool is skipped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ParamHeaderError {
     #[error("an `x-mcp-header` is no header name")]
@@ -35,14 +35,14 @@ pub(super) enum ParamHeaderError {
     Place,
 }
 
-/// The parameters of an input schema that are repeated in headers.
+/// Returns the parameters of an input schema that are mirrored in headers.
 pub(super) fn of_schema(schema: &Value) -> Result<Vec<ParamHeader>, ParamHeaderError> {
     let mut found = Vec::new();
     visit(schema, Some(&mut Vec::new()), &mut found)?;
     Ok(found)
 }
 
-/// Looks through a schema. `path` leads to it through `properties` alone; none elsewhere.
+/// Visits a schema. `path` is its path through `properties` only; `None` elsewhere.
 fn visit(
     schema: &Value,
     mut path: Option<&mut Vec<String>>,
@@ -64,7 +64,7 @@ fn visit(
     }
     for (keyword, value) in entries {
         match (keyword.as_str(), value) {
-            // These hold data, not schemas.
+            // These keywords contain data, not schemas.
             ("const" | "enum" | "default" | "examples" | ANNOTATION, _) => {}
             ("properties", Value::Object(properties)) => {
                 for (name, property) in properties {
@@ -120,10 +120,10 @@ fn param_header(
     })
 }
 
-/// The header of a `tools/call` that does not say what the arguments say, if there is one: a
-/// server's side of "Custom Headers from Tool Parameters" (MCP 2026-07-28). `header` gives
-/// the text of a header by its name in lower case, decoded. A schema whose annotations break
-/// the rules asks for nothing.
+/// Returns the first header of a `tools/call` that does not match the arguments: the server's side
+/// of "Custom Headers from Tool Parameters" (MCP 2026-07-28). `header` returns the decoded value of
+/// a header by its lower-case name. A schema whose annotations violate the rules requires no
+/// headers.
 ///
 /// ```
 /// use pillion_core::mcp::param_header_mismatch;
@@ -147,14 +147,14 @@ pub fn param_header_mismatch(
     wrong.next().map(|wanted| wanted.name.as_str().to_owned())
 }
 
-/// The text of the argument that a header repeats.
+/// Returns the text of the argument that a header mirrors.
 fn text_of(header: &ParamHeader, arguments: &Value) -> Option<String> {
     let at = |value, name: &String| Value::get(value, name);
     match header.path.iter().try_fold(arguments, at) {
         Some(Value::String(text)) => Some(text.clone()),
         Some(Value::Bool(value)) => Some(value.to_string()),
         Some(Value::Number(number)) => Some(match number.as_f64() {
-            // 3.0 is an integer too, and is written as one.
+            // 3.0 is an integer too, and is formatted as one.
             Some(value) if !number.is_i64() && !number.is_u64() && value.fract() == 0.0 => {
                 format!("{value:.0}")
             }
@@ -164,8 +164,8 @@ fn text_of(header: &ParamHeader, arguments: &Value) -> Option<String> {
     }
 }
 
-/// The headers for one call. A value that is absent or null has none, and neither has one
-/// of another type than the schema asks for: the server refuses that anyway.
+/// Returns the headers for one call. A value that is absent, null or of the wrong type has no
+/// header; the server rejects a wrong type anyway.
 pub(super) fn of_arguments(headers: &[ParamHeader], arguments: &Value) -> Mirrored {
     let mut mirrored = Mirrored::new();
     for header in headers {

@@ -1,4 +1,4 @@
-//! What a server says on its own account, and who hears it.
+//! Server-initiated messages, and their handlers.
 
 mod asked;
 mod room;
@@ -24,24 +24,24 @@ use super::{McpErrorKind, RpcError};
 use asked::Asked;
 use room::{Room, Taken};
 
-/// How many notices may wait for a listener that does not keep up; then the oldest go.
+/// Maximum number of notifications that wait for a slow listener; then the oldest are dropped.
 const MOST_WAITING_NOTICES: usize = 256;
 
-/// The code that a server gets which asks for more than is worked on at once.
+/// The error code for a server that sends too many concurrent requests.
 const TOO_MANY: i64 = -32000;
 
-/// How long an answer to the server may be on its way.
+/// Timeout for sending a response to the server.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The answer to a request of the server's, once somebody has made it up.
+/// The pending response to a server's request.
 pub(super) struct Answer {
-    /// Held until the answer has left.
+    /// The reserved capacity, held until the response is sent.
     room: Taken,
-    /// None when the server has taken its request back.
+    /// The message; `None` if the server has cancelled its request.
     message: Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>,
 }
 
-/// One client's ear for its server, kept over reconnections.
+/// Handles the messages of one client's server, across reconnections.
 pub(super) struct Peer {
     callbacks: Callbacks,
     room: Room,
@@ -49,7 +49,7 @@ pub(super) struct Peer {
     progress: Mutex<HashMap<RequestId, ProgressCallback>>,
     next_token: AtomicI64,
     notices: broadcast::Sender<Notification>,
-    /// Who hears the notices of which `subscriptions/listen`.
+    /// Recipients of the notifications of each `subscriptions/listen`.
     subscribers: Mutex<HashMap<RequestId, mpsc::Sender<Notification>>>,
     results: Arc<ResultCache>,
 }
@@ -72,18 +72,18 @@ impl Peer {
         &self.callbacks
     }
 
-    /// Whether somebody wants to hear from the server outside of an answer.
+    /// Returns whether there are listeners for messages outside of responses.
     pub(super) fn listens(&self) -> bool {
         self.callbacks.listen() || self.notices.receiver_count() > 0
     }
 
-    /// Every notice from now on, those of progress left out.
+    /// Returns a receiver for all later notifications, except progress.
     pub(super) fn notices(&self) -> broadcast::Receiver<Notification> {
         self.notices.subscribe()
     }
 
-    /// Takes a message that is no response. Notices are passed on at once; a request gives
-    /// the future of its answer, which the transport sends back.
+    /// Handles a message that is not a response. Delivers a notification at once; for a request,
+    /// returns the future response, which the transport sends.
     pub(super) fn hear(&self, message: Incoming) -> Option<Answer> {
         match message {
             Incoming::Response { .. } => None,
@@ -107,7 +107,7 @@ impl Peer {
             return None;
         }
         let bytes = params.as_ref().map_or(0, |params| params.get().len());
-        // A sign of life does not wait behind questions to a person.
+        // A `ping` does not wait behind input requests for a user.
         let room = (method != "ping").then(|| self.room.to_work(bytes));
         let Some(room) = room.flatten() else {
             return self.answer_shortly(&id, method);
@@ -121,7 +121,7 @@ impl Peer {
         Some(Answer { room, message })
     }
 
-    /// The answer to a `ping`; a refusal to everything else.
+    /// Returns the response to `ping`, or an error for any other request.
     fn answer_shortly(&self, id: &RawValue, method: &str) -> Option<Answer> {
         let Some(room) = self.room.to_answer() else {
             self.room.lose(method);
@@ -154,18 +154,18 @@ impl Peer {
             return;
         }
         match self.subscriber(&notice.params) {
-            // One that does not keep up misses some, and the server is not held up.
+            // A slow subscriber misses notifications, so that the server is not delayed.
             Some(subscriber) => {
                 if let Err(mpsc::error::TrySendError::Full(notice)) = subscriber.try_send(notice) {
                     self.room.lose(&notice.method);
                 }
             }
-            // Nobody listening is no error.
+            // An error means that there are no listeners.
             None => drop(self.notices.send(notice)),
         }
     }
 
-    /// Who hears a notice that belongs to a subscription.
+    /// Returns the recipient of a notification that belongs to a subscription.
     fn subscriber(&self, params: &RawValue) -> Option<mpsc::Sender<Notification>> {
         #[derive(Deserialize)]
         struct Params {
@@ -182,8 +182,8 @@ impl Peer {
         subscribers.get(&params.meta.subscription_id).cloned()
     }
 
-    /// Passes the notices of a subscription to `sender` for as long as the returned guard
-    /// lives.
+    /// Delivers the notifications of a subscription to `sender` until the returned guard is
+    /// dropped.
     pub(super) fn route(
         self: &Arc<Self>,
         id: RequestId,
@@ -227,7 +227,7 @@ impl Peer {
         }
     }
 
-    /// Passes progress to `callback` for as long as the returned guard lives.
+    /// Delivers progress to `callback` until the returned guard is dropped.
     pub(super) fn follow(self: &Arc<Self>, callback: ProgressCallback) -> Following {
         let token = RequestId::Number(self.next_token.fetch_add(1, Ordering::Relaxed));
         self.progress.lock().insert(token.clone(), callback);
@@ -238,7 +238,7 @@ impl Peer {
     }
 }
 
-/// A request whose progress is being followed.
+/// Guard of a progress callback.
 pub(super) struct Following {
     peer: Arc<Peer>,
     /// The request's `progressToken`.
@@ -251,7 +251,7 @@ impl Drop for Following {
     }
 }
 
-/// A subscription whose notices are being passed on.
+/// Guard of a subscription's recipient.
 pub(super) struct Routed {
     peer: Arc<Peer>,
     id: RequestId,
@@ -263,19 +263,19 @@ impl Drop for Routed {
     }
 }
 
-/// Answers on their way to the server. Dropping this gives them up, so that none outlives
-/// the request or the stream that it came in.
+/// Responses that are being sent to the server. Dropping this value cancels them, so that none
+/// outlives the request or stream of the server's request.
 #[derive(Default)]
 pub(super) struct Answers(Option<JoinSet<()>>);
 
 impl Answers {
-    /// Waits for the answer and has it posted, without holding up the caller.
+    /// Sends the response when it is ready, without blocking the caller.
     pub(super) fn send<F>(&mut self, answer: Answer, post: impl FnOnce(Bytes) -> F + Send + 'static)
     where
         F: Future<Output = Result<(), McpErrorKind>> + Send,
     {
         let tasks = self.0.get_or_insert_default();
-        // Those that are done leave.
+        // Removes finished tasks.
         while tasks.try_join_next().is_some() {}
         tasks.spawn(async move {
             let Answer { room, message } = answer;

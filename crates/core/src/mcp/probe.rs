@@ -8,18 +8,18 @@ use super::connect::Opened;
 use super::dialect::{Dialect, Opening};
 use super::session::Session;
 
-/// One thing that was tried on the way to a session.
+/// One step of opening a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProbeStep {
-    /// What was sent, such as `POST server/discover`.
+    /// The request, such as `POST server/discover`.
     pub tried: String,
-    /// What came of it: what was agreed, or the error.
+    /// The outcome: what was negotiated, or the error.
     pub outcome: Result<String, String>,
 }
 
-/// What was tried so far. Clones share it: whoever waits can still tell what was tried when
-/// nothing came of it.
+/// The steps so far. Clones share them, so that a waiting caller can report them if the attempt
+/// fails.
 #[derive(Clone, Default)]
 pub(super) struct Steps(Arc<Mutex<Vec<ProbeStep>>>);
 
@@ -52,7 +52,7 @@ impl Steps {
 }
 
 impl Dialect {
-    /// What opening a session in this way begins with.
+    /// Returns a description of how opening a session with this transport starts.
     pub(super) fn describe(self) -> String {
         let stream = match self.transport {
             TransportKind::LegacySse => "GET event stream with an endpoint, ",

@@ -3,10 +3,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A revision of the Model Context Protocol, ordered from the oldest to the newest.
+/// A revision of the Model Context Protocol. Newer revisions are greater.
 ///
-/// Code never compares revisions to decide something: it asks
-/// [`supports`](Self::supports), and the answer is decided here.
+/// Code must not compare revisions to decide on a behavior; use [`supports`](Self::supports).
 ///
 /// ```
 /// use pillion_core::mcp::{Feature, ProtocolVersion};
@@ -26,43 +25,43 @@ pub enum ProtocolVersion {
     V2025_06_18,
     /// Resumption by polling, JSON Schema 2020-12.
     V2025_11_25,
-    /// Stateless: no handshake and no session; every request says all there is to know.
+    /// Stateless: no handshake and no sessions; every request carries all metadata.
     V2026_07_28,
 }
 
-/// Something that only some revisions have.
+/// A feature that only some revisions have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Feature {
-    /// A connection starts with `initialize`; the server may send requests of its own and
-    /// pushes its notices. Until 2025-11-25.
+    /// A connection starts with `initialize`; the server may send requests and pushes
+    /// notifications. Until 2025-11-25.
     Handshake,
     /// The `MCP-Protocol-Version` header on every request. Since 2025-06-18.
     ProtocolVersionHeader,
-    /// Every request carries revision, client and capabilities in `_meta`, and mirrors of
-    /// its method, name and parameters in `Mcp-*` headers. Since 2026-07-28.
+    /// Every request carries revision, client and capabilities in `_meta`, and mirrors its method,
+    /// name and parameters in `Mcp-*` headers. Since 2026-07-28.
     RequestMetadata,
-    /// Over HTTP, to close the stream of an answer is to cancel the request; before, a
-    /// closed stream said nothing. Since 2026-07-28.
+    /// Over HTTP, closing the stream of a response cancels the request; before, it had no meaning.
+    /// Since 2026-07-28.
     CancelByClosing,
     /// Structured results of tools, and their schemas, may have any JSON type; before, only objects
     /// were allowed. Since 2026-07-28.
     AnyStructuredContent,
-    /// A client that connects lists the resources right after the tools, as clients of this
-    /// revision did. Only 2024-11-05.
+    /// A connecting client lists the resources right after the tools, as clients of this revision
+    /// did. Only 2024-11-05.
     ResourcesAfterTools,
 }
 
-/// A string that names no revision known here.
+/// Error for an unknown revision.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Unknown MCP protocol version '{0}'")]
 pub struct UnknownProtocolVersion(pub String);
 
 impl ProtocolVersion {
-    /// The newest revision that is known here.
+    /// The newest supported revision.
     pub const LATEST: Self = Self::V2026_07_28;
 
-    /// The newest revision that has a handshake to offer it in.
+    /// The newest revision with a handshake.
     pub const LATEST_WITH_HANDSHAKE: Self = Self::V2025_11_25;
 
     const ALL: [Self; 5] = [
@@ -73,7 +72,7 @@ impl ProtocolVersion {
         Self::V2026_07_28,
     ];
 
-    /// The revision as the protocol writes it: a date.
+    /// Returns the revision's name in the protocol: a date.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -85,7 +84,7 @@ impl ProtocolVersion {
         }
     }
 
-    /// Whether this revision has `feature`.
+    /// Returns whether this revision has `feature`.
     #[must_use]
     pub fn supports(self, feature: Feature) -> bool {
         match feature {
@@ -98,9 +97,9 @@ impl ProtocolVersion {
         }
     }
 
-    /// What a server meant that answered the handshake with `text`: the newest revision
-    /// with a handshake that is not newer. Revisions are dates, so they sort as text; a
-    /// server may know one that came out after us and speak it compatibly enough.
+    /// Returns the revision for a server that responds to the handshake with `text`: the newest
+    /// revision with a handshake that is not newer than `text`. Revisions are dates, so they sort
+    /// as text. A server may use a revision that is newer than this client and compatible enough.
     pub(crate) fn closest_to(text: &str) -> Self {
         let not_newer = Self::ALL
             .into_iter()
@@ -110,7 +109,7 @@ impl ProtocolVersion {
         not_newer.unwrap_or(Self::V2024_11_05)
     }
 
-    /// The newest revision that both a server and this client know.
+    /// Returns the newest revision that both a server and this client support.
     pub(crate) fn newest_of<'a>(offered: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         let known = offered.into_iter().filter_map(|text| text.parse().ok());
         known.max()

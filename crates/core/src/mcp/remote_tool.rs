@@ -10,34 +10,33 @@ use crate::tool::{
     ToolFailure, ToolFuture, ToolOrigin, ToolOutput,
 };
 
-/// A tool of an MCP server, as a [`Tool`] like any other.
+/// A tool of an MCP server, as a [`Tool`].
 ///
-/// Its result is the JSON-RPC result unchanged (E10). A result with `isError` is a failed
-/// call whose content is kept. Structured content that does not fit the tool's
-/// `outputSchema` is a result like any other, with the reason in the metadata as
-/// `output_mismatch`.
+/// Its result is the unchanged JSON-RPC result. A result with `isError` is a failed call, which
+/// keeps the content. If structured content does not match the tool's `outputSchema`, the call
+/// still succeeds, with the reason as `output_mismatch` in the metadata.
 #[derive(Debug)]
 pub struct McpTool {
     client: McpClient,
     definition: ToolDefinition,
-    /// The name that the server knows the tool by.
+    /// The tool's name on the server.
     remote_name: String,
     approval_policy: Option<ApprovalPolicy>,
 }
 
-/// Why an entry of `tools/list` cannot be offered (F6: it is left out, the others stay).
+/// Why an entry of `tools/list` cannot be used. Other entries are unaffected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpToolError {
     /// The entry has no name.
     #[error("the entry has an unexpected form: {0}")]
     Form(#[from] serde_json::Error),
-    /// The name or the schema cannot be used.
+    /// The name or the schema is invalid.
     #[error(transparent)]
     Definition(#[from] DefinitionError),
 }
 
-/// What is of another type than text is no title or description; the tool stays.
+/// A `title` or `description` that is not a string is ignored.
 #[derive(Deserialize)]
 struct Listed {
     name: String,
@@ -50,8 +49,8 @@ struct Listed {
 }
 
 impl McpTool {
-    /// Makes a tool of one entry of `tools/list`; here it is named `prefix` and the
-    /// server's name for it.
+    /// Creates a tool from an entry of `tools/list`. Its name is `prefix` followed by the name on
+    /// the server.
     ///
     /// # Errors
     /// [`McpToolError`].
@@ -79,11 +78,10 @@ impl McpTool {
         })
     }
 
-    /// All of a server's tools. An entry that cannot be offered is left out with a warning
-    /// (F6).
+    /// Lists all tools of a server. Skips invalid entries with a warning.
     ///
     /// # Errors
-    /// [`McpError`] when the list itself cannot be had.
+    /// [`McpError`] if the list cannot be fetched.
     pub async fn discover(
         client: &McpClient,
         prefix: &str,
@@ -103,23 +101,23 @@ impl McpTool {
 }
 
 impl McpTool {
-    /// The same tool, with what the configuration of its server says of approvals (G2).
+    /// Sets the approval policy from the configuration of the server.
     #[must_use]
     pub fn with_approval_policy(mut self, policy: Option<ApprovalPolicy>) -> Self {
         self.approval_policy = policy;
         self
     }
 
-    /// The name that the server knows the tool by.
+    /// Returns the tool's name on the server.
     #[must_use]
     pub fn remote_name(&self) -> &str {
         &self.remote_name
     }
 
-    /// Calls it over another client of its server: with another credential, say.
+    /// Calls the tool over another client of its server, for example with another credential.
     ///
     /// # Errors
-    /// As for a call of the tool itself.
+    /// Same as for a call of the tool.
     pub async fn call_over(
         &self,
         client: &McpClient,
@@ -142,10 +140,10 @@ impl McpTool {
         )
     }
 
-    /// What a server answered to `tools/call`, as the outcome of the call.
+    /// Converts a server's response to `tools/call` into the outcome of the call.
     ///
     /// # Errors
-    /// Why the call failed; of a result with `isError` its text, with the result.
+    /// The error of the call. For a result with `isError`, its text, with the result.
     pub fn outcome(answer: Result<&RawValue, &McpError>) -> Result<ToolOutput, ToolFailure> {
         let result = answer.map_err(failure)?;
         let result: Value = serde_json::from_str(result.get()).map_err(|error| {
@@ -192,7 +190,7 @@ fn failure(error: &McpError) -> ToolFailure {
     }
 }
 
-/// The text blocks of a result, a line each.
+/// Returns the text blocks of a result, joined by newlines.
 fn text_content(result: &Value) -> String {
     let blocks = result.get("content").and_then(Value::as_array);
     let texts: Vec<_> = blocks

@@ -1,4 +1,4 @@
-//! Results that a server allows to be kept for a while (MCP 2026-07-28, "Caching").
+//! A cache of results, as far as the server allows it (MCP 2026-07-28, "Caching").
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,14 +10,14 @@ use serde_json::value::RawValue;
 
 use super::callbacks::Notification;
 
-/// Bytes of results that are kept at most; a result that does not fit is not kept.
+/// Maximum size of all cached results, in bytes; a result that does not fit is not cached.
 const MOST_BYTES: usize = 8 * 1024 * 1024;
 
-/// The longest time that a result is kept, whatever the server says.
+/// Maximum time for which a result is cached, whatever the server says.
 const LONGEST_TTL: Duration = Duration::from_secs(24 * 3600);
 
-/// The results of one client, that is of one credential: those of scope `private` may be
-/// kept here like those of scope `public`.
+/// The cached results of one client, and thus of one credential: results of scope `private` can be
+/// cached like those of scope `public`.
 #[derive(Default)]
 pub(super) struct ResultCache {
     kept: Mutex<Kept>,
@@ -25,14 +25,14 @@ pub(super) struct ResultCache {
 
 #[derive(Default)]
 struct Kept {
-    /// By method and parameters.
+    /// Cached results by method and parameters.
     results: HashMap<(String, String), Entry>,
     bytes: usize,
-    /// How often the results of a method have become stale.
+    /// How often the results of a method were invalidated.
     generations: HashMap<&'static str, u64>,
 }
 
-/// When a request was sent: a result that has become stale since then is not kept.
+/// The time of a request: a result that was invalidated since then is not cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Generation(u64);
 
@@ -42,7 +42,7 @@ struct Entry {
 }
 
 impl ResultCache {
-    /// Whether results of a method may be kept at all.
+    /// Returns whether results of a method may be cached.
     pub(super) fn covers(method: &str) -> bool {
         matches!(
             method,
@@ -65,13 +65,13 @@ impl ResultCache {
         None
     }
 
-    /// To be taken before a request is sent, for [`put`](Self::put).
+    /// Returns the value for [`put`](Self::put); call this before sending the request.
     pub(super) fn generation(&self, method: &str) -> Generation {
         self.kept.lock().generation(method)
     }
 
-    /// Keeps a result for as long as it says, if it is the end of its request and nothing
-    /// has made it stale since the request was sent.
+    /// Caches a result for its `ttlMs`, if it is complete and was not invalidated since the request
+    /// was sent.
     pub(super) fn put(&self, method: &str, params: &RawValue, result: &RawValue, sent: Generation) {
         #[derive(Deserialize)]
         struct Hints<'a> {
@@ -107,7 +107,7 @@ impl ResultCache {
         kept.results.insert(key, Entry { result, until });
     }
 
-    /// Forgets every page of a list.
+    /// Removes all pages of a list.
     pub(super) fn forget(&self, method: &'static str) {
         let mut kept = self.kept.lock();
         *kept.generations.entry(method).or_default() += 1;
@@ -122,7 +122,7 @@ impl ResultCache {
         }
     }
 
-    /// Forgets what a notice says has changed.
+    /// Removes the results that a notification invalidates.
     pub(super) fn hear(&self, notice: &Notification) {
         let changed: &[&'static str] = match notice.method.as_str() {
             "notifications/tools/list_changed" => &["tools/list"],

@@ -14,37 +14,37 @@ use super::peer::Peer;
 use super::transport::{Outgoing, Transport};
 use super::{Feature, McpErrorKind, ProtocolVersion};
 
-/// A connection that is ready for requests: the transport and what was agreed on it.
+/// An open connection: the transport, and what was negotiated.
 pub(super) struct Session {
     transport: Box<dyn Transport>,
     peer: Arc<Peer>,
     ids: IdStyle,
     next_id: AtomicI64,
     version: Option<ProtocolVersion>,
-    /// What every request says in `_meta` in that revision, once one has been made.
+    /// The `_meta` entries of every request in this revision, created on first use.
     per_request: OnceLock<metadata::Shared>,
     hello: Option<Box<RawValue>>,
-    /// Ended on our side: nobody is to wait on it any more.
+    /// Set when the session was closed locally.
     ended: Ending,
 }
 
-/// What ids of requests look like.
+/// The form of request ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdStyle {
-    /// `1`, `2`, ... (E7).
+    /// `1`, `2`, ...
     Number,
-    /// `mcp_` and random characters (E1).
+    /// `mcp_` followed by random characters.
     Mcp,
 }
 
-/// What goes with one request beyond its parameters.
+/// Additions to one request beyond its parameters.
 #[derive(Default)]
 pub(super) struct Extras {
-    /// Entries of `_meta`; those of the request itself win.
+    /// Entries of `_meta`; those of the request itself take precedence.
     pub(super) meta: Map<String, Value>,
     /// Headers that mirror parameters (`Mcp-Param-*`).
     pub(super) mirrored: Mirrored,
-    /// Who hears the notices of a `subscriptions/listen`.
+    /// The recipient of the notifications of a `subscriptions/listen`.
     pub(super) subscriber: Option<mpsc::Sender<Notification>>,
 }
 
@@ -62,7 +62,7 @@ impl Session {
         }
     }
 
-    /// The revision in force; none with a server that was never asked.
+    /// Returns the revision in use; `None` if it was not negotiated.
     pub(super) fn version(&self) -> Option<ProtocolVersion> {
         self.version
     }
@@ -72,19 +72,19 @@ impl Session {
             .is_some_and(|version| version.supports(feature))
     }
 
-    /// What the server said of itself: the result of `initialize` or `server/discover`.
+    /// Returns the server's own description: the result of `initialize` or `server/discover`.
     pub(super) fn hello(&self) -> Option<&RawValue> {
         self.hello.as_deref()
     }
 
-    /// Speaks a revision without handshake from the start.
+    /// Sets a revision without handshake.
     pub(super) fn speak(&mut self, version: ProtocolVersion) {
         self.version = Some(version);
         self.per_request = OnceLock::new();
         self.transport.negotiated(version);
     }
 
-    /// Leaves the revision open again, for a handshake to settle.
+    /// Resets the revision, for a handshake to negotiate.
     pub(super) fn unspeak(&mut self) {
         self.version = None;
     }
@@ -93,8 +93,8 @@ impl Session {
         self.hello = Some(hello);
     }
 
-    /// Sends a request and waits for its response. Giving it up tells the server, and so
-    /// does the session's end.
+    /// Sends a request and waits for its response. Dropping the future, or closing the session,
+    /// cancels the request on the server.
     pub(super) async fn exchange(
         self: &Arc<Self>,
         method: &str,
@@ -122,15 +122,15 @@ impl Session {
         }
     }
 
-    /// Sends a notification of the caller's.
+    /// Sends a notification of the caller.
     pub(super) async fn notify(&self, method: &str, params: &RawValue) -> Result<(), McpErrorKind> {
         let message = jsonrpc::notification(method, Some(params));
         let sent = self.transport.notify(message);
         self.ended.unless_it_comes(sent).await?
     }
 
-    /// Sends a request that belongs to the opening of the session: it is never cancelled,
-    /// and a status is given as such.
+    /// Sends a request that is part of opening the session: it is never cancelled, and HTTP error
+    /// statuses are returned as they are.
     pub(super) async fn ask(
         &self,
         method: &str,
@@ -148,9 +148,9 @@ impl Session {
         extras: Extras,
     ) -> Result<Outgoing, McpErrorKind> {
         let id = match (self.ids, method) {
-            // A server that answers on a stream may answer this one late, on the stream of
-            // the session that took the place of the one it was asked in. And one may keep
-            // its streams of notices by this id, those of all its clients together.
+            // A server that responds on a stream may respond to this request late, on the stream of
+            // a later session. And a server may key the notification streams of all clients by this
+            // id.
             (IdStyle::Mcp, _) | (_, "server/discover" | "subscriptions/listen") => {
                 RequestId::Text(format!("mcp_{}", uuid::Uuid::new_v4().simple()))
             }
@@ -209,16 +209,16 @@ impl Session {
         metadata::with_tasks(self.peer.callbacks().capabilities())
     }
 
-    /// Says hello: `initialize`, then `notifications/initialized` (E6).
+    /// Negotiates the session: sends `initialize`, then `notifications/initialized`.
     pub(super) async fn initialize(
         &mut self,
         offered: ProtocolVersion,
     ) -> Result<(), McpErrorKind> {
-        /// For an answer that nobody needs.
+        /// Timeout for a response that is not needed.
         const PATIENCE: Duration = Duration::from_secs(2);
         let mut capabilities = self.peer.callbacks().capabilities();
         if offered == ProtocolVersion::V2024_11_05 {
-            // What S1's client says, which servers of that time may look for.
+            // Clients of that time announced these, and servers may check for them.
             for known in ["tools", "resources"] {
                 capabilities.insert(known.to_owned(), json!({}));
             }
@@ -245,7 +245,7 @@ impl Session {
         let done = jsonrpc::notification::<Value>("notifications/initialized", None);
         match tokio::time::timeout(PATIENCE, self.transport.notify(done)).await {
             Ok(Ok(())) => {}
-            // Some servers answer it with an error and work all the same.
+            // Some servers respond with an error but work anyway.
             Ok(Err(error)) => {
                 tracing::debug!(%error, "The server refused `notifications/initialized`");
             }
@@ -257,7 +257,7 @@ impl Session {
         Ok(())
     }
 
-    /// Begins to listen for what the server says outside of answers.
+    /// Starts to receive messages outside of responses.
     pub(super) async fn listen(&self) {
         self.transport.listen().await;
     }
@@ -266,20 +266,20 @@ impl Session {
         self.transport.is_open()
     }
 
-    /// Ends the session, for those who wait on it too.
+    /// Closes the session, also for callers that wait for a response.
     pub(super) async fn close(&self) {
         self.ended.come();
         self.transport.close().await;
     }
 
-    /// Whether the server has to be told in words that a request was given up.
+    /// Returns whether cancelling a request requires a notification.
     fn cancels_in_words(&self) -> bool {
         let seen = self.transport.closes_with_exchange() && self.has(Feature::CancelByClosing);
         self.version.is_some() && !seen
     }
 }
 
-/// Sends `notifications/cancelled` when its request is given up before it was answered.
+/// Sends `notifications/cancelled` if its request is dropped before the response arrives.
 struct CancelOnDrop<'a> {
     session: &'a Arc<Session>,
     id: Option<RequestId>,

@@ -1,46 +1,46 @@
-//! A reader of server-sent events whose every limit holds while it reads.
+//! A decoder for server-sent events that enforces its limits while reading.
 //!
-//! It takes bytes as they arrive, in time linear to their number, and never holds more
-//! than one event plus what it has just been given. (ADR 0001 says why it is ours.)
+//! It accepts bytes as they arrive, takes linear time, and never holds more than one event plus the
+//! last input. ADR 0001 explains why it is implemented here.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One event of a stream, as the WHATWG HTML standard defines it.
+/// An event of a stream, as defined by the WHATWG HTML standard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SseEvent {
-    /// The `event` field; `message` when there was none.
+    /// The `event` field; `message` if there is none.
     pub event: Cow<'static, str>,
     /// The `data` fields, joined by line feeds.
     pub data: String,
-    /// The last `id` field so far in the stream. Events share it: a stream that names a
-    /// long one once must not have it copied into each of its events.
+    /// The last `id` field of the stream so far. Shared by events, so that a long id is not copied
+    /// into each of them.
     pub id: Option<Arc<str>>,
 }
 
-/// Why a stream cannot be read on.
+/// Why a stream cannot be decoded further.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SseError {
-    /// One event, or one line, is longer than allowed.
+    /// An event or a line is longer than the limit.
     #[error("an event of the stream is larger than {limit} bytes")]
     EventTooLarge {
         /// The limit in bytes.
         limit: usize,
     },
-    /// A line is not UTF-8.
+    /// A line is not valid UTF-8.
     #[error("the event stream is not valid UTF-8")]
     InvalidUtf8,
 }
 
 /// Decodes a stream of server-sent events from chunks of bytes.
 ///
-/// Lines may end with LF, CRLF or CR; a byte order mark at the start is skipped; comments
-/// and unknown fields are ignored. What a client needs to take up a broken stream again,
-/// the [last event id](Self::last_event_id) and the [reconnection time](Self::retry), is
-/// kept here, as the [standard] says.
+/// Lines may end with LF, CRLF or CR; a byte order mark at the start is skipped; comments and
+/// unknown fields are ignored. As the [standard] requires, the decoder keeps what a client needs to
+/// resume a broken stream: the [last event id](Self::last_event_id) and the [reconnection
+/// time](Self::retry).
 ///
 /// [standard]: https://html.spec.whatwg.org/multipage/server-sent-events.html
 ///
@@ -56,27 +56,27 @@ pub enum SseError {
 #[derive(Debug)]
 pub struct SseDecoder {
     max_event_bytes: usize,
-    /// The line that has not ended yet.
+    /// The current line, without its end.
     line: Vec<u8>,
-    /// A CR ended the last line; an LF right after it belongs to it.
+    /// Whether the last line ended with a CR: a following LF belongs to it.
     after_cr: bool,
-    /// The first line may start with a byte order mark.
+    /// Whether the next line is the first one, which may start with a byte order mark.
     at_start: bool,
-    /// None for `message`.
+    /// The `event` field; `None` for `message`.
     event: Option<String>,
     data: String,
-    /// Whether there was a `data` field: an event may have empty data.
+    /// Whether there is a `data` field, which may be empty.
     has_data: bool,
-    /// The last `id` line; an event that is cut before its blank line has one, too.
+    /// The last `id` field, including that of an event that is not complete.
     id: Option<Arc<str>>,
-    /// The `id` as of the last blank line.
+    /// The `id` field as of the last complete event.
     last_event_id: Option<Arc<str>>,
     retry: Option<Duration>,
     ready: VecDeque<SseEvent>,
 }
 
 impl SseDecoder {
-    /// A decoder that refuses an event, or a line, of more than `max_event_bytes`.
+    /// Creates a decoder that rejects events and lines larger than `max_event_bytes`.
     #[must_use]
     pub fn new(max_event_bytes: usize) -> Self {
         Self {
@@ -94,12 +94,12 @@ impl SseDecoder {
         }
     }
 
-    /// Takes the next bytes of the stream; [`next_event`](Self::next_event) gives the
-    /// events that they completed.
+    /// Decodes the next bytes of the stream; [`next_event`](Self::next_event) returns the completed
+    /// events.
     ///
     /// # Errors
-    /// [`SseError`]; the decoder is then of no further use, but events completed before
-    /// the fault can still be taken.
+    /// [`SseError`]. The decoder is then unusable, except that events completed before can still be
+    /// taken.
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<(), SseError> {
         while !bytes.is_empty() {
             if std::mem::take(&mut self.after_cr) && bytes[0] == b'\n' {
@@ -137,16 +137,16 @@ impl SseDecoder {
         Ok(())
     }
 
-    /// The next complete event, if there is one.
+    /// Returns the next complete event, if any.
     pub fn next_event(&mut self) -> Option<SseEvent> {
         self.ready.pop_front()
     }
 
-    /// The id to send as `Last-Event-ID` when the stream is taken up again: the last `id`
-    /// field that a blank line has confirmed, with or without data (a priming event has
-    /// none). An event that was cut does not count, so that the server sends it again;
-    /// events that [`next_event`](Self::next_event) has still to give do. None when there
-    /// was no `id`, or the server took it back with an empty one.
+    /// Returns the value of `Last-Event-ID` for resuming the stream: the last `id` field before a
+    /// blank line, with or without data (a priming event has none). The id of an incomplete event
+    /// does not count, so that the server sends that event again; ids of events that
+    /// [`next_event`](Self::next_event) has not returned yet count. `None` if there was no `id`, or
+    /// if the last one was empty.
     ///
     /// ```
     /// use pillion_core::mcp::SseDecoder;
@@ -160,16 +160,15 @@ impl SseDecoder {
         self.last_event_id.as_deref().filter(|id| !id.is_empty())
     }
 
-    /// How long the server wants its client to wait before it connects again: the last
-    /// valid `retry` field, which is in milliseconds. As large as the server likes: the
-    /// caller bounds it.
+    /// Returns the reconnection time that the server requests: the last valid `retry` field, in
+    /// milliseconds. Not limited: the caller must do that.
     #[must_use]
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// Gets ready for the continuation of a stream that broke off: what had not been
-    /// completed is forgotten, for the server sends it again.
+    /// Prepares for the continuation of a broken stream: discards the incomplete event, which the
+    /// server sends again.
     pub fn resume(&mut self) {
         self.line.clear();
         self.event = None;
@@ -180,9 +179,9 @@ impl SseDecoder {
         self.at_start = true;
     }
 
-    /// Says that the stream has ended properly. The standard drops an event that no blank
-    /// line ended; some servers leave that line out at the end, so it counts here, though
-    /// not for [`last_event_id`](Self::last_event_id): it may have been cut.
+    /// Ends the stream regularly. The standard drops an event without a final blank line, but some
+    /// servers omit that line at the end of a stream. The event is therefore returned, but does not
+    /// count for [`last_event_id`](Self::last_event_id), because it may be incomplete.
     ///
     /// # Errors
     /// [`SseError::InvalidUtf8`] in the last line.
@@ -223,7 +222,7 @@ impl SseDecoder {
             }
             "id" if !value.contains('\0') => self.id = Some(value.into()),
             "retry" => self.retry = milliseconds(value).or(self.retry),
-            // Comments start with a colon, so their field is empty.
+            // Includes comments: they start with a colon, so their field name is empty.
             _ => {}
         }
         Ok(())
@@ -247,7 +246,7 @@ impl SseDecoder {
     }
 }
 
-/// Nothing but ASCII digits; a number too large for its type is as long as it can be.
+/// Parses ASCII digits; a number that is too large becomes the maximum.
 fn milliseconds(value: &str) -> Option<Duration> {
     if value.is_empty() || !value.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

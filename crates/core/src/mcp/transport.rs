@@ -1,6 +1,5 @@
-//! How messages travel. Every transport answers the same two questions: here is a request,
-//! what is its response; here is a message that has none. What the server says beyond
-//! responses goes to the [`Peer`](super::peer::Peer) that a transport is made with.
+//! Transports for messages. A transport sends a request and returns its response, or sends a
+//! notification. Server-initiated messages go to the transport's [`Peer`](super::peer::Peer).
 
 mod duplex;
 mod event_stream;
@@ -26,48 +25,48 @@ pub(super) use websocket::WebSocketTransport;
 /// A boxed future, so that transports can be used as `dyn Transport`.
 pub(super) type TransportFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A request, ready to travel.
+/// A serialized request.
 pub(super) struct Outgoing {
     pub(super) id: RequestId,
     /// The JSON-RPC message.
     pub(super) message: Bytes,
-    /// What the message says, for those who look at HTTP headers only (2026-07-28); other
-    /// transports leave it out.
+    /// Headers that mirror parts of the message (2026-07-28); only used over HTTP.
     pub(super) mirrored: Mirrored,
-    /// The response comes at the end of a stream that lives as long as somebody listens, so
-    /// that only its single events are bounded.
+    /// Whether the response comes at the end of a long-lived stream, for which only single events
+    /// are limited.
     pub(super) endless: bool,
-    /// It belongs to the opening of this connection and has no place on another.
+    /// Whether the request is part of opening this connection and must not be sent over another
+    /// one.
     pub(super) opens: bool,
 }
 
-/// One connection to one server. Deadlines are the caller's: dropping a future gives up the
-/// exchange and frees what it held.
+/// A connection to a server. The caller enforces deadlines: dropping a future abandons the exchange
+/// and frees its resources.
 pub(super) trait Transport: Send + Sync {
     /// Sends a request and waits for the response with its id.
     fn exchange(&self, request: Outgoing) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>>;
 
-    /// Sends a message that has no response.
+    /// Sends a message without a response.
     fn notify(&self, message: Bytes) -> TransportFuture<'_, Result<(), McpErrorKind>>;
 
-    /// Whether the connection can still be used, as far as is known without asking.
+    /// Returns whether the connection is usable, as far as known without I/O.
     fn is_open(&self) -> bool;
 
-    /// The revision that was negotiated; requests from now on say it where they must.
+    /// Sets the negotiated revision, for later requests.
     fn negotiated(&self, version: ProtocolVersion);
 
-    /// Begins to listen for what the server says outside of answers, where that takes a
-    /// stream of its own, and waits a moment for that stream to be there.
+    /// Starts to receive messages outside of responses, if that requires a separate stream, and
+    /// waits shortly for that stream.
     fn listen(&self) -> TransportFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Whether every request has a connection or a stream of its own, which ends when the
-    /// exchange is given up: the server can see that.
+    /// Returns whether every request has its own connection or stream, which closes when the
+    /// exchange is dropped, so that the server notices.
     fn closes_with_exchange(&self) -> bool {
         false
     }
 
-    /// Ends the session at the server, as far as that is possible.
+    /// Closes the session on the server, if possible.
     fn close(&self) -> TransportFuture<'_, ()>;
 }

@@ -1,25 +1,25 @@
 use tokio::sync::broadcast;
 
-/// Changes that may wait for one who listens and does not keep up.
+/// Maximum number of changes that wait for a slow listener.
 const MOST_WAITING: usize = 256;
 
-/// Something about resources that is no longer as it was.
+/// A change of resources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResourceChange {
-    /// The contents of the resource of this URI.
+    /// The contents of the resource with this URI have changed.
     Updated(String),
-    /// Which resources there are.
+    /// The list of resources has changed.
     ListChanged,
-    /// The listener has not kept up: anything may have changed.
+    /// The listener was too slow and missed changes: anything may have changed.
     Missed,
 }
 
-/// Tells whoever listens of changed resources. Telling never waits.
+/// Notifies listeners of changed resources. Never blocks.
 #[derive(Debug)]
 pub struct ResourceChanges(broadcast::Sender<ResourceChange>);
 
-/// Hears of changes from the moment on when it was made.
+/// Receives the changes since this listener was created.
 #[derive(Debug)]
 pub struct ChangeListener(broadcast::Receiver<ResourceChange>);
 
@@ -30,24 +30,24 @@ impl Default for ResourceChanges {
 }
 
 impl ResourceChanges {
-    /// The resource of this URI has other contents now. A URI with a query counts as changed with the
-    /// one without.
+    /// Notifies listeners that the contents of this URI have changed. This includes the same URI
+    /// with a query.
     pub fn updated(&self, uri: impl Into<String>) {
         self.tell(|| ResourceChange::Updated(uri.into()));
     }
 
-    /// There are other resources now.
+    /// Notifies listeners that the list of resources has changed.
     pub fn list_changed(&self) {
         self.tell(|| ResourceChange::ListChanged);
     }
 
-    /// Whether anybody listens: what is costly to find out needs no telling otherwise.
+    /// Returns whether there are listeners, so that expensive checks can be skipped otherwise.
     #[must_use]
     pub fn is_heard(&self) -> bool {
         self.0.receiver_count() > 0
     }
 
-    /// Listens from now on.
+    /// Creates a listener for later changes.
     #[must_use]
     pub fn listen(&self) -> ChangeListener {
         ChangeListener(self.0.subscribe())
@@ -55,15 +55,15 @@ impl ResourceChanges {
 
     fn tell(&self, change: impl FnOnce() -> ResourceChange) {
         if self.is_heard() {
-            // The last may have gone meanwhile.
+            // The last listener may be gone by now.
             let _ = self.0.send(change());
         }
     }
 }
 
 impl ChangeListener {
-    /// The next change; none when whoever told of them is gone. Its future may be dropped, and
-    /// nothing is lost.
+    /// Returns the next change; `None` when the notifier is gone. Cancel-safe: dropping the future
+    /// loses nothing.
     pub async fn next(&mut self) -> Option<ResourceChange> {
         match self.0.recv().await {
             Ok(change) => Some(change),

@@ -2,20 +2,20 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-/// Numbers that only grow, by name. Names are small letters, digits, `.` and `_`, as in
-/// `llm.request.enqueued`; there are as many as the program has.
+/// Increasing counters by name. Names consist of lower-case letters, digits, `.` and `_`, such as
+/// `llm.request.enqueued`; their number is fixed by the program.
 #[derive(Debug, Default)]
 pub struct Counters(Mutex<BTreeMap<&'static str, u64>>);
 
 impl Counters {
-    /// These at zero.
+    /// Creates these counters, set to zero.
     #[must_use]
     pub fn new(names: impl IntoIterator<Item = &'static str>) -> Self {
         let counts = names.into_iter().map(|name| (name, 0));
         Self(Mutex::new(counts.collect()))
     }
 
-    /// Counts one, and gives how many there were with it.
+    /// Increments a counter and returns its new value.
     pub fn add(&self, name: &'static str) -> u64 {
         let mut counts = self.0.lock();
         let count = counts.entry(name).or_default();
@@ -23,7 +23,7 @@ impl Counters {
         *count
     }
 
-    /// Those whose names begin with `prefix`, by name.
+    /// Returns the counters whose names begin with `prefix`, ordered by name.
     #[must_use]
     pub fn beginning_with(&self, prefix: &str) -> Vec<(&'static str, u64)> {
         let counts = self.0.lock();

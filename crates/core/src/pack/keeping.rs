@@ -4,51 +4,50 @@ use serde_json::Value;
 use crate::store::StoreError;
 use crate::tool::JsonObject;
 
-/// Things of one kind that a pack keeps, such as scenes: an operator sees them, and removes those
-/// that are to make room.
+/// Stored items of one kind, such as scenes, that operators can list and remove.
 #[async_trait]
 pub trait Keeping: Send + Sync {
-    /// The kind, in the plural: small letters, digits and `_`, beginning with a letter.
+    /// Returns the kind, in the plural: lower-case letters, digits and `_`, beginning with a
+    /// letter.
     fn kind(&self) -> &str;
 
-    /// How many there may be; none for any number.
+    /// Returns the maximum number of items; `None` for unlimited.
     fn most(&self) -> Option<u32> {
         None
     }
 
-    /// How many there are.
+    /// Counts the items.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     async fn count(&self) -> Result<u64, StoreError>;
 
-    /// Those behind the name `after`, in an order that depends on names alone, so that there need
-    /// be none of that name any more: `limit` of them, or all where there are fewer. `limit` is 1 to
-    /// 1,000.
+    /// Returns at most `limit` (1 to 1,000) items after the name `after`. The order depends on
+    /// names only, so `after` need not exist any more.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<Kept>, StoreError>;
 
-    /// Removes the one of that name, and tells of it where that is a change of a resource. False
-    /// where there is none.
+    /// Removes an item, and notifies listeners if that changes a resource. Returns `false` if there
+    /// is no such item.
     ///
     /// # Errors
-    /// Those of the store; nothing is removed then.
+    /// Errors of the store; nothing is removed then.
     async fn remove(&self, name: &str) -> Result<bool, StoreError>;
 }
 
-/// Something that a pack keeps.
+/// A stored item of a pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Its name, which no other of its kind has. Any text.
+    /// The name; unique within its kind. Any text.
     pub name: String,
-    /// What helps an operator to know it: a few values by name, in an order to be shown in.
+    /// Values that help an operator to identify the item, in display order.
     pub facts: JsonObject,
 }
 
 impl Kept {
-    /// One of that name, of which no more is known.
+    /// Creates an item without further values.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -56,7 +55,7 @@ impl Kept {
         }
     }
 
-    /// Says something of it.
+    /// Adds a value.
     #[must_use]
     pub fn with(mut self, fact: &str, value: impl Into<Value>) -> Self {
         self.facts.insert(fact.to_owned(), value.into());

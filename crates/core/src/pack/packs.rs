@@ -8,11 +8,11 @@ use super::{
 use crate::registry::{RegistryError, ToolRegistry};
 use crate::tool::{Tool, ToolName};
 
-/// What several packs have, together. Cheap to clone.
+/// The contents of several packs. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Packs(Vec<Arc<PackContents>>);
 
-/// What one pack has, as it was when it was added.
+/// The contents of one pack, as of when it was added.
 pub struct PackContents {
     name: String,
     tools: Vec<ToolName>,
@@ -22,57 +22,57 @@ pub struct PackContents {
     keeps: Vec<Arc<dyn Keeping>>,
 }
 
-/// Why a pack is not added.
+/// Why a pack cannot be added.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackError {
-    /// Its name is no name.
+    /// The name is invalid.
     #[error("'{0}' is no name for a pack: small letters, digits and _ after a letter")]
     BadName(String),
-    /// There is a pack of that name.
+    /// A pack with this name exists.
     #[error("There is a pack '{0}' already")]
     NameTaken(String),
-    /// A tool of its cannot be registered.
+    /// A tool of the pack cannot be registered.
     #[error("The pack '{pack}': {source}")]
     Tool {
-        /// The pack.
+        /// The name of the pack.
         pack: String,
-        /// What is wrong with the tool.
+        /// The error of the registry.
         #[source]
         source: RegistryError,
     },
-    /// A stream of its has the name of another.
+    /// A stream of the pack has the name of another stream.
     #[error("The pack '{pack}': there is a stream '{stream}' already")]
     StreamTaken {
-        /// The pack.
+        /// The name of the pack.
         pack: String,
-        /// The stream.
+        /// The name of the stream.
         stream: String,
     },
-    /// What it keeps has the name of something else that it keeps, or one that is none.
+    /// A kind of stored items has an invalid or duplicate name.
     #[error("The pack '{pack}': '{kind}' is no name for what it keeps, or there twice")]
     BadKind {
-        /// The pack.
+        /// The name of the pack.
         pack: String,
-        /// The kind.
+        /// The name of the kind.
         kind: String,
     },
 }
 
 impl PackContents {
-    /// Its name.
+    /// Returns the pack's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The names of its tools.
+    /// Returns the names of the tools.
     #[must_use]
     pub fn tools(&self) -> &[ToolName] {
         &self.tools
     }
 
-    /// Its kinds of resources.
+    /// Returns the resource templates.
     #[must_use]
     pub fn templates(&self) -> Vec<ResourceTemplate> {
         let providers = self.providers.iter();
@@ -81,19 +81,19 @@ impl PackContents {
             .collect()
     }
 
-    /// Its event streams.
+    /// Returns the event streams.
     #[must_use]
     pub fn streams(&self) -> &[Arc<EventStream>] {
         &self.streams
     }
 
-    /// What it keeps, by kind.
+    /// Returns the kinds of stored items.
     #[must_use]
     pub fn keeps(&self) -> &[Arc<dyn Keeping>] {
         &self.keeps
     }
 
-    /// What it keeps of that kind.
+    /// Returns the stored items of one kind.
     #[must_use]
     pub fn keeping(&self, kind: &str) -> Option<&Arc<dyn Keeping>> {
         self.keeps.iter().find(|keeping| keeping.kind() == kind)
@@ -101,7 +101,7 @@ impl PackContents {
 }
 
 impl Packs {
-    /// Registers a pack's tools and adds all else that it has; all of it or nothing.
+    /// Adds a pack and registers its tools. If that fails, nothing is added.
     ///
     /// # Errors
     /// [`PackError`].
@@ -122,7 +122,7 @@ impl Packs {
         Ok(())
     }
 
-    /// Adds all that a pack has but for its tools, which it returns for whoever registers them.
+    /// Adds a pack without its tools, and returns the tools for the caller to register.
     ///
     /// # Errors
     /// [`PackError`]; nothing is added then.
@@ -159,8 +159,8 @@ impl Packs {
         Ok(tools)
     }
 
-    /// Those of which somebody may use a tool: resources and streams belong to the tools of their
-    /// pack. A pack without tools is for everybody.
+    /// Returns the packs of which a caller may use a tool, because resources and streams belong to
+    /// the tools of their pack. Packs without tools are available to all callers.
     #[must_use]
     pub fn of_who_may_use(&self, admits: impl Fn(&ToolName) -> bool) -> Self {
         let members = self.0.iter();
@@ -169,34 +169,34 @@ impl Packs {
         Self(members.cloned().collect())
     }
 
-    /// Each, in the order in which they came.
+    /// Iterates over the packs in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &PackContents> {
         self.0.iter().map(|member| &**member)
     }
 
-    /// The one of that name.
+    /// Returns the pack with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&PackContents> {
         self.iter().find(|member| member.name == name)
     }
 
-    /// Their names.
+    /// Iterates over the names of the packs.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.iter().map(PackContents::name)
     }
 
-    /// Whatever has resources.
+    /// Iterates over the resource providers of all packs.
     pub fn providers(&self) -> impl Iterator<Item = &Arc<dyn ResourceProvider>> {
         self.0.iter().flat_map(|member| &member.providers)
     }
 
-    /// The one whose resource a URI is.
+    /// Returns the provider that owns this URI.
     #[must_use]
     pub fn provider_of(&self, uri: &str) -> Option<&Arc<dyn ResourceProvider>> {
         self.providers().find(|provider| provider.owns(uri))
     }
 
-    /// Every resource. What one of the providers cannot list is left out.
+    /// Lists all resources. Skips providers whose listing fails.
     pub async fn resources(&self, reader: Reader<'_>) -> Vec<Resource> {
         let mut resources = Vec::new();
         for provider in self.0.iter().flat_map(|member| &member.providers) {
@@ -208,24 +208,24 @@ impl Packs {
         resources
     }
 
-    /// Every kind of resources.
+    /// Returns the resource templates of all packs.
     #[must_use]
     pub fn templates(&self) -> Vec<ResourceTemplate> {
         self.iter().flat_map(PackContents::templates).collect()
     }
 
-    /// Every stream, in the order in which they came.
+    /// Iterates over the streams of all packs, in the order in which they were added.
     pub fn streams(&self) -> impl Iterator<Item = &Arc<EventStream>> {
         self.0.iter().flat_map(|member| &member.streams)
     }
 
-    /// The stream of that name.
+    /// Returns the stream with this name.
     #[must_use]
     pub fn stream(&self, name: &str) -> Option<&Arc<EventStream>> {
         self.streams().find(|stream| stream.name() == name)
     }
 
-    /// What the packs count, by their names.
+    /// Returns the counters of the packs, with the packs' names.
     #[must_use]
     pub fn counters(&self) -> Vec<(String, Arc<Counters>)> {
         let members = self.0.iter();
@@ -249,7 +249,7 @@ impl fmt::Debug for Packs {
     }
 }
 
-/// The first kind whose name is none, or that of one before it.
+/// Returns the first kind with an invalid or duplicate name.
 fn bad_kind(keeps: &[Arc<dyn Keeping>]) -> Option<String> {
     let mut kinds = HashSet::new();
     let mut all = keeps.iter().map(|keeping| keeping.kind());

@@ -5,24 +5,24 @@ use super::ChangeListener;
 use crate::store::StoreError;
 use crate::tool::{CallContext, ErrorCode};
 
-/// A resource in a list, in the words of MCP.
+/// A resource in a list, as in MCP.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resource {
-    /// Where it is read.
+    /// The URI for reading the resource.
     pub uri: String,
-    /// What programs call it.
+    /// The programmatic name.
     pub name: String,
-    /// What it is.
+    /// The description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The type of its contents.
+    /// The media type of the contents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
 }
 
 impl Resource {
-    /// One that says nothing more of itself.
+    /// Creates a resource without description and media type.
     pub fn new(uri: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             uri: uri.into(),
@@ -32,14 +32,14 @@ impl Resource {
         }
     }
 
-    /// Says what it is.
+    /// Sets the description.
     #[must_use]
     pub fn describe(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// Says that its contents are JSON.
+    /// Sets the media type to JSON.
     #[must_use]
     pub fn of_json(mut self) -> Self {
         self.mime_type = Some("application/json".to_owned());
@@ -47,43 +47,43 @@ impl Resource {
     }
 }
 
-/// The resources of one kind, as a URI template (RFC 6570).
+/// A resource template: a URI template (RFC 6570) for resources of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceTemplate {
-    /// Such as `transcript://scene/{id}`.
+    /// The URI template, such as `transcript://scene/{id}`.
     pub uri_template: String,
-    /// What programs call it.
+    /// The programmatic name.
     pub name: String,
-    /// What its resources are.
+    /// The description of its resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The type of their contents, where all have the same.
+    /// The media type of the contents, if all resources have the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
 }
 
-/// What a resource holds.
+/// The contents of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceContents {
-    /// The type of it.
+    /// The media type.
     pub mime_type: String,
-    /// It.
+    /// The text or bytes.
     pub body: ResourceBody,
 }
 
-/// Contents of a resource, as text or bytes.
+/// The contents of a resource as text or bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResourceBody {
     /// Text.
     Text(String),
-    /// Anything else.
+    /// Anything other than text.
     Bytes(Vec<u8>),
 }
 
 impl ResourceContents {
-    /// A value of JSON.
+    /// Creates JSON contents.
     #[must_use]
     pub fn json(value: &serde_json::Value) -> Self {
         Self {
@@ -93,17 +93,18 @@ impl ResourceContents {
     }
 }
 
-/// Who reads.
+/// The reader of resources.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a> {
-    /// On whose behalf, and through which door.
+    /// The caller: user, interface and so on.
     pub context: &'a CallContext,
-    /// The user that whoever reads is confined to: what belongs to other users is not for it.
+    /// The only user whose resources the reader may see, if the reader is restricted.
     pub confined_to: Option<&'a str>,
 }
 
 impl Reader<'_> {
-    /// Whether what belongs to that user, or to none, is for this reader.
+    /// Returns whether the reader may see what belongs to this user. A restricted reader may not
+    /// see what belongs to no user.
     #[must_use]
     pub fn may_see(&self, user: Option<&str>) -> bool {
         match (self.confined_to, user) {
@@ -114,18 +115,18 @@ impl Reader<'_> {
     }
 }
 
-/// Why a resource cannot be had.
+/// Why a resource cannot be read or listed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ResourceError {
-    /// The reason, from the fixed set.
+    /// The error code.
     pub code: ErrorCode,
-    /// The reason in words, without internals.
+    /// The error message, without internal details.
     pub message: String,
 }
 
 impl ResourceError {
-    /// There is no such resource.
+    /// Returns the error for an unknown resource.
     #[must_use]
     pub fn not_found() -> Self {
         Self {
@@ -145,37 +146,37 @@ impl From<StoreError> for ResourceError {
     }
 }
 
-/// Something that has resources.
+/// A provider of resources.
 #[async_trait]
 pub trait ResourceProvider: Send + Sync {
-    /// The kinds of resources that it has beside those in its list.
+    /// Returns templates for resources that are not in the list.
     fn templates(&self) -> Vec<ResourceTemplate> {
         Vec::new()
     }
 
-    /// Whether a URI is one of its own: then nobody else is asked for it. It may be that of a
-    /// resource that is not there yet; who subscribes hears of it when it comes.
+    /// Returns whether this provider owns a URI; no other provider is then asked. The resource need
+    /// not exist yet: subscribers are notified when it does.
     fn owns(&self, uri: &str) -> bool;
 
-    /// The resources that there are, no more than somebody would want to look through.
+    /// Lists the existing resources; should be limited to a number that is useful to browse.
     ///
     /// # Errors
-    /// [`ResourceError`]; the lists of others are shown then all the same.
+    /// [`ResourceError`]; other providers are still listed.
     async fn list(&self, reader: Reader<'_>) -> Result<Vec<Resource>, ResourceError>;
 
-    /// What one of its own holds.
+    /// Reads the contents of an owned resource.
     ///
     /// # Errors
-    /// [`ResourceError`]: `not_found` where there is none.
+    /// [`ResourceError`]; `not_found` if there is no such resource.
     async fn read(&self, uri: &str, reader: Reader<'_>) -> Result<ResourceContents, ResourceError>;
 
-    /// Hears of changes from now on; none where nothing ever changes.
+    /// Returns a listener for later changes; `None` if nothing ever changes.
     fn changes(&self) -> Option<ChangeListener> {
         None
     }
 }
 
-/// A URI without its query, and that: `a://b?c` is `a://b` and `c`.
+/// Splits a URI into the part before the query and the query: `a://b?c` into `a://b` and `c`.
 #[must_use]
 pub fn without_query(uri: &str) -> (&str, Option<&str>) {
     match uri.split_once('?') {

@@ -12,24 +12,23 @@ use super::{
     ResourceProvider, without_query,
 };
 
-/// Events that a stream keeps.
+/// Maximum number of stored events of a stream.
 const MOST_EVENTS: usize = 1_024;
 
-/// Bytes of the events that a stream keeps.
+/// Maximum size of the stored events of a stream, in bytes.
 const MOST_BYTES: usize = 256 * 1024;
 
-/// How many of the last events the resource of a stream shows.
+/// Maximum number of events in the resource of a stream.
 const SHOWN: usize = 100;
 
-/// What happens in one part of a pack, for whoever listens (requirement K2). The last events are
-/// kept in the memory of the process, so that one who comes back goes on where it was; as a
-/// resource the stream shows the last 100 of them.
+/// An event stream of a pack. The last events are stored in memory, so that a reconnecting client
+/// can resume. Read as a resource, the stream returns the last 100 events.
 #[derive(Debug)]
 pub struct EventStream {
     name: String,
     uri: String,
     description: String,
-    /// What the ids of this process begin with.
+    /// The prefix of event ids of this process.
     epoch: String,
     ring: Mutex<Ring>,
     /// The number of the next event.
@@ -43,33 +42,32 @@ struct Ring {
     bytes: usize,
 }
 
-/// One event of a stream.
+/// An event of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamEvent {
     number: u64,
-    /// Where to go on after it: text for `Last-Event-ID`.
+    /// The id of the event, for `Last-Event-ID`.
     pub id: String,
-    /// What kind of event it is.
+    /// The kind of event.
     pub kind: String,
-    /// The user whose event it is, if it is anybody's.
+    /// The user that the event belongs to, if any.
     pub user: Option<String>,
-    /// The event, as JSON.
+    /// The event as JSON.
     pub data: Arc<str>,
 }
 
-/// What one who listens hears.
+/// A message for a stream listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Heard {
-    /// First, to one that does not come back: a place to come back to.
+    /// The first message for a new listener, which contains an id to resume from.
     Ready {
-        /// The id of that place.
+        /// The id to resume from.
         id: String,
     },
-    /// Events are missing: the place is not known any more, or the stream has gone on without a
-    /// slow listener.
+    /// Events are missing, because the id to resume from is unknown or the listener was too slow.
     Reset {
-        /// The id of the place before the first event that there is.
+        /// The id before the first available event.
         id: String,
     },
     /// An event.
@@ -77,7 +75,8 @@ pub enum Heard {
 }
 
 impl EventStream {
-    /// An empty one: its name in the API, its URI as a resource, and what it tells.
+    /// Creates an empty stream, with its name in the API, its URI as a resource, and its
+    /// description.
     pub fn new(
         name: impl Into<String>,
         uri: impl Into<String>,
@@ -95,26 +94,26 @@ impl EventStream {
         }
     }
 
-    /// Its name in the API.
+    /// Returns the name in the API.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its URI as a resource.
+    /// Returns the URI as a resource.
     #[must_use]
     pub fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// What it tells.
+    /// Returns the description.
     #[must_use]
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// Tells whoever listens of an event, which is `user`'s if it is anybody's. A kind is a word
-    /// of letters, digits, `.`, `_` and `-`. Never waits.
+    /// Sends an event, which belongs to `user` if given, to all listeners. `kind` consists of
+    /// letters, digits, `.`, `_` and `-`. Never blocks.
     pub fn emit(&self, kind: &str, user: Option<&str>, data: &Value) {
         let data: Arc<str> = data.to_string().into();
         let mut ring = self.ring.lock();
@@ -133,13 +132,13 @@ impl EventStream {
             };
             ring.bytes -= oldest.data.len();
         }
-        // Under the lock, so that numbers come in their order.
+        // Under the lock, so that the numbers are in order.
         self.next.send_replace(number + 1);
         drop(ring);
         self.changes.updated(&self.uri);
     }
 
-    /// Listens from the event after `last` on, or from now on.
+    /// Creates a listener for the events after `last`, or for later events.
     #[must_use]
     pub fn listen(self: &Arc<Self>, last: Option<&str>) -> StreamListener {
         let news = self.next.subscribe();
@@ -171,7 +170,7 @@ impl EventStream {
         }
     }
 
-    /// The last events that the reader may see, oldest first.
+    /// Returns the last events that the reader may see, oldest first.
     fn last(&self, reader: Reader<'_>) -> Vec<Value> {
         let ring = self.ring.lock();
         let events = ring.events.iter().rev();
@@ -220,19 +219,18 @@ impl ResourceProvider for EventStream {
     }
 }
 
-/// One that listens to a stream. What it has not taken yet is not kept for it.
+/// A listener of a stream. The stream stores no separate queue for it.
 #[derive(Debug)]
 pub struct StreamListener {
     stream: Arc<EventStream>,
     news: watch::Receiver<u64>,
-    /// The number of the event that comes next.
+    /// The number of the next event.
     next: u64,
     greeting: Option<Heard>,
 }
 
 impl StreamListener {
-    /// What is next. Its future may be dropped, and nothing is lost. It waits for ever where
-    /// nothing happens.
+    /// Waits for the next message. Cancel-safe: dropping the future loses nothing.
     pub async fn next(&mut self) -> Heard {
         if let Some(greeting) = self.greeting.take() {
             return greeting;
@@ -243,7 +241,7 @@ impl StreamListener {
                 return heard;
             }
             if self.news.changed().await.is_err() {
-                // The stream that is held here tells of its events.
+                // Unreachable while this listener holds the stream.
                 std::future::pending::<()>().await;
             }
         }

@@ -1,4 +1,4 @@
-//! Anthropic's messages.
+//! Anthropic's Messages API.
 
 use serde_json::{Value, json};
 
@@ -11,10 +11,10 @@ mod tests;
 
 const CALL: &str = "tool_use";
 
-/// Blocks with an `input`; all but the first are run by Anthropic.
+/// Blocks with an `input`; Anthropic runs all but the first kind.
 const WITH_INPUT: [&str; 3] = [CALL, "server_tool_use", "mcp_tool_use"];
 
-/// What a model thinks before it says something.
+/// Blocks with the thoughts of a model.
 const THINKING: [&str; 2] = ["thinking", "redacted_thinking"];
 
 pub(super) fn format_tool(tool: &ToolDefinition) -> Value {
@@ -49,9 +49,9 @@ pub(super) fn assistant_text(body: &Node<'_>) -> Result<String, ProviderError> {
     Ok(text)
 }
 
-/// The content as it came, for the API checks the signatures of thinking blocks; but for text
-/// without a word, which a model may begin or end with and the API does not take back, and thinking
-/// that nothing came of, which no message may end with.
+/// Returns the content unchanged, because the API checks the signatures of thinking blocks, with
+/// two exceptions. Blank text, which a model may begin or end with, is removed, because the API
+/// rejects it; and so is thinking at the end, with which no message may end.
 pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, ProviderError> {
     parse_tool_calls(body)?;
     let mut content = Vec::new();
@@ -76,13 +76,13 @@ pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, Provider
         content.pop();
     }
     if content.is_empty() {
-        // A turn may end without a word, and the API refuses a message without content.
+        // A response may have no text, and the API rejects a message without content.
         return Ok(Vec::new());
     }
     Ok(vec![json!({"role": "assistant", "content": content})])
 }
 
-/// One message: the API wants the results of all the calls of a turn in the next one.
+/// Returns one message, because the API requires the results of all calls in the next message.
 pub(super) fn format_results(results: &[ToolResult]) -> Value {
     let blocks: Vec<_> = results
         .iter()

@@ -1,38 +1,38 @@
 use super::Provider;
 
-/// A response body that cannot be read. The `path` of a variant is a place in the body,
-/// such as `choices[0].message.tool_calls[2].id`.
+/// Why a response body cannot be parsed. `path` is a location in the body, such as
+/// `choices[0].message.tool_calls[2].id`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProviderError {
-    /// The body is an error of the provider's own.
+    /// The body is an error of the provider.
     #[error("The provider '{provider}' reported an error: {message}")]
     Reported {
-        /// The format that was read.
+        /// The format of the response.
         provider: Provider,
-        /// The provider's words.
+        /// The provider's error message.
         message: String,
     },
-    /// Something that the format has is not there.
+    /// A required part is missing.
     #[error("Malformed response of the provider '{provider}': {path} is missing")]
     Missing {
-        /// The format that was read.
+        /// The format of the response.
         provider: Provider,
-        /// What is missing.
+        /// The path of the missing part.
         path: String,
     },
-    /// Something is of another type than the format says.
+    /// A part has the wrong type.
     #[error(
         "Malformed response of the provider '{provider}': {path} is {found}, expected {expected}"
     )]
     WrongType {
-        /// The format that was read.
+        /// The format of the response.
         provider: Provider,
-        /// Where.
+        /// The path of the part.
         path: String,
-        /// What should stand there.
+        /// The expected type.
         expected: &'static str,
-        /// What stands there.
+        /// The actual type.
         found: &'static str,
     },
 }

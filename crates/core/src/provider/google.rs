@@ -1,4 +1,4 @@
-//! Google's `generateContent` (Gemini).
+//! Google's `generateContent` API (Gemini).
 
 use serde_json::{Value, json};
 
@@ -10,11 +10,11 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
-/// What the ids start with that we make up. The API refuses an id in a result whose call
-/// had none, so these must be told from its own.
+/// The prefix of generated ids. The API rejects an id in the result of a call without an id, so
+/// generated ids must be recognizable.
 const MADE_UP: &str = "pillion_call_";
 
-/// The length in bytes up to which a response id becomes part of a made-up call id.
+/// Maximum length of a response id that becomes part of a generated call id, in bytes.
 const MAX_RESPONSE_ID: usize = 64;
 
 pub(super) fn format_tool(tool: &ToolDefinition) -> Value {
@@ -46,8 +46,8 @@ pub(super) fn parse_tool_calls(body: &Node<'_>) -> Result<Vec<ToolCall>, Provide
     Ok(calls)
 }
 
-/// The same for the same response and place; the response's id, where there is one, keeps
-/// the calls of two turns apart.
+/// Returns the same id for the same response and index. The id of the response, if there is one,
+/// distinguishes the calls of different responses.
 pub(super) fn made_up_id(response_id: Option<&str>, place: usize) -> String {
     match response_id {
         Some(id) if !id.is_empty() && id.len() <= MAX_RESPONSE_ID => {
@@ -69,7 +69,7 @@ pub(super) fn assistant_text(body: &Node<'_>) -> Result<String, ProviderError> {
     Ok(text)
 }
 
-/// The content as it came: thought signatures must come back on the part they came on.
+/// Returns the content unchanged, because thought signatures must stay on their part.
 pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, ProviderError> {
     parse_tool_calls(body)?;
     let mut parts = Vec::new();
@@ -104,8 +104,8 @@ pub(super) fn format_results(results: &[ToolResult]) -> Value {
     json!({"role": "user", "parts": parts})
 }
 
-/// Always an object. The result goes under a key of its own, lest a result with a member
-/// `error` read as a failure.
+/// Returns the `response` object of a result. The result has a separate key, so that a result with
+/// a member `error` is not mistaken for a failure.
 fn response_of(result: &ToolResult) -> Value {
     let mut response = json!({});
     if !result.success {
@@ -117,8 +117,8 @@ fn response_of(result: &ToolResult) -> Value {
     response
 }
 
-/// Visits the parts of the first candidate. A prompt that was blocked has no candidate, and
-/// a candidate that was stopped has no content or no parts: no calls and no text then.
+/// Visits the parts of the first candidate. A blocked prompt has no candidate, and an aborted
+/// candidate has no content or no parts; there are then no calls and no text.
 fn for_each_part<'a>(
     body: &Node<'a>,
     mut visit: impl FnMut(&Node<'a>) -> Result<(), ProviderError>,

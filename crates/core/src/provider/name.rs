@@ -1,8 +1,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A provider's format. Servers that imitate one (vLLM, Ollama, GWDG's Chat AI imitate
-/// `OpenAiChat`) count as it.
+/// The API format of a provider. Compatible servers (vLLM, Ollama and GWDG's Chat AI are compatible
+/// with `OpenAiChat`) have the same format.
 ///
 /// ```
 /// use pillion_core::provider::Provider;
@@ -16,21 +16,21 @@ use std::str::FromStr;
 pub enum Provider {
     /// OpenAI's chat completions: `openai` or `openai-chat`.
     OpenAiChat,
-    /// OpenAI's Responses: `openai-responses`.
+    /// OpenAI's Responses API: `openai-responses`.
     OpenAiResponses,
-    /// Anthropic's messages: `anthropic`.
+    /// Anthropic's Messages API: `anthropic`.
     Anthropic,
     /// Google's `generateContent`: `google` or `gemini`.
     Google,
 }
 
-/// A name that no provider has.
+/// Error for an unknown provider name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Unknown provider '{0}': use openai, openai-responses, anthropic or google")]
 pub struct UnknownProvider(pub String);
 
 impl Provider {
-    /// All of them.
+    /// All providers.
     pub const ALL: [Self; 4] = [
         Self::OpenAiChat,
         Self::OpenAiResponses,
@@ -38,7 +38,7 @@ impl Provider {
         Self::Google,
     ];
 
-    /// The name that [`FromStr`] takes back.
+    /// Returns the name, which [`FromStr`] accepts.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl Provider {
 impl FromStr for Provider {
     type Err = UnknownProvider;
 
-    /// Takes the names listed at the variants, in any letter case.
+    /// Parses the names listed at the variants, case-insensitively.
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         match name.to_ascii_lowercase().as_str() {
             "openai" | "openai-chat" => Ok(Self::OpenAiChat),

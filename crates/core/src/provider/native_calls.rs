@@ -1,4 +1,4 @@
-//! What a provider says of tools of MCP servers that it calls by itself: the same in all dialects.
+//! Calls of MCP tools that a provider makes itself, in a provider-independent form.
 
 use serde_json::{Value, json};
 
@@ -6,28 +6,29 @@ use super::node::{Node, arguments};
 use super::{Provider, ProviderError, body};
 use crate::tool::{ErrorCode, ToolCall, ToolResult};
 
-/// What a response says of tools that the provider calls by itself ([`NativeMcpServer`](super::NativeMcpServer)).
+/// Calls of MCP tools that the provider makes itself ([`NativeMcpServer`](super::NativeMcpServer)),
+/// as reported in a response.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NativeCalls {
-    /// Calls that it wants to be allowed; [`format_permits`] writes what comes of each.
+    /// Calls that need approval; [`format_permits`] formats the decisions.
     pub asked: Vec<NativeCall>,
-    /// Calls that it has made, and how they ended.
+    /// Finished calls with their results.
     pub ended: Vec<(NativeCall, ToolResult)>,
-    /// The labels of the servers whose tools it could not list.
+    /// Labels of the servers whose tools the provider could not list.
     pub unlisted: Vec<String>,
 }
 
 /// A call of an MCP server's tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NativeCall {
-    /// The server's label.
+    /// The label of the server.
     pub server: String,
-    /// The call, with the server's name for the tool.
+    /// The call, with the tool's name on the server.
     pub call: ToolCall,
 }
 
-/// Reads what a complete response body says of calls that the provider makes by itself; nothing
-/// where the provider makes none.
+/// Parses the calls that the provider makes itself in a complete response body. Empty for providers
+/// that make none.
 ///
 /// ```
 /// use pillion_core::provider::{Provider, native_calls};
@@ -43,7 +44,7 @@ pub struct NativeCall {
 /// ```
 ///
 /// # Errors
-/// As [`parse_tool_calls`](super::parse_tool_calls).
+/// Same as [`parse_tool_calls`](super::parse_tool_calls).
 pub fn native_calls(provider: Provider, response: &Value) -> Result<NativeCalls, ProviderError> {
     let body = body(provider, response)?;
     match provider {
@@ -53,9 +54,9 @@ pub fn native_calls(provider: Provider, response: &Value) -> Result<NativeCalls,
     }
 }
 
-/// Writes what came of calls that the provider wanted to be allowed, as what is appended to the
-/// conversation: a success allows the call of that id, a failure refuses it and is the reason that the
-/// model is told. Only `OpenAiResponses` asks.
+/// Formats the decisions on calls that need approval as messages to append to the conversation: a
+/// success approves the call with that id, and a failure denies it, with the error as the reason
+/// for the model. Only `OpenAiResponses` asks for approval.
 ///
 /// ```
 /// use pillion_core::provider::{Provider, format_permits};
@@ -86,7 +87,7 @@ pub fn format_permits(provider: Provider, results: &[ToolResult]) -> Vec<Value> 
     results.iter().map(answer).collect()
 }
 
-/// OpenAI's items.
+/// Parses OpenAI's items.
 fn of_items(body: &Node<'_>) -> Result<NativeCalls, ProviderError> {
     let mut calls = NativeCalls::default();
     for item in body.required("output")?.items()? {
@@ -116,7 +117,8 @@ fn of_items(body: &Node<'_>) -> Result<NativeCalls, ProviderError> {
     Ok(calls)
 }
 
-/// Anthropic's blocks: a result follows its call. What it has not come to in this answer is left out.
+/// Parses Anthropic's blocks, in which a result follows its call. Calls without a result in this
+/// response are skipped.
 fn of_blocks(body: &Node<'_>) -> Result<NativeCalls, ProviderError> {
     let mut calls = NativeCalls::default();
     let mut begun = Vec::new();
@@ -167,7 +169,7 @@ fn failed(call: &NativeCall, result: Value, message: &str) -> ToolResult {
     failure
 }
 
-/// What an error says: a text, or an object of which one member is.
+/// Returns the message of an error: a string, or an object with a member `message`.
 fn said(error: &Value) -> String {
     match error.get("message").unwrap_or(error) {
         Value::String(text) => text.clone(),

@@ -4,8 +4,9 @@ use serde_json::{Map, Value, json};
 use super::Provider;
 use crate::tool::JsonObject;
 
-/// An MCP server that the provider calls by itself: an entry of `tools` in a request to
-/// OpenAI's Responses (H1), or what Anthropic calls its MCP connector. Its tools then run at the provider and never come here as calls.
+/// An MCP server that the provider calls itself: an entry of `tools` in a request to OpenAI's
+/// Responses API, or of Anthropic's MCP connector. Its tools run at the provider, so their calls do
+/// not reach the executor.
 ///
 /// ```
 /// use pillion_core::provider::{NativeApproval, NativeMcpServer};
@@ -25,35 +26,35 @@ use crate::tool::JsonObject;
 /// ```
 #[derive(Debug, Clone)]
 pub struct NativeMcpServer {
-    /// The name under which the model and the calls know the server.
+    /// The name of the server for the model and in calls.
     pub label: String,
-    /// What the server is good for, in words for the model.
+    /// The description of the server for the model.
     pub description: Option<String>,
-    /// The server's URL; the provider must be able to reach it.
+    /// The URL of the server, which the provider must be able to reach.
     pub url: String,
-    /// Which calls the provider asks about before it makes them. Default all.
+    /// Which calls the provider requests approval for. Default: all.
     pub require_approval: NativeApproval,
-    /// The only tools of the server that the model may call, in the server's words. None for all.
+    /// The only tools that the model may call, by their names on the server; `None` means all.
     pub allowed_tools: Option<Vec<String>>,
-    /// What the provider says to the server as its bearer token. It is handed to the provider.
+    /// The bearer token for the server, which the provider receives.
     pub token: Option<SecretString>,
 }
 
-/// Which calls a provider asks about before it makes them.
+/// Which calls a provider requests approval for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum NativeApproval {
-    /// None.
+    /// No calls.
     Never,
-    /// All.
+    /// All calls.
     #[default]
     Always,
-    /// All but those of these tools.
+    /// All calls except those of these tools.
     Except(Vec<String>),
 }
 
 impl NativeMcpServer {
-    /// A server without description and token, of which all tools may be called, and each call
-    /// is asked about.
+    /// Creates a server without description and token, whose tools may all be called, each call
+    /// with approval.
     #[must_use]
     pub fn new(label: impl Into<String>, url: impl Into<String>) -> Self {
         Self {
@@ -66,8 +67,8 @@ impl NativeMcpServer {
         }
     }
 
-    /// The entry of `tools`; members that say nothing are left out. The token, if there is one,
-    /// stands in it.
+    /// Returns the entry of `tools`, including the token, if there is one. Empty members are
+    /// omitted.
     #[must_use]
     pub fn to_tool(&self) -> Value {
         let mut tool = json!({"type": "mcp", "server_label": self.label});
@@ -89,9 +90,10 @@ impl NativeMcpServer {
         tool
     }
 
-    /// The members of a request with which `provider` calls the server; they are lists, which grow
-    /// with further servers. None where it does not call servers, or not as asked for: Anthropic asks
-    /// nobody before it calls a tool. The token, if there is one, stands in them.
+    /// Returns the members of a request by which `provider` calls the server, including the token,
+    /// if there is one. The members are lists, to which further servers can be added. `None` if the
+    /// provider does not call MCP servers, or does not support the required approvals: Anthropic
+    /// never requests approval.
     ///
     /// ```
     /// use pillion_core::provider::{NativeApproval, NativeMcpServer, Provider};
@@ -124,7 +126,7 @@ impl NativeMcpServer {
         )
     }
 
-    /// Anthropic's entry of `mcp_servers`.
+    /// Returns Anthropic's entry of `mcp_servers`.
     fn to_connection(&self) -> Value {
         let mut server = json!({"type": "url", "name": self.label, "url": self.url});
         if let Some(token) = &self.token {
@@ -133,7 +135,7 @@ impl NativeMcpServer {
         server
     }
 
-    /// Anthropic's entry of `tools` that belongs to it.
+    /// Returns the corresponding entry of Anthropic's `tools`.
     fn to_toolset(&self) -> Value {
         let mut toolset = json!({"type": "mcp_toolset", "mcp_server_name": self.label});
         if let Some(names) = &self.allowed_tools {
@@ -161,7 +163,7 @@ mod tests {
         );
         let members = server.to_members(Provider::OpenAiResponses).unwrap();
         assert_eq!(Value::Object(members), json!({"tools": [server.to_tool()]}));
-        // Nobody could be asked there.
+        // Anthropic cannot request approval.
         assert_eq!(server.to_members(Provider::Anthropic), None);
         assert_eq!(server.to_members(Provider::OpenAiChat), None);
     }

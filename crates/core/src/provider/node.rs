@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Provider, ProviderError};
 
-/// A place in a response body: the value and the path to it, for the errors.
+/// A value in a response body with its path, for error messages.
 pub(super) struct Node<'a> {
     provider: Provider,
     value: &'a Value,
@@ -24,8 +24,8 @@ impl<'a> Node<'a> {
         self.value
     }
 
-    /// The member `key`, or none if it is absent or `null`. PHP writes an empty object as
-    /// `[]`, so that has no members.
+    /// Returns the member `key`, or `None` if it is absent or `null`. `[]`, PHP's encoding of an
+    /// empty object, has no members.
     pub(super) fn optional(&self, key: &str) -> Result<Option<Self>, ProviderError> {
         match self.value {
             Value::Object(_) => {}
@@ -39,7 +39,7 @@ impl<'a> Node<'a> {
             .map(|value| self.child(value, key)))
     }
 
-    /// The member `key`, which must be there.
+    /// Returns the required member `key`.
     pub(super) fn required(&self, key: &str) -> Result<Self, ProviderError> {
         self.optional(key)?.ok_or_else(|| {
             let mut path = self.path.clone();
@@ -48,7 +48,7 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// The items of an array.
+    /// Returns the items of an array.
     pub(super) fn items(&self) -> Result<impl Iterator<Item = Node<'a>> + '_, ProviderError> {
         let Value::Array(items) = self.value else {
             return Err(self.wrong_type("an array"));
@@ -60,7 +60,7 @@ impl<'a> Node<'a> {
         }))
     }
 
-    /// The first item of an array, which must be there.
+    /// Returns the first item of an array, which is required.
     pub(super) fn first(&self) -> Result<Self, ProviderError> {
         self.items()?
             .next()
@@ -73,7 +73,7 @@ impl<'a> Node<'a> {
             .ok_or_else(|| self.wrong_type("a string"))
     }
 
-    /// Whether the member `type`, which must be there, is `kind`.
+    /// Returns whether the required member `type` is `kind`.
     pub(super) fn is_type(&self, kind: &str) -> Result<bool, ProviderError> {
         Ok(self.required("type")?.text()? == kind)
     }
@@ -120,17 +120,17 @@ impl<'a> Node<'a> {
 
 fn push_key(path: &mut String, key: &str) {
     let separator = if path.is_empty() { "" } else { "." };
-    // Writing to a String cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = write!(path, "{separator}{key}");
 }
 
-/// The arguments of a call as the executor takes them: what came, or `{}` for nothing and
-/// for the `[]` that PHP makes of an empty object (E11).
+/// Returns the arguments of a call for the executor: unchanged, or `{}` if they are missing or
+/// `[]`, PHP's encoding of an empty object.
 pub(super) fn arguments(node: Option<Node<'_>>) -> Value {
     node.map_or_else(empty_object, |node| restored(node.value))
 }
 
-/// The value, or `{}` if it is what PHP makes of that.
+/// Returns the value, or `{}` for `[]`, PHP's encoding of an empty object.
 pub(super) fn restored(value: &Value) -> Value {
     match value {
         Value::Array(items) if items.is_empty() => empty_object(),

@@ -1,4 +1,4 @@
-//! OpenAI's chat completions, and the many servers that imitate them.
+//! OpenAI's chat completions, and compatible servers.
 
 use serde_json::{Value, json};
 
@@ -24,8 +24,8 @@ pub(super) fn parse_tool_calls(body: &Node<'_>) -> Result<Vec<ToolCall>, Provide
     };
     let mut parsed = Vec::new();
     for call in calls.items()? {
-        // Some imitations leave the type out. Calls of type `custom` are answers to tools
-        // that are not ours.
+        // Some compatible servers omit the type. Calls of type `custom` belong to tools that
+        // Pillion does not define.
         let is_function = match call.optional("type")? {
             Some(kind) => kind.text()? == "function",
             None => true,
@@ -55,7 +55,7 @@ pub(super) fn assistant_text(body: &Node<'_>) -> Result<String, ProviderError> {
     said(body, "text")
 }
 
-/// It stands beside the content, or is a part of it.
+/// Returns the refusal, which is beside the content or part of it.
 pub(super) fn refusal(body: &Node<'_>) -> Result<String, ProviderError> {
     match message(body)?.optional("refusal")? {
         Some(refusal) => refusal.text().map(str::to_owned),
@@ -63,7 +63,7 @@ pub(super) fn refusal(body: &Node<'_>) -> Result<String, ProviderError> {
     }
 }
 
-/// What the parts of the content say that are of this kind; a text is one of them.
+/// Returns the joined content parts of this kind; a string counts as one text part.
 fn said(body: &Node<'_>, kind: &str) -> Result<String, ProviderError> {
     let Some(content) = message(body)?.optional("content")? else {
         return Ok(String::new());
@@ -82,7 +82,7 @@ fn said(body: &Node<'_>, kind: &str) -> Result<String, ProviderError> {
 }
 
 pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, ProviderError> {
-    // Reading the calls first means that a message is only passed on if it is sound.
+    // Parsed first, so that only valid messages are forwarded.
     parse_tool_calls(body)?;
     let mut message = restored(message(body)?.value());
     if let Some(message) = message.as_object_mut() {
@@ -91,7 +91,7 @@ pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, Provider
         let has_calls = message.get("tool_calls").is_some_and(is_list);
         let has_content = message.get("content").is_some_and(|it| !it.is_null());
         if !has_calls && !has_content {
-            // The API wants one of the two.
+            // The API requires one of the two.
             message.insert("content".to_owned(), json!(""));
         }
     }

@@ -1,4 +1,4 @@
-//! OpenAI's Responses.
+//! OpenAI's Responses API.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ pub(super) fn parse_tool_calls(body: &Node<'_>) -> Result<Vec<ToolCall>, Provide
     for item in body.required("output")?.items()? {
         if item.is_type(CALL)? {
             calls.push(ToolCall::new(
-                // `id` is the item's own id; results refer to `call_id`.
+                // Results refer to `call_id`, not to the item's `id`.
                 item.required("call_id")?.text()?,
                 item.required("name")?.text()?,
                 arguments(item.optional("arguments")?),
@@ -46,7 +46,7 @@ pub(super) fn refusal(body: &Node<'_>) -> Result<String, ProviderError> {
     said(body, "refusal", "refusal")
 }
 
-/// The texts of the parts of one kind, which stand in this member.
+/// Returns the joined texts in `member` of all parts of this kind.
 fn said(body: &Node<'_>, kind: &str, member: &str) -> Result<String, ProviderError> {
     let mut text = String::new();
     for item in body.required("output")?.items()? {
@@ -62,8 +62,9 @@ fn said(body: &Node<'_>, kind: &str, member: &str) -> Result<String, ProviderErr
     Ok(text)
 }
 
-/// All the items: a call of a reasoning model is refused without the reasoning before it, and so is
-/// reasoning that nothing came of, which an answer that was cut off ends with.
+/// Returns all items, because a call of a reasoning model is rejected without the reasoning before
+/// it. Reasoning at the end, which a truncated response may have, is removed, because it is
+/// rejected, too.
 pub(super) fn assistant_messages(body: &Node<'_>) -> Result<Vec<Value>, ProviderError> {
     parse_tool_calls(body)?;
     let mut items = Vec::new();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::tool::ErrorCode;
 
-/// A response body of `provider` that makes these calls.
+/// Returns a response body of `provider` with these calls.
 fn response(provider: Provider, calls: &[ToolCall]) -> Value {
     let items: Vec<_> = calls
         .iter()
@@ -36,7 +36,7 @@ fn response(provider: Provider, calls: &[ToolCall]) -> Value {
     }
 }
 
-/// A response body of `provider` whose content is what [`assistant_messages`] gave.
+/// Returns a response body of `provider` with the content from [`assistant_messages`].
 fn echo(provider: Provider, mut messages: Vec<Value>) -> Value {
     match provider {
         Provider::OpenAiResponses => json!({"output": messages}),
@@ -46,7 +46,7 @@ fn echo(provider: Provider, mut messages: Vec<Value>) -> Value {
     }
 }
 
-/// The ids that the results refer to, in their order.
+/// Returns the ids that the results refer to, in order.
 fn ids_of_results(provider: Provider, messages: &[Value]) -> Vec<&str> {
     let entries = |key: &str| messages[0][key].as_array().unwrap().iter();
     let ids: Vec<_> = match provider {
@@ -101,7 +101,7 @@ fn calls() -> impl Strategy<Value = Vec<ToolCall>> {
 }
 
 proptest! {
-    /// Ids, names and arguments come through, there and back again.
+    /// Ids, names and arguments survive the round trip.
     #[test]
     fn h5_calls_survive_the_round_trip(calls in calls()) {
         for provider in Provider::ALL {
@@ -115,7 +115,8 @@ proptest! {
             for (again, call) in again.iter().zip(&calls) {
                 prop_assert_eq!((&again.id, &again.name), (&call.id, &call.name));
                 prop_assert_eq!(again.arguments_object(), call.arguments_object());
-                // Whatever came, an object goes back: some refuse a conversation with anything else.
+                // Always an object, because some providers reject a conversation with anything
+                // else.
                 let is_object = match &again.arguments {
                     Value::String(text) => serde_json::from_str(text).is_ok_and(|it: Value| it.is_object()),
                     arguments => arguments.is_object(),
@@ -134,7 +135,7 @@ proptest! {
         }
     }
 
-    /// No body makes the readers panic.
+    /// No body makes the parsers panic.
     #[test]
     fn a6_any_json_is_read_or_refused(body in json_value(), key in prop::sample::select(
         vec!["choices", "output", "content", "candidates"])) {

@@ -5,19 +5,19 @@ use super::RegistryError;
 use crate::schema::CompiledSchema;
 use crate::tool::{Tool, ToolDefinition, ToolName, ToolOrigin};
 
-/// A tool in a registry, with its schema compiled.
+/// A registered tool with its compiled schema.
 pub struct RegisteredTool {
     tool: Arc<dyn Tool>,
     origin: ToolOrigin,
-    /// None for an MCP tool whose schema cannot be compiled: its server validates alone.
+    /// `None` for an MCP tool whose schema cannot be compiled: only its server validates arguments.
     schema: Option<CompiledSchema>,
 }
 
 impl RegisteredTool {
-    /// A tool with its schema compiled, for a registry or for one that is in none.
+    /// Compiles the tool's schema. The tool need not become part of a registry.
     ///
     /// # Errors
-    /// [`RegistryError::InvalidSchema`], as for
+    /// [`RegistryError::InvalidSchema`], as in
     /// [`ToolRegistry::register`](super::ToolRegistry::register).
     pub fn new(tool: Arc<dyn Tool>) -> Result<Self, RegistryError> {
         let origin = tool.origin();
@@ -43,38 +43,38 @@ impl RegisteredTool {
         })
     }
 
-    /// The tool's name.
+    /// Returns the tool's name.
     #[must_use]
     pub fn name(&self) -> &ToolName {
         self.definition().name()
     }
 
-    /// The tool's definition.
+    /// Returns the tool's definition.
     #[must_use]
     pub fn definition(&self) -> &ToolDefinition {
         self.tool.definition()
     }
 
-    /// Where the tool comes from.
+    /// Returns the tool's origin.
     #[must_use]
     pub fn origin(&self) -> &ToolOrigin {
         &self.origin
     }
 
-    /// Whether lists show the tool ([`Tool::is_offered`]).
+    /// Returns whether lists show the tool ([`Tool::is_offered`]).
     #[must_use]
     pub fn is_offered(&self) -> bool {
         self.tool.is_offered()
     }
 
-    /// The tool itself.
+    /// Returns the tool itself.
     #[must_use]
     pub fn tool(&self) -> &Arc<dyn Tool> {
         &self.tool
     }
 
-    /// The compiled schema of the arguments; none for an MCP tool whose schema this
-    /// machine cannot compile.
+    /// Returns the compiled schema of the arguments; `None` for an MCP tool whose schema cannot be
+    /// compiled.
     #[must_use]
     pub fn schema(&self) -> Option<&CompiledSchema> {
         self.schema.as_ref()

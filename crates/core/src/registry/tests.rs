@@ -215,14 +215,14 @@ fn b1_a_tool_stands_by_until_its_name_is_free() {
     let third = registry.put(tool("a", "third"), |it| Arc::ptr_eq(it, &second.entry));
     let third = third.unwrap();
     assert_eq!(third.outcome, Placed::Replaced);
-    // What has been replaced is not taken back.
+    // A replaced tool cannot be withdrawn.
     assert!(!registry.withdraw(&second.entry));
     assert_eq!(category().as_deref(), Some("third"));
     assert!(registry.withdraw(&third.entry));
     assert!(!registry.contains("a") && !registry.contains("b"));
     let last = registry.put(tool("a", "last"), |_| false).unwrap();
     assert_eq!(last.outcome, Placed::Added);
-    // One that stood by, and was taken back, does not come.
+    // A withdrawn standby tool is not registered later.
     let other = registry.put(tool("a", "other"), |_| false).unwrap();
     assert!(!registry.withdraw(&other.entry));
     assert!(registry.unregister("a") && !registry.contains("a"));

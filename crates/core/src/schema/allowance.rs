@@ -1,5 +1,5 @@
-//! How much work one check may be. A schema may come from a server that means no good, and
-//! a few hundred bytes of it can ask for more steps than there are atoms.
+//! Limits the work of one check. A schema may come from a malicious server, and a few hundred bytes
+//! of schema can take an astronomical number of steps.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -8,24 +8,23 @@ use std::time::Instant;
 use jsonschema::{Keyword, ValidationError};
 use serde_json::Value;
 
-/// Bytes of the stack that one check may take.
+/// Maximum stack use of a check, in bytes.
 const MOST_STACK_BYTES: usize = 512 * 1024;
 
-/// Steps from one look at the clock to the next, where none of them takes long.
+/// Number of steps between two checks of the clock, if no step takes long.
 const STEPS_A_LOOK: u64 = 16;
 
-/// Why a check came to no end.
+/// Why a check was aborted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unchecked {
-    /// It was not done when its time was over.
+    /// The check exceeded its time limit.
     #[error("checking it against its schema takes too long")]
     Time,
-    /// The schema leads from one part of itself to the next too often.
+    /// The schema is nested too deeply.
     #[error("its schema is nested too deeply")]
     Depth,
-    /// The names in its objects, times the patterns that its schema has for them, are too
-    /// many.
+    /// The object has too many names for the number of patterns in the schema.
     #[error("it has too many names for the patterns of its schema")]
     Names,
 }
@@ -33,28 +32,28 @@ pub enum Unchecked {
 #[derive(Clone, Copy)]
 struct Allowance {
     until: Instant,
-    /// How often there may be a step.
+    /// Remaining number of steps.
     steps_left: u64,
-    /// Steps from one look at the clock to the next.
+    /// Number of steps between two checks of the clock.
     steps_a_look: u64,
-    /// Where the stack was when the check began.
+    /// Stack pointer at the start of the check.
     stack: usize,
 }
 
 thread_local! {
-    /// That of the check that this thread is at: the validator has no place for it.
+    /// The limits of the check that runs on this thread; the validator cannot carry them.
     static CURRENT: Cell<Option<Allowance>> = const { Cell::new(None) };
 }
 
-/// How much a check may be.
+/// Limits of a check.
 pub(super) struct Limits {
     pub(super) until: Instant,
     pub(super) most_steps: u64,
-    /// A step may take long: the clock is looked at in each.
+    /// Whether a step may take long: then every step checks the clock.
     pub(super) steps_are_long: bool,
 }
 
-/// Runs a check, and gives it up where it is more than `limits` allow.
+/// Runs a check, and aborts it if it exceeds `limits`.
 pub(super) fn within<T>(limits: &Limits, check: impl FnOnce() -> T) -> Result<T, Unchecked> {
     let allowance = Allowance {
         until: limits.until,
@@ -67,7 +66,7 @@ pub(super) fn within<T>(limits: &Limits, check: impl FnOnce() -> T) -> Result<T,
         stack: stack_pointer(),
     };
     let outer = CURRENT.replace(Some(allowance));
-    // What is given up holds nothing but the validator and the value, both only read.
+    // Unwind-safe: an aborted check borrows the validator and the value read-only.
     let outcome = catch_unwind(AssertUnwindSafe(check));
     CURRENT.set(outer);
     outcome.or_else(|payload| match payload.downcast::<Unchecked>() {
@@ -76,14 +75,14 @@ pub(super) fn within<T>(limits: &Limits, check: impl FnOnce() -> T) -> Result<T,
     })
 }
 
-/// About where the stack is.
+/// Returns the approximate stack pointer.
 fn stack_pointer() -> usize {
     let here = 0_u8;
     std::hint::black_box(std::ptr::from_ref(&here)).addr()
 }
 
-/// A keyword that always holds, and counts the steps of a check. Where there were too many
-/// it unwinds: the validator knows no other way to stop.
+/// A keyword that always validates and counts the steps of a check. It unwinds after too many
+/// steps, because the validator cannot be stopped otherwise.
 pub(super) struct Step;
 
 fn step() {

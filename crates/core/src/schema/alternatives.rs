@@ -1,8 +1,8 @@
-//! What a schema says of one place in a value: the ways in which it may be fulfilled there.
+//! Finds the schemas that apply to one location in a value, as alternatives.
 
 use serde_json::{Map, Value};
 
-/// Types of JSON, as bits.
+/// JSON types, as bits.
 pub(super) type Types = u8;
 pub(super) const NULL: Types = 1;
 pub(super) const OBJECT: Types = 2;
@@ -12,26 +12,26 @@ const NUMBER: Types = 16;
 const STRING: Types = 32;
 const ANY: Types = 63;
 
-/// Schemas that hold all at once.
+/// Schemas that all apply.
 type Alternative<'s> = Vec<&'s Map<String, Value>>;
-/// Of which one holds, at least.
+/// Alternatives, at least one of which applies.
 type Alternatives<'s> = Vec<Alternative<'s>>;
 
-/// Alternatives of one place at most; where there are more, anything goes.
+/// Maximum number of alternatives at one location; with more, any value is assumed to be allowed.
 const MOST_ALTERNATIVES: usize = 64;
-/// Schemas in schemas of one place, references among them.
+/// Maximum nesting of schemas at one location, including references.
 const MOST_LEVELS: usize = 32;
-/// Looks at a schema at most, for one value.
+/// Maximum number of schemas that a reader visits for one value.
 pub(super) const MOST_STEPS: u32 = 100_000;
 
-/// Reads one schema. It is careful rather than complete: where it does not understand the
-/// schema (patterns, conditions, names of schemas) it takes it to allow anything.
+/// Reads a schema conservatively: parts that it does not understand (patterns, conditions, schema
+/// identifiers) count as allowing any value.
 pub(super) struct Reader<'s> {
     root: &'s Value,
     steps_left: u32,
 }
 
-/// What holds at one place.
+/// The alternatives that apply to one location in a value.
 pub(super) struct Place<'s>(Alternatives<'s>);
 
 impl<'s> Reader<'s> {
@@ -49,17 +49,17 @@ impl<'s> Reader<'s> {
         self.steps_left == 0
     }
 
-    /// A place of which only `schema` speaks.
+    /// Returns the location to which `schema` alone applies.
     pub(super) fn place(&mut self, schema: &'s Value) -> Place<'s> {
         Place(self.expand(schema, 0))
     }
 
-    /// The place of a member of objects that are at `place`.
+    /// Returns the location of a member of an object at `place`.
     pub(super) fn member(&mut self, place: &Place<'s>, name: &str) -> Place<'s> {
         self.below(place, |reader, schema| reader.member_by_one(schema, name))
     }
 
-    /// The place of an element of arrays that are at `place`.
+    /// Returns the location of an element of an array at `place`.
     pub(super) fn element(&mut self, place: &Place<'s>, index: usize) -> Place<'s> {
         self.below(place, |reader, schema| {
             let tuple = schema.get("prefixItems").or(schema.get("items"));
@@ -99,7 +99,7 @@ impl<'s> Reader<'s> {
             Some(others) => self.expand(others, 1),
             None => anything(),
         };
-        // Which of them the name matches is not looked at.
+        // Includes all pattern properties, whether or not the name matches.
         let by_pattern = schema.get("patternProperties").and_then(Value::as_object);
         for schema in by_pattern.into_iter().flat_map(Map::values) {
             either.extend(self.expand(schema, 1));
@@ -164,7 +164,7 @@ impl<'s> Reader<'s> {
 }
 
 impl Place<'_> {
-    /// The types that a value may have here.
+    /// Returns the types that a value at this location may have.
     pub(super) fn types(&self) -> Types {
         let of = |alternative: &Alternative<'_>| {
             let types = alternative.iter().map(|schema| types_of(schema));
@@ -173,7 +173,7 @@ impl Place<'_> {
         self.0.iter().map(of).fold(0, |all, one| all | one)
     }
 
-    /// Whether an object here must have that member, whichever way it is fulfilled.
+    /// Returns whether any alternative requires this member.
     pub(super) fn requires(&self, name: &str) -> bool {
         self.0.iter().any(|alternative| {
             let mut required = alternative.iter().flat_map(|schema| required(schema));
@@ -181,7 +181,7 @@ impl Place<'_> {
         })
     }
 
-    /// Leaves out the ways that this object certainly does not follow, unless it follows none.
+    /// Removes the alternatives that this object cannot match, unless that would remove all.
     pub(super) fn narrow(&mut self, value: &Map<String, Value>) {
         if self.0.len() < 2 {
             return;
@@ -255,7 +255,8 @@ fn type_of(value: &Value) -> Types {
     }
 }
 
-/// Whether the object has what is required, and the words that tell the alternatives apart.
+/// Returns whether the object can match: it has the required members, and its strings are allowed
+/// by `const` and `enum`.
 fn may_fit(schema: &Map<String, Value>, value: &Map<String, Value>) -> bool {
     let properties = schema.get("properties").and_then(Value::as_object);
     let has_words = properties.into_iter().flatten().all(|(name, property)| {
@@ -271,7 +272,7 @@ fn may_fit(schema: &Map<String, Value>, value: &Map<String, Value>) -> bool {
         && required(schema).all(|name| value.contains_key(name))
 }
 
-/// What a reference into the same document leads to.
+/// Returns the target of a reference within the document.
 fn target_of<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
     let pointer = super::counted::percent_decoded(reference.strip_prefix('#')?)?;
     root.pointer(&pointer)

@@ -1,4 +1,4 @@
-//! A schema whose every part counts the steps of a check, and the limits on its size.
+//! Adds a step counter to each subschema, and enforces the size limits of a schema.
 
 use std::borrow::Cow;
 
@@ -10,13 +10,13 @@ use super::patterns::Patterns;
 /// The keyword that counts a step.
 pub(super) const STEP: &str = "x-pillion-step";
 
-/// Schemas in a schema at most.
+/// Maximum number of subschemas.
 const MOST_PARTS: usize = 50_000;
-/// Levels of schemas in schemas. What comes as JSON has no more anyway.
+/// Maximum nesting of subschemas. Parsed JSON is never nested deeper.
 const MOST_LEVELS: usize = 128;
-/// References at most: the compiler follows a chain of them on the stack.
+/// Maximum number of references: the compiler follows chains of references on the stack.
 const MOST_REFERENCES: usize = 1_000;
-/// Regular expressions at most, as each takes its time to compile.
+/// Maximum number of regular expressions: each takes time to compile.
 const MOST_PATTERNS: usize = 512;
 
 #[derive(Default)]
@@ -24,20 +24,20 @@ struct Counts {
     parts: usize,
     references: Vec<String>,
     patterns: Patterns,
-    /// Some part has an identifier of its own: references in it begin there.
+    /// Whether a subschema has an identifier, to which references in it are relative.
     has_schemas_with_names: bool,
 }
 
-/// Where a part is.
+/// The location of a subschema.
 #[derive(Clone, Copy, Default)]
 struct Place {
     level: usize,
-    /// Up to draft 7 a reference stands alone: what is beside it does not count.
+    /// Whether `$ref` overrides its sibling keywords, as up to draft 7.
     references_stand_alone: bool,
 }
 
 impl Place {
-    /// The same place, in a schema that may name the dialect that it is of.
+    /// Returns this location within `schema`, which may declare another dialect.
     fn within(self, schema: &Value) -> Self {
         match schema.get("$schema").and_then(Value::as_str) {
             Some(dialect) => Self {
@@ -49,20 +49,21 @@ impl Place {
     }
 }
 
-/// `schema` with a counter in each of its parts, and its patterns.
+/// Returns `schema` with a step counter in each subschema, and its patterns.
 ///
-/// It stands in `allOf`: that is looked at before all that multiplies the work of a check
-/// (`anyOf`, `oneOf`, `not`, `if`, references), and the places that references name stay
-/// what they were. A part that fails before its `allOf` has multiplied nothing. A `pattern`,
-/// which may take long by itself, is moved behind the counter.
+/// The counter is in `allOf`, which the validator evaluates before all keywords that multiply the
+/// work of a check (`anyOf`, `oneOf`, `not`, `if`, references), and which leaves the targets of
+/// references in place. A subschema that fails before its `allOf` has multiplied no work. A
+/// `pattern`, which may take long by itself, is moved behind the counter.
 ///
 /// # Errors
-/// When the schema is too large, or refers to a place that is none or no schema.
+/// If the schema is too large, or a reference leads to a location that does not exist or is not a
+/// schema.
 pub(super) fn counted(schema: &Value) -> Result<(Value, Patterns), SchemaError> {
     let mut counts = Counts::default();
     let mut counted = schema.clone();
     visit(&mut counted, Place::default(), &mut counts)?;
-    // A reference may make a schema of what stands where no schema belongs.
+    // A reference can make a schema of a value at a location that is not a schema.
     let place = Place {
         level: 1,
         ..Place::default().within(schema)
@@ -77,13 +78,13 @@ pub(super) fn counted(schema: &Value) -> Result<(Value, Patterns), SchemaError> 
         }
     }
     if has_odd_places && counts.has_schemas_with_names {
-        // Which of them the place is in cannot be told here.
+        // The base of the reference is ambiguous.
         return Err(refused("a reference leads to a place that is no schema"));
     }
     Ok((counted, counts.patterns))
 }
 
-/// Where a keyword holds schemas.
+/// What kind of schemas a keyword contains.
 pub(super) enum Holds {
     Schema,
     List,
@@ -179,7 +180,7 @@ impl Counts {
     }
 }
 
-/// Makes a reference that stands alone one of `allOf`, where a counter can be beside it.
+/// Moves a `$ref` that overrides its siblings into `allOf`, beside a step counter.
 fn set_aside(entries: &mut Map<String, Value>) {
     let reference = entries.shift_remove("$ref");
     let holds_others = |keyword: &str| matches!(keyword, "$schema" | "definitions" | "$defs");
@@ -189,7 +190,7 @@ fn set_aside(entries: &mut Map<String, Value>) {
 }
 
 fn count_here(entries: &mut Map<String, Value>) {
-    // One of another type is left for the compiler to refuse.
+    // The compiler rejects an `allOf` of another type.
     if !entries.get("allOf").is_none_or(Value::is_array) {
         return;
     }
@@ -201,7 +202,7 @@ fn count_here(entries: &mut Map<String, Value>) {
     }
 }
 
-/// A part of a counted schema as it was written.
+/// Restores the original form of an instrumented subschema.
 pub(super) fn as_written(part: &mut Value) {
     match part {
         Value::Array(parts) => parts.iter_mut().for_each(as_written),
@@ -214,7 +215,7 @@ pub(super) fn as_written(part: &mut Value) {
             let Some(counter) = all_of.iter().position(is_counter) else {
                 return;
             };
-            // Behind the counter there is only what was moved there.
+            // Only moved parts follow the counter.
             let moved = all_of.split_off(counter);
             if all_of.is_empty() {
                 entries.shift_remove("allOf");
@@ -231,8 +232,8 @@ pub(super) fn as_written(part: &mut Value) {
     }
 }
 
-/// The place that a reference leads to, if no schema belongs there. A name is looked for in
-/// schemas alone, and the schema of schemas is harmless.
+/// Returns the target of a reference if that location is not normally a schema. Excludes references
+/// by name, which resolve only to schemas, and references to the JSON Schema meta-schemas.
 fn odd_place_of(reference: &str) -> Result<Option<String>, SchemaError> {
     let (document, fragment) = reference.split_once('#').unwrap_or((reference, ""));
     let is_meta_schema = ["https://json-schema.org/", "http://json-schema.org/"]
@@ -270,7 +271,7 @@ fn visit_odd_place(
     if all_of.is_some_and(|all| all.iter().any(|part| part.get(STEP).is_some())) {
         return Ok(());
     }
-    // These are compared with values: they must stay as they are.
+    // `const` and `enum` are compared with values, so they must not be instrumented.
     if pointer
         .split('/')
         .any(|key| matches!(key, "const" | "enum"))

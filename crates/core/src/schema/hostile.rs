@@ -1,4 +1,4 @@
-//! Schemas that mean no good. What is refused differs; that it ends soon does not.
+//! Malicious schemas. Results differ, but every check ends soon.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::{CompiledSchema, Unchecked};
 
 const TIME: Duration = Duration::from_millis(200);
 
-/// Checks on a stack as large as those of the runtime's threads.
+/// Runs a check on a stack of the size of the runtime's threads.
 fn check(schema: Value, value: Value) -> Result<Option<String>, Unchecked> {
     let thread = std::thread::Builder::new().stack_size(2 * 1024 * 1024);
     let check = thread.spawn(move || {
@@ -21,7 +21,7 @@ fn check(schema: Value, value: Value) -> Result<Option<String>, Unchecked> {
     check.unwrap().join().unwrap()
 }
 
-/// Definitions `d0` to `dN`, each of which is `link` of the next; the last one is `end`.
+/// Returns definitions `d0` to `dN`, each of which is `link` of the next; the last one is `end`.
 fn linked(count: usize, link: impl Fn(Value) -> Value, end: Value) -> Value {
     let mut definitions = Map::new();
     for nth in 0..count {
@@ -56,7 +56,7 @@ fn a_schema_that_doubles_the_work_again_and_again_is_given_up() {
                 of_draft_7(linked(60, twice, end.clone())),
             ] {
                 let checked = check(schema, value.clone());
-                // Where the first part decides, nothing doubles.
+                // If the first part decides, nothing doubles.
                 assert!(!matches!(checked, Err(Unchecked::Depth)), "{keyword} {end}");
             }
         }
@@ -208,7 +208,7 @@ fn names_times_patterns_are_bounded() {
     ] {
         assert_eq!(check(schema, json!(names(20_000))), Err(Unchecked::Names));
     }
-    // What is few by itself is done again and again.
+    // A small number of matches is repeated many times.
     let few = json!({"patternProperties": patterns(50, "^[b-z]+")});
     let twice = |next: Value| json!({"anyOf": [next, {"not": {"not": next}}]});
     let mut schema = linked(60, twice, json!({"allOf": [few, {"type": "string"}]}));
@@ -224,7 +224,7 @@ fn names_times_patterns_are_bounded() {
 fn a_pattern_that_never_fits_is_a_step_each_time() {
     let slow = json!({"pattern": "^(?=(a+)+$)b"});
     let text = json!(format!("{}!", "a".repeat(200)));
-    // `contains` looks at all of them, for none fits.
+    // `contains` checks all elements, because none matches.
     let checked = check(json!({"contains": slow}), json!(vec![text; 100_000]));
     assert_eq!(checked, Err(Unchecked::Time));
 }

@@ -1,4 +1,4 @@
-//! Values that do not fit their schema as they are written, but say clearly what is meant.
+//! Corrects values that do not match their schema but whose meaning is clear.
 
 use serde_json::{Map, Value};
 
@@ -9,19 +9,20 @@ use super::counted::Holds;
 /// What `null` means as the value of an optional parameter whose schema does not allow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OptionalNull {
-    /// A value of the wrong type.
+    /// Invalid, as a value of the wrong type.
     #[default]
     Wrong,
-    /// The parameter is left out: with OpenAI's `strict` a model has to write each of them,
-    /// and `null` is how it says that there is none.
+    /// The parameter is absent. With OpenAI's `strict`, a model must send every parameter, and
+    /// sends `null` for an absent one.
     LeftOut,
 }
 
-/// `value` as it is meant, where that differs from how it is written:
+/// Returns the intended form of `value`, if that differs from `value`:
 ///
-/// - `[]` is `{}` where the schema allows objects and no arrays: PHP's arrays do not tell
-///   the two apart
-/// - an optional member that may not be `null` is left out, if `nulls` says so
+/// - `[]` becomes `{}` where the schema allows objects but no arrays, because PHP encodes an empty
+///   object as `[]`
+/// - an optional member whose schema does not allow `null` is removed if it is `null`, depending on
+///   `nulls`
 ///
 /// # Errors
 /// [`Unchecked::Time`] if reading the schema takes more than `most_steps` steps, if that limit is
@@ -46,7 +47,7 @@ pub(super) fn mended(
     Ok((meant != *value).then_some(meant))
 }
 
-/// Reads each `default` in `schema` as [`mended`] reads a value.
+/// Corrects each `default` in `schema` like [`mended`] corrects a value.
 pub(crate) fn mend_defaults(schema: &mut Value) {
     let mut places = Vec::new();
     find_defaults(schema, &mut String::new(), &mut places);
@@ -109,7 +110,7 @@ fn holds(value: &Value, wanted: &impl Fn(&Value) -> bool) -> bool {
         }
 }
 
-/// The schemas in `schema` with a default that holds an empty list.
+/// Collects the pointers of the subschemas whose default contains an empty list.
 fn find_defaults(schema: &Value, path: &mut String, places: &mut Vec<String>) {
     let Value::Object(entries) = schema else {
         return;

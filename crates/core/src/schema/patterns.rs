@@ -1,29 +1,29 @@
-//! What it costs to match the names in an object with the patterns of a schema.
+//! The cost of matching object keys against the patterns of a schema.
 //!
-//! The validator matches every name with every pattern of a `patternProperties` in one go,
-//! with no place for a look at the clock: how many matches that may be is counted before.
+//! The validator matches all keys against all patterns of a `patternProperties` without checking
+//! the clock, so the number of matches is computed in advance.
 
 use serde_json::Value;
 
 use super::Unchecked;
 
-/// Matches that the names of one value may take: about a second.
+/// Maximum cost of the matches for one value, in simple matches: about a second.
 const MOST_MATCHES: u64 = 1_000_000;
 
-/// What a match costs that may go back in the text again and again.
+/// Cost of a match of a pattern that may backtrack, in simple matches.
 const MATCHES_OF_BACKTRACKING: u64 = 250;
 
-/// Bytes of a name that cost as much as another match.
+/// Number of bytes of a name that cost as much as another match.
 const BYTES_A_MATCH: u64 = 64;
 
 /// The patterns of a schema.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Patterns {
-    /// All of them.
+    /// Number of all patterns.
     pub(super) count: usize,
-    /// Those that are for names.
+    /// Number of patterns for names.
     for_names: u64,
-    /// What it costs to match a short name with each of those.
+    /// Cost of matching a short name against all patterns for names.
     matches_a_name: u64,
     /// Number of patterns that may take long to match even a short text.
     intricate: usize,
@@ -50,7 +50,7 @@ impl Patterns {
         self.count <= MOST_SIMPLE && self.intricate == 0
     }
 
-    /// Takes a pattern for names into account.
+    /// Adds a pattern for names.
     pub(super) fn add_for_names(&mut self, pattern: &str) {
         self.for_names += 1;
         self.matches_a_name += if may_backtrack(pattern) {
@@ -70,7 +70,8 @@ impl Patterns {
         Err(Unchecked::Names)
     }
 
-    /// None when there are not as many matches left as the names in `value` cost.
+    /// Subtracts the cost of matching the names in `value`. Returns `None` if that is more than
+    /// what is left.
     fn pay(&self, value: &Value, matches_left: &mut u64) -> Option<()> {
         match value {
             Value::Object(members) => members.iter().try_for_each(|(name, member)| {
@@ -87,8 +88,8 @@ impl Patterns {
     }
 }
 
-/// Whether a pattern may have look-around, back-references or atomic groups. Named groups
-/// look like it, too.
+/// Returns whether a pattern may have look-around, back-references or atomic groups. Also true for
+/// named groups.
 fn may_backtrack(pattern: &str) -> bool {
     let has_marks = ["++", "*+", "?+", "}+"]
         .iter()

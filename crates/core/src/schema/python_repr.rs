@@ -1,7 +1,6 @@
 use serde_json::Value;
 
-/// `value` as Python's `repr` would print it: the texts of requirement C3 list the allowed
-/// values that way, and tests of the original compare against them.
+/// Formats `value` like Python's `repr`, in which the error messages list allowed values.
 pub(super) fn python_repr(value: &Value) -> String {
     match value {
         Value::Null => "None".to_owned(),
@@ -23,7 +22,8 @@ pub(super) fn python_repr(value: &Value) -> String {
     }
 }
 
-/// Single quotes, unless the text holds some and no double ones: Python's own rule.
+/// Quotes a string by Python's rule: single quotes, unless the text contains single but no double
+/// quotes.
 fn quote(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') {
         '"'

@@ -1,22 +1,22 @@
-//! A schema in the form that OpenAI's `strict` wants ("Structured outputs: supported
-//! schemas" of its documentation): every object closed, every property required, those that
-//! may be left out nullable, and no keyword beyond the supported ones.
+//! Converts a schema to the form that OpenAI's `strict` requires (documentation: "Structured
+//! outputs: supported schemas"): every object is closed, every property is required, optional
+//! properties are nullable, and there are no unsupported keywords.
 
 #[cfg(test)]
 mod tests;
 
 use serde_json::{Map, Value, json};
 
-/// Properties of all objects together at most.
+/// Maximum number of properties of all objects.
 const MOST_PROPERTIES: usize = 5_000;
-/// Levels of objects and arrays at most.
+/// Maximum nesting of objects and arrays.
 const MOST_LEVELS: usize = 10;
-/// Values of all enums together at most.
+/// Maximum number of values of all enums.
 const MOST_VALUES: usize = 1_000;
-/// Characters of all names and values of enums together at most.
+/// Maximum length of all property names and enum values, in characters.
 const MOST_CHARACTERS: usize = 120_000;
 
-/// Keywords that say nothing of the values. OpenAI refuses some of them.
+/// Annotations, which are dropped: OpenAI rejects some of them.
 const NOTES: [&str; 7] = [
     "$comment",
     "$schema",
@@ -26,7 +26,7 @@ const NOTES: [&str; 7] = [
     "readOnly",
     "writeOnly",
 ];
-/// Keywords that are taken over as they are, beside `format`.
+/// Keywords that are copied unchanged, in addition to `format`.
 const KEPT: [&str; 11] = [
     "const",
     "description",
@@ -52,9 +52,9 @@ const FORMATS: [&str; 9] = [
     "uuid",
 ];
 
-/// `schema`, the object schema of a tool's arguments, for `strict`. None when that form
-/// cannot say what the schema does: free-form maps, tuples, `oneOf`, `allOf`, conditions,
-/// keywords that are not supported, sizes beyond OpenAI's limits.
+/// Converts `schema`, the object schema of a tool's arguments, to the `strict` form. Returns `None`
+/// if that form cannot express the schema: free-form maps, tuples, `oneOf`, `allOf`, conditions,
+/// unsupported keywords, or sizes beyond OpenAI's limits.
 pub(crate) fn strict(schema: &Value) -> Option<Value> {
     let entries = schema.as_object()?;
     if ["anyOf", "enum", "const", "$ref"]
@@ -66,7 +66,7 @@ pub(crate) fn strict(schema: &Value) -> Option<Value> {
     Writer::default().part(schema, Position::Root)
 }
 
-/// What has been written so far.
+/// Counts what has been written.
 #[derive(Default)]
 struct Writer {
     properties: usize,
@@ -74,7 +74,7 @@ struct Writer {
     characters: usize,
 }
 
-/// Where a schema is.
+/// The position of a subschema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Position {
     Root,
@@ -93,7 +93,7 @@ impl Position {
         Self::At(self.level() + 1)
     }
 
-    /// For one of several schemas of the same value: that is not the root any more.
+    /// Returns the position of one of several schemas for the same value, which is not the root.
     fn beside(self) -> Self {
         Self::At(self.level())
     }
@@ -134,7 +134,7 @@ impl Writer {
                     });
                     Value::Object(parts.collect::<Option<_>>()?)
                 }
-                // Written below.
+                // `object` writes these.
                 "properties" | "required" | "additionalProperties" => continue,
                 _ => return None,
             };
@@ -153,7 +153,7 @@ impl Writer {
         }
         let is_annotated = written.len() > 1 && written.contains_key("$ref");
         if is_annotated {
-            // A reference stands alone.
+            // A `$ref` has no sibling keywords.
             let reference = written.shift_remove("$ref");
             written.insert("anyOf".to_owned(), json!([{ "$ref": reference }]));
         }
@@ -175,7 +175,7 @@ impl Writer {
             Some(properties) => properties.as_object()?,
         };
         let is_closed = match schema.get("additionalProperties") {
-            // A tool without parameters takes none.
+            // A root object without properties accepts none.
             None => !properties.is_empty() || at == Position::Root,
             Some(others) => *others == json!(false),
         };
@@ -221,7 +221,7 @@ impl Writer {
     }
 }
 
-/// References to definitions stay right; those to other places might not.
+/// Returns a reference to a definition or to the root; other references could become wrong.
 fn reference(target: &Value) -> Option<Value> {
     let text = target.as_str()?;
     let name = text
@@ -239,7 +239,7 @@ fn names(types: Option<&Value>) -> Vec<&str> {
     }
 }
 
-/// A schema that allows `null`, too.
+/// Extends a schema so that it also allows `null`.
 fn nullable(mut schema: Value) -> Value {
     if let Some(parts) = schema.get_mut("anyOf").and_then(Value::as_array_mut) {
         if !parts

@@ -173,7 +173,7 @@ fn e11_an_empty_list_stays_one_where_a_list_fits() {
             "{schema}"
         );
     }
-    // A list would fit if it were not empty: it is a list that is wrong.
+    // A list would match if it were not empty, so the list itself is the error.
     let schema =
         object(json!({"o": {"anyOf": [{"type": "object"}, {"type": "array", "minItems": 1}]}}));
     assert!(check(&schema, json!({"o": []})).is_err());

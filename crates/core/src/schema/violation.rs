@@ -7,43 +7,43 @@ use super::Unchecked;
 use super::counted::as_written;
 use super::python_repr::python_repr;
 
-/// How arguments break a tool's schema, in the words of requirement C3.
+/// Why arguments do not match a tool's schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidArguments {
-    /// A required parameter, or a required key of an object inside one, is not there.
+    /// A required parameter, or a required member of an object in a parameter, is missing.
     #[error("Missing required parameter: {path}")]
     Missing {
-        /// The way to it, such as `query` or `filter.from`.
+        /// Path of the parameter or member, such as `query` or `filter.from`.
         path: String,
     },
-    /// A value of another JSON type than the schema asks for.
+    /// A value has the wrong JSON type.
     #[error("Invalid type for {path}: expected {expected}")]
     Type {
-        /// The way to the value, such as `items[2].price`.
+        /// Path of the value, such as `items[2].price`.
         path: String,
-        /// The type or types, such as `integer` or `string or null`.
+        /// The expected type or types, such as `integer` or `string or null`.
         expected: String,
     },
-    /// A value outside the list of those allowed.
+    /// A value is not one of the allowed values.
     #[error("Invalid value for {path}: must be one of {allowed}")]
     NotAllowed {
-        /// The way to the value.
+        /// Path of the value.
         path: String,
         /// The allowed values, as a Python list.
         allowed: String,
     },
-    /// Anything else that the schema forbids; the value itself is left out of the text.
+    /// Any other violation. The message does not contain the value.
     #[error("Invalid value for {path}: {reason}")]
     Other {
-        /// The way to the value.
+        /// Path of the value.
         path: String,
-        /// What the schema asks for.
+        /// The violated rule.
         reason: String,
     },
 }
 
-/// Longest path or reason that goes into a message, in characters.
+/// Maximum length of a path or reason in an error message, in characters.
 const LONGEST_PART: usize = 200;
 
 impl InvalidArguments {
@@ -85,7 +85,7 @@ impl InvalidArguments {
         }
     }
 
-    /// For a validator that says no without naming an error; it should not happen.
+    /// The validator rejected the arguments without an error; should not happen.
     pub(super) fn unexplained() -> Self {
         Self::Other {
             path: "arguments".to_owned(),
@@ -100,7 +100,7 @@ impl InvalidArguments {
         }
     }
 
-    /// The top-level parameter that the violation is about.
+    /// Returns the name of the top-level parameter that violates the schema.
     pub(super) fn parameter(&self) -> &str {
         let (Self::Missing { path }
         | Self::Type { path, .. }
@@ -110,7 +110,7 @@ impl InvalidArguments {
     }
 }
 
-/// What the schema asks for, in its own words. `value` stands for the value.
+/// Returns the violated rule in the validator's words, with `value` as a placeholder for the value.
 pub(super) fn reason(error: &ValidationError<'_>, value: &str) -> String {
     match error.kind() {
         ValidationErrorKind::Not { schema } => {
@@ -118,7 +118,7 @@ pub(super) fn reason(error: &ValidationError<'_>, value: &str) -> String {
             as_written(&mut schema);
             format!("{schema} is not allowed for {value}")
         }
-        // Names are no secret, and no value stands for one.
+        // Property names are not confidential, and no placeholder fits them.
         ValidationErrorKind::PropertyNames { error } => {
             reason(error, &error.instance().to_string())
         }

@@ -2,55 +2,55 @@ use async_trait::async_trait;
 
 use super::{StoreError, Timestamp};
 
-/// A token that lets a client in (requirement L3); the token itself is not kept.
+/// An access token of a client. The token itself is not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessToken {
     /// SHA-256 of the token, in hexadecimal digits.
     pub hash: String,
-    /// What the operator calls it; no other token has this name.
+    /// The name that the operator chose; unique.
     pub name: String,
-    /// What it allows.
+    /// The scopes that the token grants.
     pub scopes: Vec<String>,
-    /// When it was made.
+    /// When the token was created.
     pub created_at: Timestamp,
-    /// From when on it is no longer good; none for never.
+    /// When the token expires; `None` if never.
     pub expires_at: Option<Timestamp>,
-    /// When it was used last, to the minute or so.
+    /// When the token was last used, accurate to about a minute.
     pub last_used_at: Option<Timestamp>,
-    /// When it was revoked.
+    /// When the token was revoked.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// Keeps the tokens that let clients in.
+/// Stores access tokens of clients.
 #[async_trait]
 pub trait AccessTokenStore: Send + Sync {
     /// Adds a token.
     ///
     /// # Errors
-    /// `conflict` when there is one of that hash or name.
+    /// `conflict` if a token with this hash or name exists.
     async fn insert_access_token(&self, token: &AccessToken) -> Result<(), StoreError>;
 
-    /// The token of that hash, revoked or not.
+    /// Returns the token with this hash, even if it is revoked.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn access_token(&self, hash: &str) -> Result<Option<AccessToken>, StoreError>;
 
-    /// All tokens, by name.
+    /// Returns all tokens, ordered by name.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn access_tokens(&self) -> Result<Vec<AccessToken>, StoreError>;
 
-    /// Notes that a token was used; one that is gone is no error.
+    /// Records that a token was used. Does nothing if the token is gone.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn access_token_used(&self, hash: &str, at: Timestamp) -> Result<(), StoreError>;
 
-    /// Revokes the token of that name; one that is revoked stays so, since when it was.
+    /// Revokes the token with this name. Keeps the original time if the token is already revoked.
     ///
     /// # Errors
-    /// `not_found`.
+    /// `not_found` if there is no such token.
     async fn revoke_access_token(&self, name: &str, at: Timestamp) -> Result<(), StoreError>;
 }

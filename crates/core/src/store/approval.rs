@@ -2,18 +2,18 @@ use async_trait::async_trait;
 
 use super::{CallId, Page, PageRequest, StoreError, Timestamp};
 
-/// What somebody said.
+/// A decision on a call that needs approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// The call may run, once.
+    /// The call may run once.
     Approved,
-    /// It may not.
+    /// The call must not run.
     Denied,
 }
 
 impl Verdict {
-    /// The verdict as it stands in JSON.
+    /// Returns the verdict's name in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -22,7 +22,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict of that name.
+    /// Returns the verdict with this JSON name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Approved, Self::Denied]
@@ -31,41 +31,40 @@ impl Verdict {
     }
 }
 
-/// Who said what, and when.
+/// A decision on an approval, with the decider and the time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalDecision {
-    /// What was said.
+    /// The decision.
     pub verdict: Verdict,
-    /// By whom.
+    /// The person or program that decided.
     pub by: String,
-    /// When.
+    /// When the decision was made.
     pub at: Timestamp,
-    /// Why, in the decider's words.
+    /// The reason that the decider gave.
     pub reason: Option<String>,
 }
 
-/// A call that needs somebody's approval (requirements G1 to G3).
+/// A call that needs approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalRecord {
-    /// Its own id.
+    /// The id of the approval.
     pub id: String,
-    /// The call that waits, or waited.
+    /// The call that waits or waited for the approval.
     pub call: Option<CallId>,
-    /// The tool that would run.
+    /// The tool of the call.
     pub tool: String,
-    /// The id of its server.
+    /// The name of the tool's server.
     pub server: Option<String>,
-    /// What the decision is bound to: the id of the executor's
-    /// [`ApprovalRequest`](crate::executor::ApprovalRequest), a hash of tool, server, exact
-    /// arguments and user.
+    /// The id of the executor's [`ApprovalRequest`](crate::executor::ApprovalRequest), to which the
+    /// decision is bound: a hash of tool, server, exact arguments and user.
     pub arguments_hash: String,
-    /// The arguments as JSON, for whoever decides.
+    /// The arguments as JSON, for the person who decides.
     pub arguments: String,
-    /// On whose behalf.
+    /// The user on whose behalf the call runs.
     pub user: Option<String>,
-    /// When it was asked for.
+    /// When the approval was requested.
     pub created_at: Timestamp,
-    /// From when on no decision counts.
+    /// When the approval expires; a decision is valid until then.
     pub expires_at: Timestamp,
     /// The decision, once there is one.
     pub decision: Option<ApprovalDecision>,
@@ -74,14 +73,13 @@ pub struct ApprovalRecord {
 }
 
 impl ApprovalRecord {
-    /// Whether what it says counts at this moment: it has not expired, and no call has used it.
+    /// Returns whether the approval is valid at this time: not expired, and not used by a call.
     #[must_use]
     pub fn is_live(&self, at: Timestamp) -> bool {
         self.used_at.is_none() && self.expires_at > at
     }
 
-    /// What has become of it by this moment: `pending`, `approved`, `denied`, `used` or
-    /// `expired`.
+    /// Returns the status at this time: `pending`, `approved`, `denied`, `used` or `expired`.
     #[must_use]
     pub fn status(&self, at: Timestamp) -> &'static str {
         let verdict = self.decision.as_ref().map(|decision| decision.verdict);
@@ -95,86 +93,86 @@ impl ApprovalRecord {
     }
 }
 
-/// Which approvals somebody wants to see; what is none matches every approval.
+/// Selects approvals; `None` matches every approval.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApprovalFilter {
-    /// Only those that wait for a decision, and are not expired at this moment.
+    /// Only approvals that are undecided and not expired at this time.
     pub open_at: Option<Timestamp>,
-    /// Only those with no decision that have expired by this moment.
+    /// Only approvals that expired undecided before or at this time.
     pub expired_at: Option<Timestamp>,
-    /// Only those that were decided so.
+    /// Only approvals with this decision.
     pub verdict: Option<Verdict>,
-    /// Of this tool.
+    /// Only approvals for this tool.
     pub tool: Option<String>,
-    /// On whose behalf.
+    /// Only approvals for calls of this user.
     pub user: Option<String>,
-    /// Only those with this hash.
+    /// Only approvals with this `arguments_hash`.
     pub arguments_hash: Option<String>,
 }
 
-/// How many approvals wait for a decision.
+/// The number of approvals that wait for a decision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OpenApprovals {
-    /// Everybody's.
+    /// Number for all users.
     pub all: u64,
-    /// One user's; those without a user count as one.
+    /// Number for one user; calls without a user count as those of one user.
     pub of_user: u64,
 }
 
-/// Keeps approvals, and decides races between those who decide.
+/// Stores approvals. Of concurrent decisions on one approval, exactly one succeeds.
 #[async_trait]
 pub trait ApprovalStore: Send + Sync {
-    /// Adds an approval that waits for its decision.
+    /// Adds an undecided approval.
     ///
     /// # Errors
-    /// `conflict` when there is one of that id.
+    /// `conflict` if an approval with this id exists.
     async fn insert_approval(&self, approval: &ApprovalRecord) -> Result<(), StoreError>;
 
-    /// The approval of that id.
+    /// Returns the approval with this id.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn approval(&self, id: &str) -> Result<Option<ApprovalRecord>, StoreError>;
 
-    /// Approvals, the newest first.
+    /// Returns approvals, newest first.
     ///
     /// # Errors
-    /// `invalid` when the cursor is none of ours.
+    /// `invalid` if the cursor is not valid.
     async fn approvals(
         &self,
         filter: &ApprovalFilter,
         page: &PageRequest,
     ) -> Result<Page<ApprovalRecord>, StoreError>;
 
-    /// How many wait for a decision at this moment, and how many of them on behalf of this user.
+    /// Counts the approvals that wait for a decision at this time, in total and for this user.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn count_open_approvals(
         &self,
         user: Option<&str>,
         at: Timestamp,
     ) -> Result<OpenApprovals, StoreError>;
 
-    /// Stores the decision; the first one counts.
+    /// Stores a decision. Only the first decision on an approval succeeds.
     ///
     /// # Errors
-    /// `not_found`; `conflict` when somebody has decided before, or it has expired.
+    /// `not_found`; `conflict` if the approval is already decided or has expired.
     async fn decide_approval(
         &self,
         id: &str,
         decision: &ApprovalDecision,
     ) -> Result<(), StoreError>;
 
-    /// Uses up an approval, so that it lets one call through and no second.
+    /// Marks an approval as used. Each approval admits only one call.
     ///
     /// # Errors
-    /// `not_found`; `conflict` when it is not approved, has expired, or has been used.
+    /// `not_found`; `conflict` if the approval is not approved, has expired, or is already used.
     async fn use_approval(&self, id: &str, at: Timestamp) -> Result<(), StoreError>;
 
-    /// Removes what expired before this moment; how many.
+    /// Removes the approvals that expired before this time, and returns their number.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn remove_expired_approvals(&self, before: Timestamp) -> Result<u64, StoreError>;
 }

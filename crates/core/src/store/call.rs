@@ -3,28 +3,28 @@ use std::time::Duration;
 use super::{CallId, Timestamp};
 use crate::tool::ErrorCode;
 
-/// How far a call has come (requirement F4).
+/// The status of a recorded call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CallStatus {
-    /// It waits: for an approval, or for its turn.
+    /// The call waits for an approval or for a permit.
     Pending,
-    /// The tool runs.
+    /// The tool is running.
     Running,
-    /// It ended well.
+    /// The call succeeded.
     Success,
-    /// It failed.
+    /// The call failed.
     Error,
-    /// Its caller gave it up.
+    /// The caller cancelled the call.
     Cancelled,
-    /// The process ended before the call did; whether the tool did its work is not known.
+    /// The process ended before the call did. Whether the tool completed its work is unknown.
     Interrupted,
-    /// Somebody, or a policy, refused it.
+    /// A person or a policy denied the call.
     Denied,
 }
 
 impl CallStatus {
-    /// Every status.
+    /// All statuses.
     pub const ALL: [Self; 7] = [
         Self::Pending,
         Self::Running,
@@ -35,7 +35,7 @@ impl CallStatus {
         Self::Denied,
     ];
 
-    /// The status as it stands in JSON.
+    /// Returns the status's name in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl CallStatus {
         }
     }
 
-    /// The status of that name.
+    /// Returns the status with this JSON name.
     ///
     /// ```
     /// use pillion_core::store::CallStatus;
@@ -61,79 +61,79 @@ impl CallStatus {
         Self::ALL.into_iter().find(|status| status.as_str() == name)
     }
 
-    /// Whether the call has ended: nothing about it changes any more.
+    /// Returns whether the call has ended; the status then no longer changes.
     #[must_use]
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Pending | Self::Running)
     }
 }
 
-/// Which process records a call, so that what it leaves behind is found by the next.
+/// Identifies the process that records a call, so that the next process can find unfinished calls.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ProcessLife {
-    /// The same for every life of one sidecar, and another for every other sidecar with the
-    /// same store: its host and socket, say.
+    /// Identifies the sidecar across restarts, for example by its host and socket. Unique among the
+    /// sidecars that share a store.
     pub owner: String,
-    /// Another for every start of it.
+    /// Identifies one run of the sidecar; differs for every start.
     pub life: String,
 }
 
-/// A call of a tool (requirement F4).
+/// A recorded tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCallRecord {
-    /// Its id, which also says when the call came in.
+    /// The id of the call, which contains the time of the call.
     pub id: CallId,
-    /// The process that runs it.
+    /// The process that runs the call.
     pub process: ProcessLife,
-    /// The id of the tool's server; none for a tool that needs none.
+    /// The name of the tool's MCP server; `None` for native tools.
     pub server: Option<String>,
     /// The tool's name.
     pub tool: String,
-    /// On whose behalf.
+    /// The user on whose behalf the call runs.
     pub user: Option<String>,
     /// The principal whose limits the call counts toward, if the call names no verified user.
     pub principal: Option<String>,
-    /// Which door or program the call came through.
+    /// The interface or program that the call came through.
     pub caller: Option<String>,
-    /// The arguments as JSON, redacted by the rules that apply.
+    /// The arguments as JSON, redacted.
     pub arguments: String,
-    /// How far the call has come.
+    /// The status of the call.
     pub status: CallStatus,
-    /// When it ended.
+    /// When the call ended.
     pub completed_at: Option<Timestamp>,
     /// How long the tool ran.
     pub duration: Option<Duration>,
-    /// The result as JSON, redacted by the rules that apply.
+    /// The result as JSON, redacted.
     pub result: Option<String>,
-    /// Why it failed.
+    /// The error message of a failed call.
     pub error: Option<String>,
-    /// The same as a code.
+    /// The error code of a failed call.
     pub error_code: Option<ErrorCode>,
-    /// The call that made this one, in a chain of tools.
+    /// The id of the call that made this call, if the call is nested.
     pub parent: Option<CallId>,
 }
 
-/// What limits want to know of a call.
+/// The properties of a call that rate limits need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallThatRan {
-    /// Its id.
+    /// The id of the call.
     pub id: CallId,
-    /// The life of the process that ran it.
+    /// The `life` of the process that ran the call.
     pub life: String,
-    /// The id of the tool's server; none for a tool that needs none.
+    /// The name of the tool's MCP server; `None` for native tools.
     pub server: Option<String>,
     /// The tool's name.
     pub tool: String,
-    /// On whose behalf.
+    /// The user on whose behalf the call ran.
     pub user: Option<String>,
     /// The principal whose limits the call counts toward, if the call names no verified user.
     pub principal: Option<String>,
-    /// When its tool began, or else when it came in.
+    /// When the tool started; when the call arrived, if the start is not known.
     pub began_at: Timestamp,
 }
 
 impl ToolCallRecord {
-    /// A call that has just come in, under a new id.
+    /// Creates the record of a call that has just arrived, with a new id.
     pub fn begin(process: ProcessLife, tool: impl Into<String>, arguments: String) -> Self {
         Self {
             id: CallId::new(),
@@ -154,7 +154,7 @@ impl ToolCallRecord {
         }
     }
 
-    /// When the call came in.
+    /// Returns when the call arrived.
     #[must_use]
     pub fn started_at(&self) -> Timestamp {
         self.id.made_at()

@@ -6,12 +6,11 @@ use uuid::{NoContext, Uuid};
 
 use super::Timestamp;
 
-/// A clock that is set back by less has only been put right.
+/// A smaller step back of the system clock counts as a correction and keeps ids in order.
 const SET_BACK: Duration = Duration::from_secs(10);
 
-/// The id of a recorded call: a UUID of version 7. It begins with the time of its making, so
-/// that the order of ids is the order in which calls came in, and a range of time is a range
-/// of ids.
+/// The id of a recorded call: a UUID version 7. The id begins with its creation time, so ids sort
+/// by arrival of the calls, and a time range is an id range.
 ///
 /// ```
 /// use pillion_core::store::CallId;
@@ -24,9 +23,9 @@ const SET_BACK: Duration = Duration::from_secs(10);
 pub struct CallId([u8; 16]);
 
 impl CallId {
-    /// A new id, greater than every other that this process has made: but for those from
-    /// before the system's clock was set back by more than ten seconds, whose time is to come.
-    /// While it stands behind them, ids of one millisecond are in no order.
+    /// Creates an id that is greater than every other id of this process. Exception: while the
+    /// system clock is more than ten seconds behind the time of earlier ids, new ids are smaller
+    /// than those, and ids of one millisecond are unordered.
     #[must_use]
     #[expect(
         clippy::new_without_default,
@@ -36,8 +35,9 @@ impl CallId {
         Self::not_after(Self(Uuid::now_v7().into_bytes()), SystemTime::now())
     }
 
-    /// This id, or one of `now`: the library's clock stands still until the system's has caught
-    /// up with it, and for hours calls would be told to come in at one moment that is to come.
+    /// Returns this id, or an id with the time `now` if this id is too far in the future. After the
+    /// clock was set back, the library reuses the old time until the clock has caught up, so all
+    /// calls of some hours would seem to arrive at one future time.
     fn not_after(id: Self, now: SystemTime) -> Self {
         if id.made_at() <= Timestamp::from(now).plus(SET_BACK) {
             return id;
@@ -47,7 +47,8 @@ impl CallId {
         Self(Uuid::new_v7(moment).into_bytes())
     }
 
-    /// The smallest id of a moment: every call since then has this one or a greater one.
+    /// Returns the smallest id for this time: calls at or after this time have this id or a greater
+    /// one.
     #[must_use]
     pub fn first_at(moment: Timestamp) -> Self {
         let last = (1_u64 << 48) - 1;
@@ -59,18 +60,18 @@ impl CallId {
         Self(id)
     }
 
-    /// The id `place` places after this one, of the same time: so the ids of many calls are known
-    /// from that of the first. Like every new id it is nobody else's.
+    /// Returns the id `place` places after this id, with the same time, so that the ids of many
+    /// calls follow from the first. As unlikely to collide as a new id.
     #[must_use]
     pub fn nth(self, place: u64) -> Self {
-        // The bits above are the time and what every such id has.
+        // The other bits are the time, the version and the variant.
         const RANDOM: u128 = (1 << 62) - 1;
         let id = u128::from_be_bytes(self.0);
         let place = (id & RANDOM).wrapping_add(u128::from(place)) & RANDOM;
         Self(((id & !RANDOM) | place).to_be_bytes())
     }
 
-    /// When the id was made.
+    /// Returns the creation time of the id.
     #[must_use]
     pub fn made_at(self) -> Timestamp {
         let mut milliseconds = [0; 8];
@@ -78,7 +79,7 @@ impl CallId {
         Timestamp::from_millis(i64::from_be_bytes(milliseconds))
     }
 
-    /// Its 16 bytes.
+    /// Returns the 16 bytes of the id.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
@@ -119,7 +120,7 @@ impl fmt::Debug for CallId {
     }
 }
 
-/// The text is no UUID of version 7.
+/// The text is not a UUID version 7.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("that is not the id of a call")]
 pub struct CallIdError;
@@ -135,7 +136,7 @@ mod tests {
         let behind = CallId::not_after(id, much);
         assert_eq!(behind.made_at(), Timestamp::from(much));
         assert_eq!(behind.to_string().parse(), Ok(behind));
-        // Before there was any time, it still is one.
+        // A clock before 1970 still gives a valid id.
         let first = CallId::not_after(id, UNIX_EPOCH - Duration::from_secs(1));
         assert_eq!(first.made_at(), Timestamp::from_millis(0));
     }

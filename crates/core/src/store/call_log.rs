@@ -5,49 +5,50 @@ use super::{
     Timestamp, ToolCallRecord, ToolStatistics,
 };
 
-/// Keeps every call of a tool (requirement F4).
+/// Stores all tool calls.
 #[async_trait]
 pub trait CallLog: Send + Sync {
-    /// Stores a call as it is now: before it runs, and again at each step. Identity, arguments
-    /// and parent are taken from the first time. When this returns, it is stored.
+    /// Stores the current state of a call: before the call runs, and again after each step.
+    /// Identity, arguments and parent are taken from the first write. Returns once the write is
+    /// durable.
     ///
     /// # Errors
-    /// `conflict` when the call had already ended, otherwise than this; `unavailable` when it
-    /// is not known to be stored: the same record may be sent again.
+    /// `conflict` if the call has already ended with another outcome; `unavailable` if it is
+    /// unknown whether the write succeeded: the same record can be sent again.
     async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError>;
 
-    /// As [`record_call`](Self::record_call), for a call that runs at once, under an id that
-    /// nobody else has: no other process and no other task records anything of it. With
-    /// nothing to be compared, this can take much less time. All records of a call come in
-    /// the same way.
+    /// Stores a call like [`record_call`](Self::record_call), for a call that runs at once and
+    /// whose id no other process or task uses. Can be much faster, because the store need not
+    /// compare the record with another one. Use the same method for all records of a call.
     ///
     /// # Errors
-    /// `unavailable` when it is not known to be stored: the same record may be sent again.
+    /// `unavailable` if it is unknown whether the write succeeded: the same record can be sent
+    /// again.
     async fn record_own_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
         self.record_call(call).await
     }
 
-    /// The call of that id.
+    /// Returns the call with this id.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn call(&self, id: CallId) -> Result<Option<ToolCallRecord>, StoreError>;
 
-    /// Calls, the newest first.
+    /// Returns calls, newest first.
     ///
     /// # Errors
-    /// `invalid` when the cursor is none of ours.
+    /// `invalid` if the cursor is not valid.
     async fn calls(
         &self,
         filter: &CallFilter,
         page: &PageRequest,
     ) -> Result<Page<ToolCallRecord>, StoreError>;
 
-    /// The calls of an owner since that moment whose tools have run, or may have, or were
-    /// answered with a kept result: those that limits count. The newest first.
+    /// Returns the calls of an owner since `from` that count toward rate limits: whose tools ran or
+    /// may have run, or that a cached result answered. Newest first.
     ///
     /// # Errors
-    /// `invalid` when the cursor is none of ours.
+    /// `invalid` if the cursor is not valid.
     async fn calls_that_ran(
         &self,
         owner: &str,
@@ -55,19 +56,19 @@ pub trait CallLog: Send + Sync {
         page: &PageRequest,
     ) -> Result<Page<CallThatRan>, StoreError>;
 
-    /// What is known of each tool's calls, by server and tool.
+    /// Returns statistics of the calls of each tool, ordered by server and tool.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn call_statistics(&self, filter: &CallFilter)
     -> Result<Vec<ToolStatistics>, StoreError>;
 
-    /// Marks the calls that other lives of this owner left unfinished as `interrupted`; how
-    /// many. `living` are lives that still run: this one, and one that is handing over. A
-    /// pending call whose approval is still open is left: it can be decided yet.
+    /// Marks the unfinished calls of this owner's other process lives as `interrupted`, and returns
+    /// their number. `living` contains the lives that still run: this process, and a process that
+    /// is handing over. Does not mark a pending call whose approval can still be decided.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn interrupt_calls(
         &self,
         owner: &str,
@@ -75,24 +76,25 @@ pub trait CallLog: Send + Sync {
         at: Timestamp,
     ) -> Result<u64, StoreError>;
 
-    /// Marks what that life, which has ended, left unfinished as `interrupted`, as
-    /// [`interrupt_calls`](Self::interrupt_calls) does; how many.
+    /// Marks the unfinished calls of a process life that has ended as `interrupted`, like
+    /// [`interrupt_calls`](Self::interrupt_calls), and returns their number.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn interrupt_life(&self, ended: &ProcessLife, at: Timestamp) -> Result<u64, StoreError>;
 
-    /// Marks the calls as `cancelled` that wait for an approval that has expired, or that was used
-    /// for another call, before `before`; how many.
+    /// Marks the calls as `cancelled` whose approval expired, or was used for another call, before
+    /// `before`. Returns their number.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn cancel_undecided(&self, before: Timestamp, at: Timestamp) -> Result<u64, StoreError>;
 
-    /// Removes what is beyond the bounds, in small steps, so that calls are recorded meanwhile.
+    /// Removes calls beyond the retention limits, in small steps, so that calls can be recorded
+    /// meanwhile.
     ///
     /// # Errors
-    /// Only those of the store itself; what was removed until then stays so.
+    /// Errors of the store. Calls that were removed before the error stay removed.
     async fn prune_calls(
         &self,
         retention: &Retention,

@@ -2,49 +2,49 @@ use std::time::Duration;
 
 use super::{CallId, CallStatus, Timestamp};
 
-/// Which calls somebody wants to see; what is none matches every call.
+/// Selects calls; `None` matches every call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallFilter {
-    /// The id of the server.
+    /// The name of the server.
     pub server: Option<String>,
     /// The tool's name.
     pub tool: Option<String>,
-    /// On whose behalf.
+    /// The user on whose behalf the calls run.
     pub user: Option<String>,
-    /// The call that made them.
+    /// The call that made the calls.
     pub parent: Option<CallId>,
-    /// How far they have come.
+    /// The status of the calls.
     pub status: Option<CallStatus>,
-    /// Calls that came in at this moment or later.
+    /// Only calls that arrived at this time or later.
     pub from: Option<Timestamp>,
-    /// Calls that came in before this moment.
+    /// Only calls that arrived before this time.
     pub until: Option<Timestamp>,
 }
 
-/// What is known of the calls of one tool.
+/// Statistics of the calls of one tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolStatistics {
-    /// The id of the tool's server; none for a tool that needs none.
+    /// The name of the tool's MCP server; `None` for native tools.
     pub server: Option<String>,
     /// The tool's name.
     pub tool: String,
-    /// All calls, of whatever status.
+    /// Number of all calls, whatever their status.
     pub calls: u64,
-    /// Those that ended well.
+    /// Number of calls that succeeded.
     pub succeeded: u64,
-    /// Those that failed.
+    /// Number of calls that failed.
     pub failed: u64,
-    /// Half of the calls whose duration is known took no longer than this.
+    /// Median duration of the calls whose duration is known.
     pub p50: Option<Duration>,
-    /// 95 of 100 took no longer.
+    /// 95th percentile of the durations.
     pub p95: Option<Duration>,
-    /// 99 of 100 took no longer.
+    /// 99th percentile of the durations.
     pub p99: Option<Duration>,
 }
 
 impl ToolStatistics {
-    /// The share of those that ended well among those that ended well or failed, 0.0 to 1.0;
-    /// none while there are none.
+    /// Returns the share of successful calls among successful and failed calls, 0.0 to 1.0; `None`
+    /// if there are none.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -56,20 +56,21 @@ impl ToolStatistics {
     }
 }
 
-/// How much of the call log is kept. Calls that have not ended are always kept.
+/// Retention limits of the call log. Calls that have not ended are always kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// Calls older than this go.
+    /// Maximum age of calls.
     pub max_age: Option<Duration>,
-    /// The oldest go when there are more calls than this.
+    /// Maximum number of calls. The oldest calls are removed first.
     pub max_calls: Option<u64>,
-    /// The oldest go when arguments, results and errors together have more bytes than this.
+    /// Maximum total size of arguments, results and errors, in bytes. The oldest calls are removed
+    /// first.
     pub max_bytes: Option<u64>,
 }
 
-/// What a clean-up has done.
+/// The outcome of pruning the call log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// How many calls are gone.
+    /// Number of removed calls.
     pub calls: u64,
 }

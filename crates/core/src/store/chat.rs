@@ -2,41 +2,41 @@ use async_trait::async_trait;
 
 use super::{StoreError, Timestamp};
 
-/// A chat with a model, between two steps.
+/// A chat with a model, as stored between two steps.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ChatRecord {
-    /// Its id.
+    /// The id of the chat.
     pub id: String,
-    /// Whose it is; nobody else finds it.
+    /// The owner; only the owner can find the chat.
     pub owner: String,
-    /// What the program keeps of it, as JSON: opaque to the store.
+    /// The state of the chat as JSON; opaque to the store.
     pub json: String,
-    /// What a list shows of it, as JSON: opaque to the store as well.
+    /// The summary for lists of chats, as JSON; opaque to the store.
     pub summary: String,
-    /// Counts its changes, from 1.
+    /// Revision of the chat, starting at 1.
     pub revision: u64,
-    /// When it began.
+    /// When the chat was created.
     pub created_at: Timestamp,
-    /// When it was changed last.
+    /// When the chat was last changed.
     pub updated_at: Timestamp,
-    /// Who goes on with it now. Written when the chat is inserted, and by
+    /// The process that currently runs the chat. Written when the chat is inserted, and by
     /// [`claim_chat`](ChatStore::claim_chat) afterwards.
     pub claim: Option<ChatClaim>,
 }
 
-/// Who goes on with a chat, and until when that holds.
+/// A time-limited claim to run a chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatClaim {
-    /// A name that nobody else has.
+    /// The unique name of the claiming process.
     pub by: String,
-    /// It holds until then.
+    /// When the claim expires.
     pub until: Timestamp,
 }
 
-/// What a list shows of a chat.
+/// A chat in a list of chats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatSummary {
-    /// Its id.
+    /// The id of the chat.
     pub id: String,
     /// See [`ChatRecord::summary`].
     pub summary: String,
@@ -45,7 +45,7 @@ pub struct ChatSummary {
 }
 
 impl std::fmt::Debug for ChatRecord {
-    /// Without what was said.
+    /// Omits the messages.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ChatRecord")
             .field("id", &self.id)
@@ -54,38 +54,38 @@ impl std::fmt::Debug for ChatRecord {
     }
 }
 
-/// Keeps chats.
+/// Stores chats.
 #[async_trait]
 pub trait ChatStore: Send + Sync {
-    /// Adds a chat, at its revision 1.
+    /// Adds a chat with revision 1.
     ///
     /// # Errors
-    /// `conflict` when there is one of that id.
+    /// `conflict` if a chat with this id exists.
     async fn insert_chat(&self, chat: &ChatRecord) -> Result<(), StoreError>;
 
-    /// The owner's chat of that id.
+    /// Returns the owner's chat with this id.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn chat(&self, owner: &str, id: &str) -> Result<Option<ChatRecord>, StoreError>;
 
-    /// Puts the next revision in the place of the one before: nobody has changed it meanwhile.
+    /// Replaces a chat with its next revision, if the chat was not changed meanwhile.
     ///
     /// # Errors
-    /// `conflict` when it is at another revision than the one before, or is not there any more.
+    /// `conflict` if the stored chat is not at the preceding revision, or is gone.
     async fn replace_chat(&self, chat: &ChatRecord) -> Result<(), StoreError>;
 
-    /// The owner's chats, those first that were changed last: at most `limit`.
+    /// Returns at most `limit` chats of the owner, most recently changed first.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn chats(&self, owner: &str, limit: u32) -> Result<Vec<ChatSummary>, StoreError>;
 
-    /// Notes who goes on with the owner's chat of that id, unless somebody else does whose claim
-    /// holds at `now`; whether it is noted. Where there is no such chat, it is not.
+    /// Claims the owner's chat with this id, unless another claim is valid at `now`. Returns
+    /// whether the claim was stored; `false` if there is no such chat.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn claim_chat(
         &self,
         owner: &str,
@@ -94,28 +94,28 @@ pub trait ChatStore: Send + Sync {
         now: Timestamp,
     ) -> Result<bool, StoreError>;
 
-    /// Takes back the claim of `by`, if it is there.
+    /// Removes the claim of `by`, if there is one.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn release_chat(&self, owner: &str, id: &str, by: &str) -> Result<(), StoreError>;
 
-    /// Removes the owner's chat of that id.
+    /// Removes the owner's chat with this id.
     ///
     /// # Errors
-    /// `not_found`.
+    /// `not_found` if there is no such chat.
     async fn remove_chat(&self, owner: &str, id: &str) -> Result<(), StoreError>;
 
-    /// Forgets a chat as its owner knows it; one that is gone already is forgotten.
+    /// Removes a chat at a known revision. Succeeds if the chat is already gone.
     ///
     /// # Errors
-    /// A conflict when it has another revision: somebody else has changed it.
+    /// `conflict` if the chat has another revision, because it was changed meanwhile.
     async fn remove_revision(&self, owner: &str, id: &str, revision: u64)
     -> Result<(), StoreError>;
 
-    /// Removes the chats that were changed last before that moment; how many.
+    /// Removes the chats last changed before this time, and returns their number.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn remove_old_chats(&self, before: Timestamp) -> Result<u64, StoreError>;
 }

@@ -1,29 +1,28 @@
 use crate::tool::ErrorCode;
 
-/// What kind of failure a [`StoreError`] is.
+/// The kind of a [`StoreError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
     /// The store cannot be reached or written to at present: a full disk, a file that another
-    /// process keeps locked, a database server that is away, too many waiting writes. Nothing
-    /// of what was asked for is promised to be stored.
+    /// process keeps locked, an unreachable database server, too many waiting writes. The write may
+    /// or may not be stored.
     Unavailable,
-    /// There is no such record.
+    /// The record does not exist.
     NotFound,
-    /// There is already such a record, or the record is no longer in the state that the change
-    /// was meant for.
+    /// The record already exists, or is no longer in the state that the change requires.
     Conflict,
-    /// There are as many as there may be.
+    /// The maximum number of records is reached.
     Full,
-    /// What was asked for can never be: a cursor that is none of ours, a text that the database
-    /// cannot keep.
+    /// The request is invalid, for example because of an invalid cursor, or a text that the
+    /// database cannot store.
     Invalid,
-    /// What is stored cannot be read: a damaged file, a schema of a newer program, a secret
-    /// that the key does not open.
+    /// The stored data cannot be read: a damaged file, a schema of a newer program, a secret that
+    /// the key cannot decrypt.
     Corrupt,
 }
 
-/// Why a store failed. Its text names no value of a record.
+/// An error of a store. The message contains no values of records.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct StoreError {
@@ -34,7 +33,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// An error of this kind; `message` is a sentence for an operator.
+    /// Creates an error; `message` is a sentence for an operator.
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -43,37 +42,37 @@ impl StoreError {
         }
     }
 
-    /// `unavailable`.
+    /// Creates an `unavailable` error.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(StoreErrorKind::Unavailable, message)
     }
 
-    /// `not_found`.
+    /// Creates a `not_found` error.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StoreErrorKind::NotFound, message)
     }
 
-    /// `conflict`.
+    /// Creates a `conflict` error.
     pub fn conflict(message: impl Into<String>) -> Self {
         Self::new(StoreErrorKind::Conflict, message)
     }
 
-    /// `full`.
+    /// Creates a `full` error.
     pub fn full(message: impl Into<String>) -> Self {
         Self::new(StoreErrorKind::Full, message)
     }
 
-    /// `invalid`.
+    /// Creates an `invalid` error.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(StoreErrorKind::Invalid, message)
     }
 
-    /// `corrupt`.
+    /// Creates a `corrupt` error.
     pub fn corrupt(message: impl Into<String>) -> Self {
         Self::new(StoreErrorKind::Corrupt, message)
     }
 
-    /// The same, with the error that it comes from.
+    /// Adds the underlying error.
     #[must_use]
     pub fn with_source(
         mut self,
@@ -83,43 +82,43 @@ impl StoreError {
         self
     }
 
-    /// What kind of failure it is.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 
-    /// Whether trying again later may help.
+    /// Returns whether a later retry may succeed.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         self.kind == StoreErrorKind::Unavailable
     }
 
-    /// Whether there is no such record.
+    /// Returns whether the record does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.kind == StoreErrorKind::NotFound
     }
 
-    /// Whether another record, or an earlier decision, is in the way.
+    /// Returns whether another record or an earlier decision conflicts.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.kind == StoreErrorKind::Conflict
     }
 
-    /// Whether there are as many as there may be.
+    /// Returns whether the maximum number of records is reached.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.kind == StoreErrorKind::Full
     }
 
-    /// Whether what is stored cannot be read.
+    /// Returns whether stored data cannot be read.
     #[must_use]
     pub fn is_corrupt(&self) -> bool {
         self.kind == StoreErrorKind::Corrupt
     }
 
-    /// The code that a caller is told (requirement C5).
+    /// Returns the error code for the caller.
     ///
     /// ```
     /// use pillion_core::{store::StoreError, tool::ErrorCode};

@@ -4,51 +4,51 @@ use async_trait::async_trait;
 
 use super::{StoreError, Timestamp};
 
-/// What a caller names a request by, so that sending it twice runs it once.
+/// The key by which a caller identifies a request, so that sending the request twice runs it once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey {
-    /// Whose key it is: two callers may choose the same one.
+    /// The owner of the key: two callers may choose the same key.
     pub scope: String,
     /// The key, as the caller sent it.
     pub key: String,
 }
 
-/// What became of claiming a key.
+/// The outcome of claiming an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyClaim {
-    /// It is the caller's: run the request, then record its result or release the key.
+    /// The caller has claimed the key: run the request, then record its result or release the key.
     Claimed,
-    /// Another request has it and has not ended.
+    /// Another request with this key has not ended.
     InProgress {
-        /// What the other request was, as it was claimed.
+        /// The fingerprint of the other request.
         fingerprint: String,
-        /// When the claim is to end, or should have ended: whether the request still runs
-        /// somebody else has to know.
+        /// When the claim expires or expired. The store does not know whether the other request
+        /// still runs.
         expires_at: Timestamp,
     },
-    /// The request has run.
+    /// The request with this key has already run.
     Recorded {
-        /// What the request was, as it was claimed.
+        /// The fingerprint of that request.
         fingerprint: String,
-        /// Its result, as it was recorded.
+        /// The recorded result of that request.
         result: String,
     },
 }
 
-/// How long a claim without a result stays when it has expired. No call runs for longer.
+/// How long an expired claim without a result is kept. No call runs for longer.
 pub const UNFINISHED_KEYS_STAY: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
-/// Keeps the results of requests that name themselves (`Idempotency-Key`).
+/// Stores the results of requests with an `Idempotency-Key`.
 #[async_trait]
 pub trait IdempotencyStore: Send + Sync {
-    /// Takes the key, if nobody has it. `fingerprint` stands for the request, so that the same
-    /// key with another request is found out. A claim without a result stays `InProgress` for
-    /// [`UNFINISHED_KEYS_STAY`] after it expires: its request may run for longer than that
-    /// takes, or its process has died, and whether it ran is not known.
+    /// Claims a key that is free. `fingerprint` identifies the request, so that the caller can
+    /// detect reuse of the key for another request. A claim without a result remains `InProgress`
+    /// for [`UNFINISHED_KEYS_STAY`] after its expiry: the request may still run, or its process
+    /// died and it is unknown whether the request ran.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn claim_key(
         &self,
         key: &IdempotencyKey,
@@ -57,17 +57,17 @@ pub trait IdempotencyStore: Send + Sync {
         expires_at: Timestamp,
     ) -> Result<KeyClaim, StoreError>;
 
-    /// Stores the result of the request that has the key.
+    /// Stores the result of the request that claimed the key.
     ///
     /// # Errors
-    /// `not_found` when nobody has claimed it; `conflict` when there is a result.
+    /// `not_found` if the key is not claimed; `conflict` if there is already a result.
     async fn record_key(&self, key: &IdempotencyKey, result: &str) -> Result<(), StoreError>;
 
-    /// Gives up a claim whose request did not run; a key without one, or with a result, stays
-    /// as it is.
+    /// Releases a claim whose request did not run. Does nothing if the key has a result or no
+    /// claim.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn release_key(&self, key: &IdempotencyKey) -> Result<(), StoreError>;
 
     /// Returns the total size of the stored results of each scope, in bytes.
@@ -76,10 +76,10 @@ pub trait IdempotencyStore: Send + Sync {
     /// Errors of the store.
     async fn key_bytes(&self) -> Result<Vec<(String, u64)>, StoreError>;
 
-    /// Removes the results that expired at this moment or before, and the claims without one
-    /// that did [`UNFINISHED_KEYS_STAY`] before; how many.
+    /// Removes the results that expired by `now`, and the claims without a result that expired at
+    /// least [`UNFINISHED_KEYS_STAY`] earlier. Returns their number.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn remove_expired_keys(&self, now: Timestamp) -> Result<u64, StoreError>;
 }

@@ -2,14 +2,14 @@ use async_trait::async_trait;
 
 use super::{StoreError, Timestamp};
 
-/// Keeps what the finished steps of a composed tool came to while another step waits for an
-/// approval ([`StepKeeper`](crate::compose::StepKeeper)).
+/// The checkpoint store of composed tools: stores the results of finished steps while another step
+/// waits for an approval ([`StepKeeper`](crate::compose::StepKeeper)).
 #[async_trait]
 pub trait KeptStepsStore: Send + Sync {
-    /// Keeps something until then, in the place of what was there.
+    /// Stores a checkpoint until `expires_at`, replacing any other with this key.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn keep_steps(
         &self,
         key: &str,
@@ -17,16 +17,16 @@ pub trait KeptStepsStore: Send + Sync {
         expires_at: Timestamp,
     ) -> Result<(), StoreError>;
 
-    /// Takes what is kept, so that nobody else gets it; none where that is nothing, or has
-    /// expired.
+    /// Removes and returns a checkpoint; `None` if there is none or it has expired. Of concurrent
+    /// callers, only one gets the checkpoint.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn take_steps(&self, key: &str, now: Timestamp) -> Result<Option<String>, StoreError>;
 
-    /// Removes what expired at this moment or before; how many.
+    /// Removes the checkpoints that expired by `now`, and returns their number.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn remove_expired_steps(&self, now: Timestamp) -> Result<u64, StoreError>;
 }

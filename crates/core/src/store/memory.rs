@@ -2,23 +2,23 @@ use async_trait::async_trait;
 
 use super::{StoreError, Timestamp};
 
-/// What a memory is about (requirement D5).
+/// The category of a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MemoryCategory {
-    /// Something that is so.
+    /// A fact.
     Fact,
-    /// Something that somebody likes.
+    /// A preference of a user.
     Preference,
-    /// Something that was talked about.
+    /// A topic of conversation.
     Topic,
 }
 
 impl MemoryCategory {
-    /// All of them.
+    /// All categories.
     pub const ALL: [Self; 3] = [Self::Fact, Self::Preference, Self::Topic];
 
-    /// The category as it stands in JSON.
+    /// Returns the category's name in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl MemoryCategory {
         }
     }
 
-    /// The category of that name.
+    /// Returns the category with this JSON name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
@@ -37,42 +37,42 @@ impl MemoryCategory {
     }
 }
 
-/// Something that is remembered of a channel (requirement D5).
+/// A stored memory of a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Memory {
-    /// Its id.
+    /// The id of the memory.
     pub id: String,
-    /// The channel that it belongs to.
+    /// The channel to which the memory belongs.
     pub channel: String,
-    /// The user whom it is about; none for everybody in the channel.
+    /// The user whom the memory is about; `None` for all users of the channel.
     pub user: Option<String>,
-    /// What it is about.
+    /// The category of the memory.
     pub category: MemoryCategory,
-    /// What is remembered.
+    /// The text of the memory.
     pub content: String,
-    /// 1 to 5; 1 unless somebody says otherwise.
+    /// Importance, 1 to 5. Default 1.
     pub importance: u8,
-    /// When it was made.
+    /// When the memory was created.
     pub created_at: Timestamp,
-    /// When a search found it last.
+    /// When a search last found the memory.
     pub last_accessed_at: Timestamp,
 }
 
-/// What is looked for (requirement D5).
+/// A search for memories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemorySearch {
-    /// The channel.
+    /// The channel to search.
     pub channel: String,
-    /// The user who asks; memories of other users are not found.
+    /// The user who searches; memories of other users are not found.
     pub user: Option<String>,
-    /// The first five words all have to occur, as they stand, in upper or lower case.
+    /// The search text: a memory must contain its first five words, ignoring case.
     pub query: String,
-    /// At most so many.
+    /// Maximum number of memories.
     pub limit: u32,
 }
 
 impl MemorySearch {
-    /// The words that have to occur, in lower case.
+    /// Returns the words that a memory must contain, in lower case.
     ///
     /// ```
     /// use pillion_core::store::MemorySearch;
@@ -92,32 +92,32 @@ impl MemorySearch {
     }
 }
 
-/// Keeps what is remembered.
+/// Stores memories.
 #[async_trait]
 pub trait MemoryStore: Send + Sync {
-    /// Adds a memory, unless its user has `most` of them in its channel already, or the channel
-    /// as many for everybody; whether it was added.
+    /// Adds a memory, unless the channel already has `most` memories of its user (or `most`
+    /// memories without a user). Returns whether the memory was added.
     ///
     /// # Errors
-    /// `conflict` when there is one of that id.
+    /// `conflict` if a memory with this id exists.
     async fn insert_memory(&self, memory: &Memory, most: u32) -> Result<bool, StoreError>;
 
-    /// What a search finds, the most important first and of these the last accessed; what is
-    /// found counts as accessed at `now`. A query without words finds nothing.
+    /// Returns the memories that a search finds, ordered by importance, then by last access, and
+    /// marks them as accessed at `now`. A query without words finds nothing.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn search_memories(
         &self,
         search: &MemorySearch,
         now: Timestamp,
     ) -> Result<Vec<Memory>, StoreError>;
 
-    /// Removes a memory that this user would find in this channel: one of the user's own or of
-    /// everybody's.
+    /// Removes a memory that this user can find in this channel: a memory of the user, or one
+    /// without a user.
     ///
     /// # Errors
-    /// `not_found`, also for a memory of another channel or user.
+    /// `not_found` if there is no such memory; also for a memory of another channel or user.
     async fn remove_memory(
         &self,
         channel: &str,

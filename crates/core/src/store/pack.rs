@@ -2,45 +2,48 @@ use async_trait::async_trait;
 
 use super::{StoreError, Timestamp};
 
-/// An entry of a log of a pack.
+/// An entry in a log of a pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
-    /// Its number in its log, from 1 without gaps, in which entries count that are kept no longer.
+    /// The number of the entry in its log, starting at 1, without gaps; removed entries keep their
+    /// numbers.
     pub number: u64,
-    /// When it was added.
+    /// When the entry was added.
     pub at: Timestamp,
-    /// What it says, as JSON.
+    /// The content of the entry, as JSON.
     pub json: String,
 }
 
-/// A log of a pack, with its newest entry.
+/// A log of a pack and its newest entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSummary {
-    /// The log's name.
+    /// The name of the log.
     pub log: String,
-    /// The newest entry; its number is that of all entries that there have been.
+    /// The newest entry; its number is the number of entries ever added.
     pub latest: LogEntry,
 }
 
-/// How much of a pack's logs is kept; all by default.
+/// Retention limits of a pack's logs; unlimited by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogBounds {
-    /// The entries of one log: the oldest make way for new ones.
+    /// Maximum number of entries of each log. The oldest entries are removed.
     pub most_entries: Option<u32>,
-    /// The logs of the pack: another one does not begin, however many would at once.
+    /// Maximum number of logs of the pack. Further logs are rejected, also under concurrency.
     pub most_logs: Option<u32>,
 }
 
-/// Keeps what packs have to keep, each pack's apart: documents by name, and logs that only grow.
+/// Stores the data of packs, separately for each pack: documents by name, and append-only logs.
 ///
-/// Names and packs are text of at most 512 bytes; what is kept is JSON, which nobody looks into.
+/// Names of packs, documents and logs have at most 512 bytes. Contents are JSON and opaque to the
+/// store.
 #[async_trait]
 pub trait PackStore: Send + Sync {
-    /// Puts a document in the place of the one before; whether there was none. There are no more
-    /// of the pack than `most`, if that is said, however many are put at once.
+    /// Stores a document, replacing any other with this name. Returns whether the document is new.
+    /// The pack never has more than `most` documents, if given, even under concurrency.
     ///
     /// # Errors
-    /// `invalid` for a name that is too long, `full` for a new document where there are so many.
+    /// `invalid` if the name is too long, `full` if the document is new and the pack has `most`
+    /// documents.
     async fn put_document(
         &self,
         pack: &str,
@@ -49,30 +52,29 @@ pub trait PackStore: Send + Sync {
         most: Option<u32>,
     ) -> Result<bool, StoreError>;
 
-    /// The document of that name.
+    /// Returns the document with this name.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn document(&self, pack: &str, name: &str) -> Result<Option<String>, StoreError>;
 
-    /// Removes a document; whether there was one. A document that is put at the same time is
-    /// there afterwards, or came before.
+    /// Removes a document, and returns whether it existed.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn remove_document(&self, pack: &str, name: &str) -> Result<bool, StoreError>;
 
-    /// How many documents there are whose names begin with `prefix`.
+    /// Counts the documents whose names begin with `prefix`.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn count_documents(&self, pack: &str, prefix: &str) -> Result<u64, StoreError>;
 
-    /// Documents whose names begin with `prefix`, name and JSON, by name, after the name `after`:
-    /// at most `limit`, and no more than 1,000.
+    /// Returns documents (name and JSON) whose names begin with `prefix` and sort after `after`,
+    /// ordered by name: at most `limit`, and at most 1,000.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn documents(
         &self,
         pack: &str,
@@ -81,11 +83,11 @@ pub trait PackStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<(String, String)>, StoreError>;
 
-    /// Adds an entry to a log, which begins with its first entry, and keeps to the bounds.
+    /// Adds an entry to a log, creating the log if necessary, and enforces `bounds`.
     ///
     /// # Errors
-    /// `invalid` for a name that is too long, `full` for a new log where there are as many as there
-    /// may be.
+    /// `invalid` if the name is too long, `full` if the log is new and the pack has the maximum
+    /// number of logs.
     async fn append_entry(
         &self,
         pack: &str,
@@ -95,11 +97,11 @@ pub trait PackStore: Send + Sync {
         bounds: LogBounds,
     ) -> Result<LogEntry, StoreError>;
 
-    /// The last entries of a log, before the one of number `before` if there is one, oldest
-    /// first: at most `limit`, and no more than 1,000. A log that is not there is empty.
+    /// Returns the newest entries of a log whose numbers are below `before`, if given, oldest
+    /// first: at most `limit`, and at most 1,000. A log that does not exist is empty.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn last_entries(
         &self,
         pack: &str,
@@ -108,11 +110,11 @@ pub trait PackStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<LogEntry>, StoreError>;
 
-    /// The logs whose names begin with `prefix`, each with its newest entry, those first that
-    /// were added to last: at most `limit`, and no more than 1,000.
+    /// Returns the logs whose names begin with `prefix`, each with its newest entry, most recently
+    /// changed first: at most `limit`, and at most 1,000.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn logs(
         &self,
         pack: &str,
@@ -120,11 +122,11 @@ pub trait PackStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<LogSummary>, StoreError>;
 
-    /// The logs whose names begin with `prefix`, each with its newest entry, by name, after the
-    /// name `after`: at most `limit`, and no more than 1,000.
+    /// Returns the logs whose names begin with `prefix` and sort after `after`, each with its
+    /// newest entry, ordered by name: at most `limit`, and at most 1,000.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn logs_by_name(
         &self,
         pack: &str,
@@ -133,16 +135,16 @@ pub trait PackStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<LogSummary>, StoreError>;
 
-    /// How many logs there are whose names begin with `prefix`.
+    /// Counts the logs whose names begin with `prefix`.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn count_logs(&self, pack: &str, prefix: &str) -> Result<u64, StoreError>;
 
-    /// Removes a log with all its entries; whether there was one. An entry that is added at the
-    /// same time goes with it, or begins the log anew, with number 1.
+    /// Removes a log with all its entries, and returns whether it existed. A concurrently added
+    /// entry is removed too, or starts a new log with number 1.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn remove_log(&self, pack: &str, log: &str) -> Result<bool, StoreError>;
 }

@@ -1,17 +1,17 @@
 use std::fmt;
 
-/// Where the next page of a list begins: opaque to whoever passes it on. It names a place in
-/// the order and not a number of rows, so that records that come or go meanwhile move nothing.
+/// The position of the next page of a list; opaque to clients. A cursor names a position in the
+/// order rather than a row number, so records that are added or removed do not shift the pages.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Cursor(String);
 
 impl Cursor {
-    /// A cursor from its text, as a caller sends it; whether it is one is found out by the store.
+    /// Creates a cursor from the text that a caller sent. The store validates the cursor.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Its text: letters, digits, `-` and `_`.
+    /// Returns the text of the cursor: letters, digits, `-` and `_`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -24,26 +24,26 @@ impl fmt::Display for Cursor {
     }
 }
 
-/// Which part of a list somebody wants.
+/// Requests one page of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageRequest {
-    /// After which record; none for the beginning.
+    /// The position after which the page begins; `None` for the first page.
     pub after: Option<Cursor>,
-    /// At most so many records, 1 to 1,000. What is outside is taken for the nearest inside.
+    /// Maximum number of records, 1 to 1,000. Values outside are clamped.
     pub limit: u32,
 }
 
 impl PageRequest {
-    /// The most records that a page has.
+    /// Maximum number of records of a page.
     pub const LARGEST: u32 = 1_000;
 
-    /// The first page of this size.
+    /// Requests the first page.
     #[must_use]
     pub fn first(limit: u32) -> Self {
         Self { after: None, limit }
     }
 
-    /// The page of the same size after that cursor.
+    /// Requests the page after this cursor.
     #[must_use]
     pub fn after(cursor: Cursor, limit: u32) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl PageRequest {
         }
     }
 
-    /// The limit, within its bounds.
+    /// Returns the limit, clamped to 1 to 1,000.
     #[must_use]
     pub fn size(&self) -> u32 {
         self.limit.clamp(1, Self::LARGEST)
@@ -65,11 +65,11 @@ impl Default for PageRequest {
     }
 }
 
-/// Part of a list.
+/// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<T> {
     /// The records, in the order of the list.
     pub items: Vec<T>,
-    /// Where the next page begins; none when this is the last.
+    /// The position of the next page; `None` if this is the last page.
     pub next: Option<Cursor>,
 }

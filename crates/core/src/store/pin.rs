@@ -2,77 +2,78 @@ use async_trait::async_trait;
 
 use super::{StoreError, Timestamp};
 
-/// A definition that differs from the accepted one.
+/// A tool definition that differs from the accepted one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingDefinition {
-    /// Its hash.
+    /// The hash of the definition.
     pub hash: String,
     /// The definition as JSON.
     pub definition: String,
-    /// When it was first seen.
+    /// When the definition was first seen.
     pub seen_at: Timestamp,
 }
 
-/// Whose tools are meant: those that a server lists for everybody, or for one user alone.
+/// The owner of pins: a server whose tools are the same for all users, or one user of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PinOwner<'a> {
-    /// The id of the server.
+    /// The name of the server.
     pub server: &'a str,
-    /// The user; none where the server lists its tools for everybody.
+    /// The user; `None` if the server lists the same tools for all users.
     pub user: Option<&'a str>,
 }
 
-/// What a tool of an upstream server is accepted to be.
+/// The accepted definition of an MCP server's tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolPin {
-    /// The id of the server.
+    /// The name of the server.
     pub server: String,
-    /// The user whom the server lists the tool for; none where it lists its tools for everybody.
+    /// The user for whom the server lists the tool; `None` if the server lists the same tools for
+    /// all users.
     pub user: Option<String>,
-    /// The tool's name there.
+    /// The name of the tool on the server.
     pub tool: String,
     /// The hash of the accepted definition.
     pub hash: String,
-    /// The accepted definition as JSON.
+    /// The accepted definition, as JSON.
     pub definition: String,
-    /// When it was accepted.
+    /// When the definition was accepted.
     pub accepted_at: Timestamp,
-    /// What the server offers instead, if it does.
+    /// The definition that the server now offers, if it differs.
     pub pending: Option<PendingDefinition>,
 }
 
-/// Keeps what the tools of upstream servers are accepted to be.
+/// Stores the accepted definitions of MCP servers' tools.
 #[async_trait]
 pub trait PinStore: Send + Sync {
-    /// Accepts a tool that was never seen before; the one that is kept, which is another if
-    /// there was one.
+    /// Pins a tool, and returns the stored pin: an earlier pin of the tool stays.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn insert_pin(&self, pin: &ToolPin) -> Result<ToolPin, StoreError>;
 
-    /// The tools of one owner, by name.
+    /// Returns the pins of one owner, ordered by name.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn pins(&self, owner: PinOwner<'_>) -> Result<Vec<ToolPin>, StoreError>;
 
-    /// The tools of a server, whoever they are listed for: everybody's first, by user and name.
+    /// Returns all pins of a server: first those for all users, then by user and name.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn pins_of_all(&self, server: &str) -> Result<Vec<ToolPin>, StoreError>;
 
-    /// One tool.
+    /// Returns the pin of one tool.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn pin(&self, owner: PinOwner<'_>, tool: &str) -> Result<Option<ToolPin>, StoreError>;
 
-    /// Notes what a server offers instead of what is accepted; none when it offers that again.
+    /// Stores the definition that the server offers in place of the accepted one; `None` if the
+    /// server offers the accepted one again.
     ///
     /// # Errors
-    /// `not_found`.
+    /// `not_found` if there is no such pin.
     async fn set_pending_pin(
         &self,
         owner: PinOwner<'_>,
@@ -83,7 +84,7 @@ pub trait PinStore: Send + Sync {
     /// Accepts the pending definition with this hash.
     ///
     /// # Errors
-    /// `not_found`; `conflict` when another definition is pending, or none.
+    /// `not_found`; `conflict` if another definition is pending, or none.
     async fn accept_pin(
         &self,
         owner: PinOwner<'_>,
@@ -92,9 +93,9 @@ pub trait PinStore: Send + Sync {
         at: Timestamp,
     ) -> Result<(), StoreError>;
 
-    /// Forgets the tools of an owner; having none is no error.
+    /// Removes the pins of an owner. Succeeds if there are none.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn remove_pins(&self, owner: PinOwner<'_>) -> Result<(), StoreError>;
 }

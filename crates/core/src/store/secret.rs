@@ -4,26 +4,26 @@ use async_trait::async_trait;
 
 use super::StoreError;
 
-/// What a secret is for.
+/// The purpose of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum SecretKind {
-    /// What OAuth has obtained for a server.
+    /// OAuth tokens and client credentials for a server.
     OAuthTokens,
-    /// A credential for a server, of everybody.
+    /// A credential for a server that all users share.
     Credential,
-    /// A credential for a server, of one user.
+    /// A credential of one user for a server.
     UserCredential,
-    /// The key of a provider of language models.
+    /// An API key of a model provider.
     ProviderKey,
-    /// The key of a service that a built-in tool asks.
+    /// An API key of a service that a built-in tool uses.
     ToolKey,
-    /// What a key is known by: opens with the right one alone.
+    /// A known text by which the store checks the encryption key.
     KeyCheck,
 }
 
 impl SecretKind {
-    /// The kind as it is stored.
+    /// Returns the stored name of the kind.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl SecretKind {
         }
     }
 
-    /// The kind of that name.
+    /// Returns the kind with this stored name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let all = [
@@ -51,21 +51,21 @@ impl SecretKind {
     }
 }
 
-/// Where a secret is kept.
+/// The key under which a secret is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SecretPlace {
-    /// What it is for.
+    /// The purpose of the secret.
     pub kind: SecretKind,
-    /// Which one.
+    /// The id of the secret among those of its kind.
     pub id: String,
 }
 
-/// An encrypted secret: opaque to the store.
+/// An encrypted secret, opaque to the store.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SealedSecret {
-    /// Which key it is encrypted with.
+    /// The id of the encryption key.
     pub key_id: String,
-    /// Everything that opening it takes besides the key.
+    /// Everything except the key that is needed to decrypt the secret.
     pub sealed: Vec<u8>,
 }
 
@@ -77,51 +77,51 @@ impl fmt::Debug for SealedSecret {
     }
 }
 
-/// A secret that is encrypted anew.
+/// A re-encrypted secret.
 #[derive(Debug, Clone)]
 pub struct SecretReplacement {
-    /// Where it is kept.
+    /// The key under which the secret is stored.
     pub place: SecretPlace,
-    /// What must be there.
+    /// The expected current value.
     pub old: SealedSecret,
-    /// What is there afterwards.
+    /// The new value.
     pub new: SealedSecret,
 }
 
-/// Keeps encrypted secrets; encrypting them is done before.
+/// Stores encrypted secrets. The caller encrypts and decrypts them.
 #[async_trait]
 pub trait SecretStore: Send + Sync {
-    /// Puts a secret in the place of the one before.
+    /// Stores a secret, replacing any other at this place.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn put_secret(
         &self,
         place: &SecretPlace,
         secret: &SealedSecret,
     ) -> Result<(), StoreError>;
 
-    /// The secret of that place.
+    /// Returns the secret at this place.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn secret(&self, place: &SecretPlace) -> Result<Option<SealedSecret>, StoreError>;
 
-    /// Removes a secret; having none is no error.
+    /// Removes a secret. Succeeds if there is none.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn remove_secret(&self, place: &SecretPlace) -> Result<(), StoreError>;
 
-    /// All secrets, by place.
+    /// Returns all secrets, ordered by place.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn secrets(&self) -> Result<Vec<(SecretPlace, SealedSecret)>, StoreError>;
 
-    /// Replaces all secrets at once: either all of them or none.
+    /// Replaces all secrets in one transaction.
     ///
     /// # Errors
-    /// `conflict` when these are not exactly the secrets that there are.
+    /// `conflict` if the `old` values are not exactly the stored secrets.
     async fn replace_secrets(&self, all: &[SecretReplacement]) -> Result<(), StoreError>;
 }

@@ -2,82 +2,82 @@ use async_trait::async_trait;
 
 use super::{StoreError, Timestamp};
 
-/// A configured MCP server (requirement F1).
+/// A configured MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerRecord {
-    /// Its id, a UUID; never changes.
+    /// The id of the server, a UUID; never changes.
     pub id: String,
-    /// Its name, which no other server has.
+    /// The name of the server; unique.
     pub name: String,
-    /// The rest of F1 as JSON: description, transport, address, timeout and so on. It is
-    /// stored in clear: credentials belong into the [`SecretStore`](super::SecretStore).
+    /// The configuration as JSON: description, transport, URL, timeout and so on. Stored
+    /// unencrypted: credentials belong in the [`SecretStore`](super::SecretStore).
     pub configuration: String,
-    /// Whether it is used.
+    /// Whether the server is enabled.
     pub enabled: bool,
-    /// When a connection last came about.
+    /// When a connection was last established.
     pub last_connected_at: Option<Timestamp>,
-    /// When it was added; never changes.
+    /// When the server was added; never changes.
     pub created_at: Timestamp,
-    /// When it was changed last.
+    /// When the server was last changed.
     pub updated_at: Timestamp,
 }
 
-/// Whose the recorded calls, the approvals and the pins are that go by a server's name.
+/// Which server owns the calls, approvals and pins that are recorded under a server's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamedRecords {
-    /// That server's.
+    /// The stored server of that name.
     Own,
-    /// Those of another server of that name, which is not in the store.
+    /// Another server of that name, which is not in the store.
     Anothers,
 }
 
-/// Keeps the configured servers.
+/// Stores configured MCP servers.
 #[async_trait]
 pub trait ServerStore: Send + Sync {
     /// Adds a server.
     ///
     /// # Errors
-    /// `conflict` when there is one of that id or name.
+    /// `conflict` if a server with this id or name exists.
     async fn insert_server(&self, server: &ServerRecord) -> Result<(), StoreError>;
 
-    /// Changes everything but `id` and `created_at`. Where the name changes, what is recorded
-    /// under the old one goes by the new one from then on, if it is this server's.
+    /// Changes everything except `id` and `created_at`. If the name changes and this server owns
+    /// the records under the old name, those are renamed, too.
     ///
     /// # Errors
-    /// `not_found`; `conflict` when another server has that name.
+    /// `not_found`; `conflict` if another server has this name.
     async fn update_server(
         &self,
         server: &ServerRecord,
         records: NamedRecords,
     ) -> Result<(), StoreError>;
 
-    /// Notes that a connection came about; a server that is gone is no error.
+    /// Records that a connection was established. Does nothing if the server is gone.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn server_connected(&self, id: &str, at: Timestamp) -> Result<(), StoreError>;
 
-    /// Removes a server with its recorded calls and the pins of its tools (F2), if they are its.
+    /// Removes a server, with its calls and pins if this server owns the records under its name.
     ///
     /// # Errors
-    /// `not_found`.
+    /// `not_found` if there is no such server.
     async fn remove_server(&self, id: &str, records: NamedRecords) -> Result<(), StoreError>;
 
-    /// The server of that id.
+    /// Returns the server with this id.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn server(&self, id: &str) -> Result<Option<ServerRecord>, StoreError>;
 
-    /// The server of that name.
+    /// Returns the server with this name.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn server_named(&self, name: &str) -> Result<Option<ServerRecord>, StoreError>;
 
-    /// All servers, by name.
+    /// Returns all servers, ordered by name.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn servers(&self) -> Result<Vec<ServerRecord>, StoreError>;
 }

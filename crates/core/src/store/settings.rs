@@ -2,36 +2,36 @@ use async_trait::async_trait;
 
 use super::StoreError;
 
-/// Keeps small values of JSON by key.
+/// Stores small JSON values by key.
 #[async_trait]
 pub trait SettingsStore: Send + Sync {
-    /// The value of that key, as JSON.
+    /// Returns the value of a key, as JSON.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn setting(&self, key: &str) -> Result<Option<String>, StoreError>;
 
-    /// Puts a value in the place of the one before.
+    /// Stores a value, replacing the previous one.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn set_setting(&self, key: &str, json: &str) -> Result<(), StoreError>;
 
-    /// Puts a value where there is none, however many do so at once: the first one stays.
+    /// Stores a value if the key has none. Of concurrent calls, the first wins.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn add_setting(&self, key: &str, json: &str) -> Result<(), StoreError>;
 
-    /// Removes a value; having none is no error.
+    /// Removes a value. Succeeds if there is none.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn remove_setting(&self, key: &str) -> Result<(), StoreError>;
 
-    /// All values, by key.
+    /// Returns all values, ordered by key.
     ///
     /// # Errors
-    /// Only those of the store itself.
+    /// Errors of the store.
     async fn settings(&self) -> Result<Vec<(String, String)>, StoreError>;
 }

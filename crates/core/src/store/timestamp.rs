@@ -1,6 +1,6 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A moment, in whole milliseconds since 1970 (UTC).
+/// A point in time, in whole milliseconds since the Unix epoch.
 ///
 /// ```
 /// use std::time::Duration;
@@ -13,31 +13,31 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// Now, by the clock of the system.
+    /// Returns the current time of the system clock.
     #[must_use]
     pub fn now() -> Self {
         SystemTime::now().into()
     }
 
-    /// The moment so many milliseconds after 1970 began.
+    /// Returns the time this many milliseconds after the Unix epoch.
     #[must_use]
     pub const fn from_millis(milliseconds: i64) -> Self {
         Self(milliseconds)
     }
 
-    /// Milliseconds since 1970 began.
+    /// Returns the milliseconds since the Unix epoch.
     #[must_use]
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
-    /// So much later, at most the end of time.
+    /// Adds a duration, saturating at the latest time.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(millis(duration)))
     }
 
-    /// So much earlier.
+    /// Subtracts a duration, saturating at the earliest time.
     #[must_use]
     pub fn minus(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(millis(duration)))

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-/// When a call needs approval (G1), the less strict first. The words of server entries are understood too (G2):
-/// `never` is `auto`, `always` and `prompt` are `always-ask`.
+/// When a call needs approval, from least to most strict. The values of server configurations are
+/// accepted, too: `never` means `auto`; `always` and `prompt` mean `always-ask`.
 ///
 /// ```
 /// use pillion_core::tool::ApprovalPolicy;
@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApprovalPolicy {
-    /// Never.
+    /// Calls never need approval.
     #[default]
     #[serde(alias = "never")]
     Auto,
-    /// Unless the tool is one of those that are
+    /// Calls need approval unless the tool is
     /// [trusted](crate::executor::ApprovalRules::trusted_tools).
     TrustedOnly,
-    /// Always.
+    /// Calls always need approval.
     #[serde(alias = "always", alias = "prompt")]
     AlwaysAsk,
 }

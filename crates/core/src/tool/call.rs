@@ -1,10 +1,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// A tool call as a model asked for it (requirement A6).
+/// A tool call as the model requested it.
 ///
-/// `arguments` is kept as it came: an object, or a string that holds JSON. The executor
-/// parses it, so that bad JSON becomes a failed result and nothing else.
+/// `arguments` is stored as received: an object, or a string that contains JSON. The executor
+/// parses it, so that invalid JSON fails only this call.
 ///
 /// ```
 /// use pillion_core::tool::ToolCall;
@@ -15,17 +15,17 @@ use serde_json::{Map, Value, json};
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The provider's id of the call; the result carries it back.
+    /// The provider's id of the call, which the result repeats.
     pub id: String,
-    /// The name of the tool, or an alias of it.
+    /// The name or an alias of the tool.
     pub name: String,
-    /// The arguments: an object, or a string of JSON.
+    /// The arguments: an object, or a string that contains JSON.
     #[serde(default)]
     pub arguments: Value,
-    /// Always `function` today.
+    /// The type of the call; always `function`.
     #[serde(default = "function", rename = "type")]
     pub kind: String,
-    /// The place of the call among those of one answer, where the provider says it.
+    /// The position of the call among those of one model response, if the provider sends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<u32>,
 }
@@ -35,7 +35,7 @@ fn function() -> String {
 }
 
 impl ToolCall {
-    /// A call of kind `function` without an index.
+    /// Creates a call of kind `function` without an index.
     #[must_use]
     pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: Value) -> Self {
         Self {
@@ -47,9 +47,10 @@ impl ToolCall {
         }
     }
 
-    /// The arguments as the string of JSON that OpenAI's formats carry. Text that is an object stays as
-    /// it is; anything else becomes [`arguments_object`](Self::arguments_object): many imitations
-    /// refuse a conversation with a call whose arguments they cannot read.
+    /// Returns the arguments as a JSON string, for OpenAI's formats. A string that contains an
+    /// object is returned unchanged; everything else becomes
+    /// [`arguments_object`](Self::arguments_object), because many OpenAI-compatible servers reject
+    /// a conversation that contains invalid arguments.
     ///
     /// ```
     /// use pillion_core::tool::ToolCall;
@@ -64,9 +65,9 @@ impl ToolCall {
         arguments_text(&self.arguments)
     }
 
-    /// The arguments as the object that the formats of Anthropic and Google carry. What is none (the
-    /// call has failed for that, requirement A6) becomes `{"INVALID_JSON": text}`, which is how
-    /// Anthropic's documentation hands it back to the model.
+    /// Returns the arguments as an object, for the formats of Anthropic and Google. Arguments that
+    /// are not an object (the call has failed because of that) become `{"INVALID_JSON": text}`, in
+    /// which form Anthropic's documentation returns them to the model.
     ///
     /// ```
     /// use pillion_core::tool::ToolCall;
@@ -98,7 +99,7 @@ pub(crate) fn arguments_object(arguments: &Value) -> Value {
     match arguments {
         Value::Object(_) => arguments.clone(),
         Value::Null => empty(),
-        // What PHP makes of an empty object (E11).
+        // PHP's encoding of an empty object.
         Value::Array(items) if items.is_empty() => empty(),
         Value::String(text) if text.trim().is_empty() => empty(),
         Value::String(text) => match serde_json::from_str(text) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{ActsAs, FurtherCalls, JsonObject, Link, Nesting, ToolFilter, TraceContext};
 use crate::store::CallId;
 
-/// Who calls, and from where: what a tool may know beside its arguments (requirement C1).
+/// The caller and circumstances of a call: what a tool can know besides its arguments.
 ///
 /// ```
 /// use pillion_core::tool::CallContext;
@@ -16,56 +16,56 @@ use crate::store::CallId;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CallContext {
-    /// The user on whose behalf the call runs. Cooldowns and rate limits count per user;
-    /// calls without one are counted together.
+    /// The user on whose behalf the call runs. Cooldowns and rate limits count per user, or per
+    /// principal if an authenticated principal's user is not verified. Calls with neither count as
+    /// calls of one user.
     pub user: Option<String>,
-    /// Whether whoever let the call in vouches for the user: what is the user's own, such as a
-    /// credential, is used for such a call alone. A name that a caller merely claims will do for
-    /// everything else.
+    /// Whether the user is verified. Only calls of a verified user may use what belongs to that
+    /// user, such as a credential. For everything else, a claimed user name is sufficient.
     pub is_user_vouched: bool,
-    /// The channel or conversation the call came from.
+    /// The channel or conversation of the call.
     pub channel: Option<String>,
-    /// Who was let in at the door that the call came through: the name of a token, or the
-    /// number of a local user. None where there is no such door.
+    /// The authenticated principal: the name of an access token, or the id of a local user. `None`
+    /// for interfaces without authentication.
     pub principal: Option<String>,
-    /// What else the outcome may hang on, beside the tool and its arguments: a result is kept
-    /// for calls of the same variant alone.
+    /// Anything else on which the result depends. A cached result is used only for calls with the
+    /// same variant.
     pub variant: Option<String>,
-    /// The door or the program that the call came through, for the call log.
+    /// The interface or program that the call came through, for the call log.
     pub caller: Option<String>,
-    /// The id of the call; the executor sets it before the tool sees the context.
+    /// The id of the call. The executor sets it before the tool runs.
     pub call_id: String,
-    /// As whom the tool was to act when the call was let in, where that is not the same for
-    /// everybody ([`Tool::acts_as`](super::Tool::acts_as)). The executor sets it before anybody
-    /// is asked to approve of the call.
+    /// The tool's acting identity for this call, if it depends on the caller
+    /// ([`Tool::acts_as`](super::Tool::acts_as)). The executor sets it before it requests an
+    /// approval.
     pub acts_as: Option<ActsAs>,
-    /// The id that the call log is to know the call by; a new one by default. When the tool
-    /// runs, the one that the call log has.
+    /// The id for the call-log record; a new id by default. When the tool runs, the id of the
+    /// actual record.
     pub record: Option<CallId>,
-    /// Which tools the caller may use; every one where there is none. Whoever lets a call in has
-    /// looked at the call itself; the executor holds those to it that its tool makes.
+    /// The tools that the caller may use; `None` means all. The caller of the executor checks the
+    /// call itself against this filter; the executor checks nested calls.
     pub may_use: Option<ToolFilter>,
-    /// Where the call stands, if another call has made it.
+    /// The position of the call, if it is nested.
     pub nesting: Option<Arc<Nesting>>,
-    /// How a tool that [makes calls](super::Tool::makes_calls) does so; the executor sets it
-    /// before such a tool runs.
+    /// Runs nested calls. The executor sets it before it runs a tool that [makes
+    /// calls](super::Tool::makes_calls).
     pub further_calls: Option<FurtherCalls>,
-    /// The ids of approvals that were given (G3): calls with these ids run.
+    /// Ids of granted approvals: calls with these ids run.
     pub approved: HashSet<String>,
-    /// The ids of approvals that were refused: calls with these ids end as `denied`.
+    /// Ids of denied approvals: calls with these ids end as `denied`.
     pub denied: HashSet<String>,
-    /// What the caller says of the approval that the call may need.
+    /// The caller's wishes for the approval that the call may need.
     pub approval: ApprovalWish,
-    /// Whatever else the caller wants its tools to see.
+    /// Further application data for tools.
     pub extra: JsonObject,
-    /// The way back to the caller, where the call came through a door that has one.
+    /// The way back to the caller, if the interface has one.
     pub link: Option<Link>,
-    /// The trace that the call belongs to; a tool of an MCP server tells its server.
+    /// The trace of the call. Tools of MCP servers forward it to their server.
     pub trace: Option<TraceContext>,
 }
 
 impl CallContext {
-    /// A context that names its user and nothing else.
+    /// Creates a context with only a user, who is not verified.
     #[must_use]
     pub fn for_user(user: impl Into<String>) -> Self {
         Self {
@@ -74,13 +74,13 @@ impl CallContext {
         }
     }
 
-    /// The user, if the call may use what is the user's own.
+    /// Returns the user if the user is verified.
     #[must_use]
     pub fn vouched_user(&self) -> Option<&str> {
         self.user.as_deref().filter(|_| self.is_user_vouched)
     }
 
-    /// Who the caller is to a tool. What a tool did for one is another's only if everybody may have it.
+    /// Returns the caller's identity as tools see it: part of the key of private results.
     pub(crate) fn of_own_call(&self) -> Value {
         json!({
             "principal": self.principal,
@@ -89,8 +89,8 @@ impl CallContext {
         })
     }
 
-    /// All of the caller that the calls may hang on which a tool makes in its name: two calls of
-    /// such a tool have nothing in common where this differs.
+    /// Returns the caller's identity as nested calls see it: everything on which their results can
+    /// depend. Private results of a tool that makes calls are shared only between equal values.
     pub(crate) fn of_nested_calls(&self) -> Value {
         let mut caller = self.of_own_call();
         caller["channel"] = json!(self.channel);
@@ -99,14 +99,14 @@ impl CallContext {
     }
 }
 
-/// What a caller says of the approval that its call may need, for an approver that keeps
-/// approvals (G3).
+/// The caller's wishes for the approval that a call may need, for an approver that stores
+/// approvals.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApprovalWish {
-    /// The approval that the call is to use, by its id.
+    /// The id of the approval that the call wants to use.
     pub named: Option<String>,
     /// How long the caller waits for a decision.
     pub wait: Duration,
-    /// Who the caller is, if it may decide itself: then it may be asked.
+    /// The caller's identity as a decider, if the caller can decide itself: then it may be asked.
     pub decider: Option<String>,
 }

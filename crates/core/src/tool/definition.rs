@@ -11,10 +11,10 @@ use super::{InvalidToolName, JsonObject, ToolName, ToolParameter};
 use crate::schema::strict;
 pub use builder::ToolDefinitionBuilder;
 
-/// Everything a model and the executor need to know of a tool (requirement A2).
+/// Everything that a model and the executor need to know about a tool.
 ///
-/// The parameters come either as a list of [`ToolParameter`] or as a raw JSON Schema;
-/// both end as one schema, [`input_schema`](Self::input_schema).
+/// The parameters are either a list of [`ToolParameter`] or a raw JSON Schema. Both become one
+/// schema, [`input_schema`](Self::input_schema).
 ///
 /// ```
 /// use pillion_core::tool::{ParameterType, ToolDefinition, ToolParameter};
@@ -39,11 +39,11 @@ pub struct ToolDefinition {
     annotations: JsonObject,
 }
 
-/// A definition that no tool can have.
+/// Why a definition is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DefinitionError {
-    /// The name does not follow requirement A4.
+    /// The name is not a valid tool name.
     #[error(transparent)]
     Name(#[from] InvalidToolName),
     /// The description is empty or blank.
@@ -52,13 +52,13 @@ pub enum DefinitionError {
         /// The tool's name.
         tool: ToolName,
     },
-    /// Two parameters have one name.
+    /// Two parameters have the same name.
     #[error("{tool}: Duplicate parameter names found")]
     DuplicateParameters {
         /// The tool's name.
         tool: ToolName,
     },
-    /// The raw schema is not a JSON object, or is of a type other than `object`.
+    /// The raw schema is not a JSON object, or its type is not `object`.
     #[error("{tool}: The parameters must be a JSON Schema of type object")]
     SchemaNotAnObject {
         /// The tool's name.
@@ -67,7 +67,7 @@ pub enum DefinitionError {
 }
 
 impl ToolDefinition {
-    /// Starts a definition with the two things that every tool has.
+    /// Starts a definition with its required parts.
     #[must_use]
     pub fn builder(
         name: impl Into<String>,
@@ -76,64 +76,62 @@ impl ToolDefinition {
         ToolDefinitionBuilder::new(name.into(), description.into())
     }
 
-    /// The tool's name.
+    /// Returns the tool's name.
     #[must_use]
     pub fn name(&self) -> &ToolName {
         &self.name
     }
 
-    /// What the tool does, in words for the model.
+    /// Returns the tool's description for the model.
     #[must_use]
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// The parameters as they were given; empty when the definition has a raw schema.
+    /// Returns the parameters; empty if the definition has a raw schema.
     #[must_use]
     pub fn parameters(&self) -> &[ToolParameter] {
         &self.parameters
     }
 
-    /// The JSON Schema of the arguments, whichever form the parameters were given in.
+    /// Returns the JSON Schema of the arguments, for both forms of parameters.
     #[must_use]
     pub fn input_schema(&self) -> &Value {
         &self.input_schema
     }
 
-    /// The group that the tool is listed under; `general` unless said otherwise.
+    /// Returns the category under which the tool is listed; default `general`.
     #[must_use]
     pub fn category(&self) -> &str {
         &self.category
     }
 
-    /// Whether somebody has to approve each call (G2).
+    /// Returns whether each call needs approval.
     #[must_use]
     pub fn requires_confirmation(&self) -> bool {
         self.requires_confirmation
     }
 
-    /// How long one user waits between two calls (C6); zero means no wait.
+    /// Returns how long a user has to wait between two calls; zero means no wait.
     #[must_use]
     pub fn cooldown(&self) -> Duration {
         self.cooldown
     }
 
-    /// Whether a provider should hold the model to the schema exactly.
+    /// Returns whether providers should enforce the schema exactly.
     #[must_use]
     pub fn strict(&self) -> bool {
         self.strict
     }
 
-    /// How the tool behaves, in the words of MCP: `readOnlyHint` and its kin. Empty unless
-    /// somebody has said so.
+    /// Returns the MCP tool annotations, such as `readOnlyHint`; empty by default.
     #[must_use]
     pub fn annotations(&self) -> &JsonObject {
         &self.annotations
     }
 
-    /// The schema in the nested form of requirement A3:
-    /// `{"type": "function", "function": {"name", "description", "parameters"}}`, with
-    /// `strict` inside `function` only when it is true: see
+    /// Returns the schema in OpenAI's nested form: `{"type": "function", "function": {"name",
+    /// "description", "parameters"}}`. `strict` is present in `function` only if it is true: see
     /// [`format_tool`](crate::provider::format_tool).
     #[must_use]
     pub fn to_schema(&self) -> Value {
@@ -149,7 +147,7 @@ impl ToolDefinition {
         json!({"type": "function", "function": function})
     }
 
-    /// The schema of the arguments as OpenAI gets it, and whether `strict` may be said of it.
+    /// Returns the schema of the arguments for OpenAI, and whether it is in the `strict` form.
     pub(crate) fn parameters_for_openai(&self) -> (Value, bool) {
         let strict = self.strict.then(|| strict(&self.input_schema)).flatten();
         match strict {
@@ -158,7 +156,7 @@ impl ToolDefinition {
         }
     }
 
-    /// The schema of the arguments with `required`, which a raw schema may lack, in it (A3).
+    /// Returns the schema of the arguments, with an empty `required` if a raw schema has none.
     pub(crate) fn parameters_with_required(&self) -> Value {
         let mut schema = self.input_schema().clone();
         if !schema["required"].is_array() {

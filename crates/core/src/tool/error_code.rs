@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// Why a call failed, as a fixed set that is the same at every surface (requirement C5).
+/// Why a call failed: a fixed set of codes, the same in all interfaces.
 ///
 /// ```
 /// use pillion_core::tool::ErrorCode;
@@ -11,28 +11,28 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ErrorCode {
-    /// The arguments, the request or its JSON are wrong; sending it again cannot help.
+    /// The arguments, the request or its JSON are invalid; repeating the call cannot help.
     InvalidInput,
-    /// No tool, or nothing else, has that name.
+    /// There is no tool, or other object, with that name.
     NotFound,
-    /// A cooldown or a rate limit; `retry_after` says when to come back.
+    /// A cooldown or rate limit applies; `retry_after` contains the number of seconds to wait.
     RateLimited,
-    /// The deadline passed first.
+    /// The call exceeded its deadline.
     Timeout,
-    /// Somebody has to approve the call before it runs.
+    /// The call needs an approval before it runs.
     ApprovalRequired,
-    /// Somebody, or a policy, said no.
+    /// A person or a policy denied the call.
     Denied,
-    /// The tool or the server behind it cannot be reached or is not set up.
+    /// The tool, or the server behind it, cannot be reached or is not set up.
     Unavailable,
-    /// The caller ended the call.
+    /// The caller cancelled the call.
     Cancelled,
-    /// The tool failed, or we did.
+    /// The tool or Pillion failed.
     InternalError,
 }
 
 impl ErrorCode {
-    /// The code as it stands in JSON: lower case with underscores.
+    /// Returns the code's name in JSON, in snake case.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -7,34 +7,34 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::{CallContext, Patience, Pause, ToolCall, ToolOrigin, ToolResult};
 use crate::store::CallId;
 
-/// What [`MakesCalls::make`] returns.
+/// The return type of [`MakesCalls::make`].
 pub type FurtherCallFuture = Pin<Box<dyn Future<Output = ToolResult> + Send>>;
 
-/// Takes the calls of a tool that is made of other tools; the executor does.
+/// Runs the nested calls of a tool; implemented by the executor.
 pub trait MakesCalls: Send + Sync + 'static {
-    /// Makes one call, through everything that any other call goes through, in the name that
-    /// `context` says. `is_lent`: also if the caller itself may not use the tool.
+    /// Runs one call through the whole pipeline, on behalf of the caller in `context`. With
+    /// `is_lent`, the caller itself need not be allowed to use the tool.
     fn make(&self, call: ToolCall, context: CallContext, is_lent: bool) -> FurtherCallFuture;
 }
 
-/// The way for a running tool to call others, as part of its own call: in its caller's name,
-/// within its deadline, below it in the call log.
+/// Lets a running tool call other tools as part of its own call: on behalf of the same caller,
+/// within the same deadline, and as children of its call-log record.
 #[derive(Clone)]
 pub struct FurtherCalls(Arc<dyn MakesCalls>);
 
 impl FurtherCalls {
-    /// Calls that `maker` takes.
+    /// Creates a handle that runs calls with `maker`.
     pub fn new(maker: impl MakesCalls) -> Self {
         Self(Arc::new(maker))
     }
 
-    /// Makes one call; see [`MakesCalls::make`]. Dropping the future cancels it.
+    /// Runs one call; see [`MakesCalls::make`]. Dropping the future cancels the call.
     pub async fn make(&self, call: ToolCall, context: CallContext, is_lent: bool) -> ToolResult {
         self.0.make(call, context, is_lent).await
     }
 }
 
-/// Two are equal if they are one.
+/// Two values are equal if they are the same handle.
 impl PartialEq for FurtherCalls {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -47,30 +47,30 @@ impl fmt::Debug for FurtherCalls {
     }
 }
 
-/// Where a call stands that another call has made.
+/// The position of a nested call.
 #[derive(Debug, Clone)]
 pub struct Nesting {
-    /// The call that made it, in the call log.
+    /// The calling call, in the call log.
     pub parent: Option<CallId>,
-    /// How many calls stand above it.
+    /// Number of calls above this call.
     pub depth: usize,
-    /// Whether it may be a call of a tool that its caller may not use.
+    /// Whether the call may use a tool that its caller may not use.
     pub is_lent: bool,
-    /// How many calls the outermost one has made so far, all together.
+    /// Number of nested calls of the outermost call so far, at all levels.
     made: Arc<AtomicUsize>,
-    /// The time of each call above it.
+    /// The pausable clocks of all calls above this call.
     above: Vec<Arc<Patience>>,
 }
 
 impl Nesting {
-    /// How many calls may stand above a call: composed tools in each other, say.
+    /// Maximum nesting depth of calls, for example of composed tools that call each other.
     pub const DEEPEST: usize = 8;
 
-    /// How many calls one call may make, with all those that these make.
+    /// Maximum number of nested calls of one outermost call, at all levels.
     pub const MOST_CALLS: usize = 256;
 
-    /// Of all calls that the call `parent` makes, which has this time, and stands at `above`
-    /// itself or is an outermost one.
+    /// Creates the position of the calls that `parent` makes. `time` is the clock of `parent`, and
+    /// `above` its own position, if it is nested.
     pub(crate) fn below(parent: Option<CallId>, time: Arc<Patience>, above: Option<&Self>) -> Self {
         let mut nesting = above.cloned().unwrap_or_else(|| Self {
             parent: None,
@@ -86,12 +86,12 @@ impl Nesting {
         nesting
     }
 
-    /// Stops the time of all calls above this one, which waits for a person.
+    /// Pauses the clocks of all calls above this one while this call waits for a person.
     pub(crate) fn pause(&self) -> Vec<Pause> {
         self.above.iter().map(Patience::pause).collect()
     }
 
-    /// Counts this call; how many there are with it.
+    /// Counts this call, and returns the number of nested calls so far.
     pub(crate) fn count(&self) -> usize {
         self.made.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -104,7 +104,7 @@ impl PartialEq for Nesting {
     }
 }
 
-/// Which tools a caller may use.
+/// The tools that a caller may use.
 ///
 /// ```
 /// use pillion_core::tool::{ToolFilter, ToolOrigin};
@@ -118,13 +118,13 @@ pub struct ToolFilter {
     admits: Arc<Admits>,
 }
 
-/// Whether a tool may be used, by the name that it is registered under.
+/// Returns whether a tool may be used, by its registered name and origin.
 type Admits = dyn Fn(&str, &ToolOrigin) -> bool + Send + Sync;
 
 impl ToolFilter {
-    /// The tools for which `admits` says yes. `fingerprint` is a text that filters alone have in
-    /// common which admit the same: what one caller's calls came to is not told to a caller of
-    /// another fingerprint, whatever becomes of the process.
+    /// Creates a filter that allows the tools for which `admits` returns `true`. Filters may have
+    /// the same `fingerprint` only if they allow the same tools: it keeps cached results of nested
+    /// calls apart, also across restarts.
     pub fn new(
         fingerprint: impl Into<Arc<str>>,
         admits: impl Fn(&str, &ToolOrigin) -> bool + Send + Sync + 'static,
@@ -135,20 +135,20 @@ impl ToolFilter {
         }
     }
 
-    /// Whether the tool of that name and origin is one of them.
+    /// Returns whether the filter allows a tool.
     #[must_use]
     pub fn admits(&self, name: &str, origin: &ToolOrigin) -> bool {
         (self.admits)(name, origin)
     }
 
-    /// What stands for all that it admits.
+    /// Returns the fingerprint of the allowed tools.
     #[must_use]
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 }
 
-/// Two are equal that have one fingerprint.
+/// Two filters are equal if they have the same fingerprint.
 impl PartialEq for ToolFilter {
     fn eq(&self, other: &Self) -> bool {
         self.fingerprint == other.fingerprint

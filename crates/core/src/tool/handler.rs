@@ -7,113 +7,110 @@ use serde_json::Value;
 
 use super::{ApprovalPolicy, CallContext, ErrorCode, JsonObject, ToolDefinition, ToolOrigin};
 
-/// What [`Tool::call`] returns: a boxed future, so that the trait can be used as `dyn Tool`.
+/// The return type of [`Tool::call`]: a boxed future, so that the trait is object-safe.
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolFailure>> + Send>>;
 
-/// What [`Tool::acts_as`] returns.
+/// The return type of [`Tool::acts_as`].
 pub type ActsAsFuture = Pin<Box<dyn Future<Output = Result<ActsAs, ToolFailure>> + Send>>;
 
-/// As whom a tool acts for a caller.
+/// The identity and credential with which a tool acts for a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActsAs {
-    /// In whose name: the same text however often the credential is renewed. An approval is for
-    /// a call in this name alone, and a tool that is run acts in no other.
+    /// The acting identity; does not change when the credential is renewed. Approvals are bound to
+    /// it, and the tool must not act under another identity.
     pub identity: String,
-    /// With which credential: another text for another one, which is none itself. A kept result
-    /// is for calls with this one alone.
+    /// Identifies the credential without containing it; changes with the credential. Cached results
+    /// are bound to it.
     pub credential: String,
 }
 
-/// Something that a model can call.
+/// A tool that a model can call.
 ///
-/// Implement it for a tool with state; for a single function [`FnTool`] is shorter.
+/// Implement this trait for a tool with state; for a single function, use [`FnTool`].
 pub trait Tool: Send + Sync + 'static {
-    /// The definition. It must not change while the tool is registered: to change it,
-    /// register a new tool in its place.
+    /// Returns the definition. It must not change while the tool is registered: register a new tool
+    /// instead.
     fn definition(&self) -> &ToolDefinition;
 
-    /// Where the tool comes from; `Native` unless it says otherwise.
+    /// Returns the tool's origin. Default: `Native`.
     fn origin(&self) -> ToolOrigin {
         ToolOrigin::Native
     }
 
-    /// What stands for all that the tool is beside its name, description and schema: of a tool of
-    /// an MCP server, where that is. An approval is good for the tool of this digest alone. None
-    /// unless it says otherwise.
+    /// Returns a digest of everything that defines the tool besides its name, description and
+    /// schema, such as the address of an MCP tool's server. Approvals and cached results are valid
+    /// only for the same digest. Default: `None`.
     fn digest(&self) -> Option<String> {
         None
     }
 
-    /// Whether lists show the tool. One that is not offered lacks something that it needs; who
-    /// calls it all the same is told what. True unless it says otherwise; it must not change
-    /// while the tool is registered.
+    /// Returns whether lists show the tool. A tool that is not offered lacks something that it
+    /// needs; a call of the tool returns an error that says what. Must not change while the tool is
+    /// registered. Default: `true`.
     fn is_offered(&self) -> bool {
         true
     }
 
-    /// Whether calls of it need approval, by what the tool itself brings along: of a tool of an MCP
-    /// server, what the server's configuration says (G2). It counts behind what the executor's rules
-    /// say of the tool or its server, and before their default. None unless it says otherwise; it
-    /// must not change while the tool is registered.
+    /// Returns the tool's own approval policy, for example from the configuration of its MCP
+    /// server. The executor's rules for the tool or its server take precedence over it, and it
+    /// takes precedence over their default. Must not change while the tool is registered. Default:
+    /// `None`.
     fn approval_policy(&self) -> Option<ApprovalPolicy> {
         None
     }
 
-    /// How long the tool needs at most, where that is less than other tools are given (N1). A time
-    /// that the executor has for this very tool takes its place, and a shorter one for every tool counts.
-    /// None unless it says otherwise.
+    /// Returns the maximum duration of the tool's calls. A configured timeout of this tool takes
+    /// precedence, and the timeout for all tools remains an upper limit. Default: `None`.
     fn time_limit(&self) -> Option<Duration> {
         None
     }
 
-    /// As whom the tool would act for this caller, where that is not the same for everybody.
-    /// Results of such a tool are never kept for anybody else. A failure ends the call, before
-    /// anybody is asked to approve of it. When the tool runs, [`CallContext::acts_as`] has what
-    /// this said; whoever has taken that one's place meanwhile must not be acted for. None unless
-    /// it says otherwise.
+    /// Returns the acting identity for this caller, if it depends on the caller. Results of such a
+    /// tool are cached only for the same caller. A failure ends the call before an approval is
+    /// requested. When the tool runs, [`CallContext::acts_as`] contains the returned identity; if
+    /// the identity has changed since, the tool must not act. Default: `None`.
     fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
         let _ = context;
         None
     }
 
-    /// Whether all that the tool does is to call other tools. Then it takes none of the
-    /// executor's places, since its calls take one each, and finds
-    /// [`CallContext::further_calls`] in its context. No unless it says otherwise.
+    /// Returns whether the tool does nothing except call other tools. Such a tool needs no permit
+    /// of the executor, because its nested calls take one each, and gets
+    /// [`CallContext::further_calls`]. Default: `false`.
     fn makes_calls(&self) -> bool {
         false
     }
 
-    /// The names of the tools that it calls, where they are known before: whoever learns of tools
-    /// only when somebody asks for them looks for these as well.
+    /// Returns the names of the tools that this tool calls, if known. Where tools are looked up on
+    /// demand, these are looked up with this tool.
     fn called_tools(&self) -> Vec<&str> {
         Vec::new()
     }
 
-    /// Runs the tool. The arguments have been validated against the definition's schema
-    /// and defaults are filled in. The future is dropped when the deadline passes; a panic
-    /// in it becomes `internal_error`.
+    /// Runs the tool. The arguments are validated against the definition's schema, with defaults
+    /// filled in. The future is dropped when the deadline passes; a panic becomes `internal_error`.
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture;
 }
 
-/// What a tool gives back when it worked.
+/// The output of a successful call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolOutput {
-    /// The text for the model, or any JSON value (`result` of the tool result).
+    /// The output for the model: text or any JSON value (`result` of the tool result).
     pub result: Value,
-    /// The machine-readable form, where it differs from `result`.
+    /// The output for programs, if it differs from `result`.
     pub data: Option<Value>,
-    /// Facts about the run, such as a type or a source.
+    /// Information about the run, such as a type or a source.
     pub metadata: JsonObject,
 }
 
 impl ToolOutput {
-    /// An output that is text only.
+    /// Creates an output that consists of text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::value(Value::String(text.into()))
     }
 
-    /// An output that is one JSON value.
+    /// Creates an output that consists of a JSON value.
     #[must_use]
     pub fn value(result: Value) -> Self {
         Self {
@@ -122,14 +119,14 @@ impl ToolOutput {
         }
     }
 
-    /// Adds the machine-readable form.
+    /// Sets the output for programs.
     #[must_use]
     pub fn with_data(mut self, data: Value) -> Self {
         self.data = Some(data);
         self
     }
 
-    /// Adds one fact to the metadata.
+    /// Adds an entry to the metadata.
     #[must_use]
     pub fn with_metadata(mut self, key: impl Into<String>, value: Value) -> Self {
         self.metadata.insert(key.into(), value);
@@ -137,8 +134,7 @@ impl ToolOutput {
     }
 }
 
-/// What a tool gives back when it failed: a code, a message that is safe to show, and
-/// what there is of a result.
+/// A failed call: an error code, an error message that is safe to show, and an optional result.
 ///
 /// ```
 /// use pillion_core::tool::{ErrorCode, ToolFailure};
@@ -148,18 +144,18 @@ impl ToolOutput {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolFailure {
-    /// The reason, from the fixed set.
+    /// The error code.
     pub code: ErrorCode,
-    /// The reason in words, without internals.
+    /// The error message, without internal details.
     pub message: String,
-    /// What the tool returned all the same, such as the content of an MCP result with
-    /// `isError`.
+    /// The result that the tool returned despite the failure, such as the content of an MCP result
+    /// with `isError`.
     pub result: Value,
-    /// Facts about the run, as those of a [`ToolOutput`]. Boxed, so that results stay small.
+    /// Information about the run, as in [`ToolOutput`]. Boxed, so that results stay small.
     pub metadata: Box<JsonObject>,
 }
 
-/// How long to wait, in whole seconds and rounded up: waiting so long is always enough.
+/// Rounds a wait up to whole seconds, so that waiting that long is always enough.
 #[must_use]
 pub fn whole_seconds(wait: Duration) -> u64 {
     let begun = u64::from(wait.subsec_nanos() > 0);
@@ -167,7 +163,7 @@ pub fn whole_seconds(wait: Duration) -> u64 {
 }
 
 impl ToolFailure {
-    /// A failure without a result.
+    /// Creates a failure without a result.
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self {
@@ -178,41 +174,41 @@ impl ToolFailure {
         }
     }
 
-    /// The arguments were wrong in a way that the schema could not say.
+    /// Creates a failure for arguments that are invalid in a way that the schema cannot express.
     #[must_use]
     pub fn invalid_input(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::InvalidInput, message)
     }
 
-    /// The tool failed, or we did.
+    /// Creates a failure of the tool or of Pillion.
     #[must_use]
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::InternalError, message)
     }
 
-    /// Adds what the tool returned all the same.
+    /// Sets the result that the tool returned despite the failure.
     #[must_use]
     pub fn with_result(mut self, result: Value) -> Self {
         self.result = result;
         self
     }
 
-    /// Adds one fact to the metadata.
+    /// Adds an entry to the metadata.
     #[must_use]
     pub fn with_metadata(mut self, key: impl Into<String>, value: Value) -> Self {
         self.metadata.insert(key.into(), value);
         self
     }
 
-    /// Says when a new try makes sense: `retry_after` in the metadata, in
-    /// [whole seconds](whole_seconds).
+    /// Sets `retry_after` in the metadata to the time after which a retry makes sense, in [whole
+    /// seconds](whole_seconds).
     #[must_use]
     pub fn with_retry_after(self, wait: Duration) -> Self {
         self.with_metadata("retry_after", whole_seconds(wait).into())
     }
 }
 
-/// A tool made of a definition and an async function.
+/// A tool that consists of a definition and an async function.
 pub struct FnTool<F> {
     definition: ToolDefinition,
     function: F,
@@ -223,7 +219,7 @@ where
     F: Fn(JsonObject, CallContext) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<ToolOutput, ToolFailure>> + Send + 'static,
 {
-    /// Puts the two together.
+    /// Creates a tool from a definition and a function.
     pub fn new(definition: ToolDefinition, function: F) -> Self {
         Self {
             definition,

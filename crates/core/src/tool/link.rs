@@ -2,10 +2,9 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// The way from a tool back to whoever made the call: to tell them how far it has come, or
-/// to ask them something. What it is only the two ends know: the door that made the call
-/// and the tools that it has made itself. To the executor, and to any other tool, it says
-/// nothing.
+/// A way for a tool to reach the caller, to report progress or to ask a question. Only the
+/// interface that received the call, and the tools written for that interface, know its type; it is
+/// opaque to the executor and to other tools.
 ///
 /// ```
 /// use pillion_core::tool::Link;
@@ -17,19 +16,19 @@ use std::sync::Arc;
 pub struct Link(Arc<dyn Any + Send + Sync>);
 
 impl Link {
-    /// A link to `end`.
+    /// Creates a link to `end`.
     pub fn new<T: Any + Send + Sync>(end: T) -> Self {
         Self(Arc::new(end))
     }
 
-    /// The other end, if it is a `T`.
+    /// Returns the other end, if it has the type `T`.
     #[must_use]
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()
     }
 }
 
-/// Two links are equal if they are one.
+/// Two links are equal if they are the same link.
 impl PartialEq for Link {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// The name of a tool: `^[a-zA-Z_][a-zA-Z0-9_-]*$` (requirement A4), and no more than
+/// The name of a tool: matches `^[a-zA-Z_][a-zA-Z0-9_-]*$`, with at most
 /// [`MAX_LENGTH`](Self::MAX_LENGTH) characters. Cheap to clone.
 ///
-/// Providers may want shorter ones: OpenAI takes 64 characters.
+/// Some providers allow only shorter names: OpenAI's limit is 64 characters.
 ///
 /// ```
 /// use pillion_core::tool::ToolName;
@@ -19,12 +19,12 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct ToolName(Arc<str>);
 
-/// A string that is no tool name.
+/// Error for a string that is not a valid tool name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid tool name '{}': {}", beginning(.0), rule(.0))]
 pub struct InvalidToolName(pub String);
 
-/// Enough of a name to know it by.
+/// Returns the beginning of a name, for error messages.
 fn beginning(name: &str) -> String {
     const SHOWN: usize = 64;
     match name.char_indices().nth(SHOWN) {
@@ -33,7 +33,7 @@ fn beginning(name: &str) -> String {
     }
 }
 
-/// What a name breaks.
+/// Returns the rule that a name violates.
 fn rule(name: &str) -> String {
     if name.len() > ToolName::MAX_LENGTH {
         return format!("use no more than {} characters", ToolName::MAX_LENGTH);
@@ -42,14 +42,15 @@ fn rule(name: &str) -> String {
 }
 
 impl ToolName {
-    /// The most characters that a name has: what MCP advises since 2025-11-25 (SEP-986).
+    /// Maximum length of a name, in characters: the recommendation of MCP since 2025-11-25
+    /// (SEP-986).
     pub const MAX_LENGTH: usize = 128;
 
-    /// Takes `name` as a tool name.
+    /// Creates a tool name from `name`.
     ///
     /// # Errors
-    /// [`InvalidToolName`] when it is empty, starts with something other than a letter or
-    /// `_`, holds a character other than ASCII letters, digits, `_` and `-`, or is too long.
+    /// [`InvalidToolName`] if `name` is empty, starts with a character other than a letter or `_`,
+    /// contains a character other than ASCII letters, digits, `_` and `-`, or is too long.
     pub fn new(name: &str) -> Result<Self, InvalidToolName> {
         let mut bytes = name.bytes();
         let starts_well = bytes
@@ -64,7 +65,7 @@ impl ToolName {
         }
     }
 
-    /// The name as a string.
+    /// Returns the name as a string.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -105,7 +106,7 @@ impl From<ToolName> for String {
     }
 }
 
-/// Lets maps keyed by `ToolName` be asked with a `&str`.
+/// Allows lookups by `&str` in maps keyed by `ToolName`.
 impl Borrow<str> for ToolName {
     fn borrow(&self) -> &str {
         &self.0
@@ -137,7 +138,7 @@ mod tests {
                 "x".repeat(64)
             )
         );
-        // Whatever the name is, the error is short.
+        // The error is short, however long the name is.
         assert!(error(&"\u{e9}".repeat(100_000)).len() < 300);
     }
 }

@@ -4,8 +4,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The JSON type of a parameter (requirement A1). Read in any letter case, written in
-/// lower case.
+/// The JSON type of a parameter. Parsed case-insensitively, serialized in lower case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "&'static str")]
 pub enum ParameterType {
@@ -13,23 +12,23 @@ pub enum ParameterType {
     String,
     /// Any JSON number.
     Number,
-    /// A number without a fraction; `5.0` counts, a boolean never does.
+    /// A number without a fraction, including `5.0`; never a boolean.
     Integer,
     /// `true` or `false`.
     Boolean,
-    /// A list.
+    /// An array.
     Array,
-    /// A map from strings to values.
+    /// An object.
     Object,
 }
 
-/// A type name outside `string`, `number`, `integer`, `boolean`, `array`, `object`.
+/// Error for an unknown type name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Unknown parameter type '{0}': use string, number, integer, boolean, array or object")]
 pub struct UnknownParameterType(pub String);
 
 impl ParameterType {
-    /// The type's name in JSON Schema.
+    /// Returns the type's name in JSON Schema.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -79,10 +78,10 @@ impl fmt::Display for ParameterType {
     }
 }
 
-/// One parameter of a tool (requirement A1).
+/// A parameter of a tool.
 ///
 /// In JSON: `{"name": "format", "type": "STRING", "description": "...", "required": false,
-/// "default": "full", "enum": ["full", "date"]}`; only `name` and `type` must be there.
+/// "default": "full", "enum": ["full", "date"]}`; only `name` and `type` are required.
 ///
 /// ```
 /// use pillion_core::tool::{ParameterType, ToolParameter};
@@ -95,21 +94,21 @@ impl fmt::Display for ParameterType {
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolParameter {
-    /// The key in the arguments object.
+    /// The key in the arguments.
     pub name: String,
     /// The JSON type of the value.
     #[serde(rename = "type")]
     pub kind: ParameterType,
-    /// What the model should know about it.
+    /// The description for the model.
     #[serde(default)]
     pub description: Option<String>,
-    /// Whether a call without it is refused. True unless said otherwise.
+    /// Whether a call must contain the parameter. Default `true`.
     #[serde(default = "required_by_default")]
     pub required: bool,
-    /// The value when the call leaves it out; `null` means there is none.
+    /// The value if the call does not contain the parameter; `null` means no default.
     #[serde(default)]
     pub default: Value,
-    /// The only values allowed; empty means any.
+    /// The allowed values; empty means any.
     #[serde(default, rename = "enum", deserialize_with = "null_as_empty")]
     pub allowed: Vec<Value>,
 }
@@ -125,7 +124,7 @@ fn null_as_empty<'de, D: serde::Deserializer<'de>>(
 }
 
 impl ToolParameter {
-    /// A required parameter without description, default or list of values.
+    /// Creates a required parameter without description, default or allowed values.
     #[must_use]
     pub fn new(name: impl Into<String>, kind: ParameterType) -> Self {
         Self {
@@ -138,21 +137,21 @@ impl ToolParameter {
         }
     }
 
-    /// Says what the parameter means.
+    /// Sets the description.
     #[must_use]
     pub fn describe(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// Lets a call leave the parameter out.
+    /// Makes the parameter optional.
     #[must_use]
     pub fn optional(mut self) -> Self {
         self.required = false;
         self
     }
 
-    /// Gives the value that a call which leaves it out gets; it is then optional.
+    /// Sets the default, which makes the parameter optional.
     #[must_use]
     pub fn default_value(mut self, default: Value) -> Self {
         self.required = false;
@@ -160,15 +159,16 @@ impl ToolParameter {
         self
     }
 
-    /// Allows these values and no others.
+    /// Sets the allowed values.
     #[must_use]
     pub fn one_of(mut self, allowed: impl IntoIterator<Item = Value>) -> Self {
         self.allowed = allowed.into_iter().collect();
         self
     }
 
-    /// The parameter as a property of a JSON Schema: `enum` only when there are values,
-    /// `default` only when it is not null; `0`, `false` and `""` are written (A3).
+    /// Returns the parameter as a JSON Schema property. `enum` is present only if there are allowed
+    /// values, and `default` only if it is not null; the defaults `0`, `false` and `""` are
+    /// present.
     pub(crate) fn to_property(&self) -> Value {
         let mut property = json!({"type": self.kind.as_str()});
         if let Some(description) = &self.description {

@@ -5,8 +5,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// The time of a call that makes others: it stands still while one of those waits for a person,
-/// whose time counts towards no deadline.
+/// A pausable clock for a call that makes nested calls. It is paused while a nested call waits for
+/// a person, because such waits count toward no deadline.
 #[derive(Debug, Default)]
 pub(crate) struct Patience {
     state: Mutex<State>,
@@ -15,19 +15,19 @@ pub(crate) struct Patience {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many calls wait now.
+    /// Number of nested calls that are waiting.
     waiting: usize,
-    /// Since when any does.
+    /// When the current pause began.
     since: Option<Instant>,
-    /// How long any did before.
+    /// Total duration of earlier pauses.
     waited: Duration,
 }
 
-/// The time stands still as long as this is there.
+/// Keeps the clock paused until dropped.
 pub(crate) struct Pause(Arc<Patience>);
 
 impl Patience {
-    /// Stops the time.
+    /// Pauses the clock.
     pub(crate) fn pause(self: &Arc<Self>) -> Pause {
         let mut state = self.state.lock();
         state.waiting += 1;
@@ -37,7 +37,7 @@ impl Patience {
         Pause(Arc::clone(self))
     }
 
-    /// Waits until `deadline`, and for as much longer as the time stood still. Only one may wait.
+    /// Waits until `deadline`, extended by all pauses. Supports only one waiter.
     pub(crate) async fn over(&self, deadline: Instant) {
         loop {
             let end = {

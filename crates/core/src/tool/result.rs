@@ -7,38 +7,37 @@ use serde_json::{Value, json};
 
 use super::{ErrorCode, JsonObject};
 
-/// The one outcome of a tool call (requirement A7).
+/// The result of a tool call.
 ///
-/// `result` is what the model reads: text, or any JSON value. `data` and `metadata` are
-/// what programs read. A failed result has `error` and `error_code`, and may still have a
-/// `result`.
+/// `result` is for the model: text, or any JSON value. `data` and `metadata` are for programs. A
+/// failed result has `error` and `error_code`, and may still have a `result`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// The id of the call that this answers.
+    /// The id of the call.
     pub tool_call_id: String,
-    /// The name that was called.
+    /// The tool name in the call.
     pub tool_name: String,
-    /// Whether the tool did what it was asked.
+    /// Whether the tool succeeded.
     pub success: bool,
-    /// What the model reads.
+    /// The output for the model.
     #[serde(default)]
     pub result: Value,
-    /// What programs read, where it differs from `result`.
+    /// The output for programs, if it differs from `result`.
     #[serde(default)]
     pub data: Option<Value>,
-    /// What went wrong, in words.
+    /// The error message.
     #[serde(default)]
     pub error: Option<String>,
-    /// What went wrong, from the fixed set (C5).
+    /// The error code.
     #[serde(default)]
     pub error_code: Option<ErrorCode>,
-    /// Facts about the run; `execution_time` in seconds is always there after a run.
+    /// Information about the run; after a run, always contains `execution_time`, in seconds.
     #[serde(default)]
     pub metadata: JsonObject,
 }
 
 impl ToolResult {
-    /// A result that worked, without data or metadata.
+    /// Creates a successful result without data or metadata.
     #[must_use]
     pub fn success(
         tool_call_id: impl Into<String>,
@@ -57,7 +56,7 @@ impl ToolResult {
         }
     }
 
-    /// A failed result without a payload.
+    /// Creates a failed result without output.
     #[must_use]
     pub fn failure(
         tool_call_id: impl Into<String>,
@@ -73,10 +72,10 @@ impl ToolResult {
         }
     }
 
-    /// What the model reads of the result: of an MCP result that is text and nothing else that
-    /// text, its blocks joined by a newline; of one without blocks its structured content; any
-    /// other result as it is, also an MCP result with blocks of other kinds. `None` where that
-    /// is no more than the failure itself says.
+    /// Returns what the model reads of the result. For an MCP result with only text blocks, their
+    /// text, joined by newlines; for an MCP result without blocks, its structured content; any
+    /// other result unchanged, including MCP results with other blocks. `None` if a failed result
+    /// contains nothing beyond the error message.
     ///
     /// ```
     /// use pillion_core::tool::ToolResult;
@@ -95,8 +94,9 @@ impl ToolResult {
         (self.success || !is_said).then_some(reading)
     }
 
-    /// The text for the model as S0 has it: what it reads of the result, or `Error: ` and the
-    /// error (A8). [`to_message_format`](Self::to_message_format) is the whole message instead.
+    /// Returns the text for the model: what it [reads](Self::reading) of the result, or `Error: `
+    /// and the error message. [`to_message_format`](Self::to_message_format) returns the whole
+    /// message instead.
     ///
     /// ```
     /// use pillion_core::tool::{ErrorCode, ToolResult};
@@ -112,9 +112,9 @@ impl ToolResult {
         }
     }
 
-    /// The message of role `tool` as S4 has it: `{"role", "tool_call_id", "content"}`, where
-    /// the content is what the model [reads](Self::reading): the string itself, else its JSON; a
-    /// failure whose result says no more than the error gives `{"error": "..."}` (A8).
+    /// Returns the message of role `tool`: `{"role", "tool_call_id", "content"}`. `content` is what
+    /// the model [reads](Self::reading): a string as it is, other values as JSON. A failure whose
+    /// result contains nothing beyond the error message gives `{"error": "..."}`.
     #[must_use]
     pub fn to_message_format(&self) -> Value {
         json!({
@@ -124,7 +124,7 @@ impl ToolResult {
         })
     }
 
-    /// The content of a tool message: see [`to_message_format`](Self::to_message_format).
+    /// Returns the content of a tool message: see [`to_message_format`](Self::to_message_format).
     #[must_use]
     pub fn content(&self) -> String {
         match self.reading() {
@@ -133,13 +133,13 @@ impl ToolResult {
         }
     }
 
-    /// What went wrong, in words, also where nobody said so.
+    /// Returns the error message, or a default message if there is none.
     pub(crate) fn error_text(&self) -> &str {
         self.error.as_deref().unwrap_or("unknown error")
     }
 }
 
-/// What a model reads of a result: see [`ToolResult::reading`].
+/// Returns what a model reads of a result: see [`ToolResult::reading`].
 pub(crate) fn reading_of(result: &Value) -> Cow<'_, Value> {
     reading::of(result)
 }

@@ -1,7 +1,7 @@
 use serde_json::{Map, Value};
 
-/// Where a call stands in somebody's trace (W3C Trace Context): what came with the call, and
-/// goes on to the MCP server that it reaches.
+/// A position in a distributed trace (W3C Trace Context). Received with a call, and forwarded to
+/// the MCP server that the call reaches.
 ///
 /// ```
 /// use pillion_core::tool::TraceContext;
@@ -16,13 +16,12 @@ pub struct TraceContext {
     tracestate: Option<String>,
 }
 
-/// Longest `tracestate` that is passed on, in bytes.
+/// Maximum length of a forwarded `tracestate`, in bytes.
 const LONGEST_STATE: usize = 512;
 
 impl TraceContext {
-    /// From the values of `traceparent` and `tracestate`; none where the former is not what
-    /// the specification says, as if it had not come. A state that is not fit to be passed
-    /// on is left out.
+    /// Parses the values of `traceparent` and `tracestate`. Returns `None` if `traceparent` is not
+    /// valid, as the specification requires. Drops a `tracestate` that cannot be forwarded.
     #[must_use]
     pub fn parse(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
         let parts: Vec<_> = traceparent.split('-').collect();
@@ -35,7 +34,7 @@ impl TraceContext {
         };
         let is_zero = |text: &str| text.bytes().all(|byte| byte == b'0');
         let is_known = *version == "00";
-        // A later version may have more after what we know.
+        // A later version may append further fields.
         let is_well_formed = is_hex(version, 2)
             && *version != "ff"
             && is_hex(trace, 32)
@@ -54,25 +53,25 @@ impl TraceContext {
         })
     }
 
-    /// The id of the trace, 32 hexadecimal digits.
+    /// Returns the trace id, 32 hexadecimal digits.
     #[must_use]
     pub fn trace_id(&self) -> &str {
         self.traceparent.split('-').nth(1).unwrap_or_default()
     }
 
-    /// The value of `traceparent`.
+    /// Returns the value of `traceparent`.
     #[must_use]
     pub fn traceparent(&self) -> &str {
         &self.traceparent
     }
 
-    /// The value of `tracestate`, if there is one.
+    /// Returns the value of `tracestate`, if there is one.
     #[must_use]
     pub fn tracestate(&self) -> Option<&str> {
         self.tracestate.as_deref()
     }
 
-    /// As entries of the `_meta` of an MCP request.
+    /// Returns the values as entries of the `_meta` of an MCP request.
     #[must_use]
     pub fn to_meta(&self) -> Map<String, Value> {
         let state = self.tracestate.as_ref().map(|state| ("tracestate", state));

@@ -10,20 +10,20 @@ use super::operation::Operation;
 use super::{references, text};
 use crate::HttpToolError;
 
-/// Longest document, in bytes.
+/// Maximum size of a document, in bytes.
 const LONGEST: u64 = 16 * 1024 * 1024;
 
-/// How much of its schemas is copied at most, for all tools together, in bytes: several refer to
-/// the same ones.
+/// Maximum size of the schemas that are copied for all tools together, in bytes: tools may share
+/// schemas.
 const MOST_COPIED: usize = 64 * 1024 * 1024;
 
-/// The methods whose operations can be tools.
+/// The methods whose operations can become tools.
 const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
 
 /// An OpenAPI document of version 3.0 or 3.1.
 pub(super) struct Document {
     root: Value,
-    /// How much more of its schemas may be copied, in bytes, about.
+    /// Approximate number of schema bytes that may still be copied.
     room: Cell<usize>,
 }
 
@@ -40,7 +40,7 @@ impl Document {
         Self::parse(&content)
     }
 
-    /// Reads a document, JSON or YAML.
+    /// Parses a document, JSON or YAML.
     pub(super) fn parse(content: &str) -> Result<Self, HttpToolError> {
         let root: Value = if content.trim_start().starts_with('{') {
             serde_json::from_str(content).map_err(|error| fault(format!("no JSON: {error}")))?
@@ -60,12 +60,13 @@ impl Document {
         Ok(Self { root, room })
     }
 
-    /// Whether nullable and exclusive bounds are written as before JSON Schema 2020-12.
+    /// Returns whether `nullable` and exclusive bounds have the form from before JSON Schema
+    /// 2020-12.
     pub(super) fn has_old_schemas(&self) -> bool {
         text(&self.root, "openapi").is_some_and(|version| version.starts_with("3.0."))
     }
 
-    /// Counts what is copied of its schemas.
+    /// Counts copied schema bytes.
     pub(super) fn pay(&self, bytes: usize) -> Result<(), String> {
         let left = self.room.get().checked_sub(bytes);
         self.room.set(left.unwrap_or(0));
@@ -73,17 +74,17 @@ impl Document {
         left.map(drop).ok_or_else(what)
     }
 
-    /// What a value is, which may be a reference to another place of the document.
+    /// Returns a value, following references within the document.
     pub(super) fn resolve<'a>(&'a self, value: &'a Value) -> Result<&'a Value, String> {
         references::resolve(&self.root, value)
     }
 
-    /// What stands at the place that a reference names.
+    /// Returns the target of a reference.
     pub(super) fn at(&self, reference: &str) -> Result<&Value, String> {
         references::at(&self.root, reference)
     }
 
-    /// What stands before the paths.
+    /// Returns the base URL of the paths.
     pub(super) fn base_url(&self, configured: Option<&str>) -> Result<String, HttpToolError> {
         let fault = |what: &str| HttpToolError::new("base_url", what);
         let of_document = || text(self.root.get("servers")?.get(0)?, "url");
@@ -97,7 +98,7 @@ impl Document {
         Ok(base.trim_end_matches('/').to_owned())
     }
 
-    /// Every operation.
+    /// Returns all operations.
     pub(super) fn operations(&self) -> Vec<Operation<'_>> {
         let paths = self.root.get("paths").and_then(Value::as_object);
         let mut operations = Vec::new();
@@ -114,7 +115,7 @@ impl Document {
         operations
     }
 
-    /// The ids of the operations that have one.
+    /// Returns the ids of the operations that have one.
     pub(super) fn operation_ids(&self) -> Vec<&str> {
         let operations = self.operations();
         operations.iter().filter_map(Operation::id).collect()

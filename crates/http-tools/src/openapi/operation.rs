@@ -13,28 +13,28 @@ use crate::request::{QueryPart, RequestPlan, Style};
 use crate::url_template::UrlTemplate;
 use crate::{HttpTool, HttpToolError, entry};
 
-/// Longest description, in characters: it stands in every request to a model.
+/// Maximum length of a description, in characters, because every request to a model contains it.
 const LONGEST_DESCRIPTION: usize = 1_024;
 
-/// Largest schema, as JSON, in bytes.
+/// Maximum size of a schema, as JSON, in bytes.
 const LARGEST_SCHEMA: usize = 256 * 1024;
 
-/// The most parameters of one operation.
+/// Maximum number of parameters of an operation.
 const MOST_PARAMETERS: usize = 256;
 
-/// The argument that a request's body is.
+/// The name of the argument for a request's body.
 const BODY: &str = "body";
 
 /// An operation of a document.
 pub(super) struct Operation<'a> {
     path: &'a str,
     method: &'static str,
-    /// What the path says for all its operations.
+    /// The path item, with settings for all operations of the path.
     item: &'a Value,
     operation: &'a Value,
 }
 
-/// What is collected while the parameters are read.
+/// The parts collected from the parameters.
 struct Parts<'a> {
     schemas: Schemas<'a>,
     properties: JsonObject,
@@ -63,8 +63,8 @@ impl<'a> Operation<'a> {
         text(self.operation, "operationId")
     }
 
-    /// Refuses an operation that stands elsewhere than the document's others, unless the operator
-    /// says where: whatever credential there is would go to the wrong place.
+    /// Rejects an operation with its own servers, unless the operator configured a base URL: the
+    /// credential could be sent to the wrong server.
     pub(super) fn stands_at(&self, configured: Option<&str>) -> Result<(), HttpToolError> {
         let of = |value: &Value| value.get("servers").is_some_and(|it| it != &json!([]));
         if configured.is_some() || !(of(self.item) || of(self.operation)) {
@@ -78,7 +78,7 @@ impl<'a> Operation<'a> {
         format!("{} {}", self.method.to_ascii_uppercase(), self.path)
     }
 
-    /// The operation as a tool.
+    /// Converts the operation to a tool.
     pub(super) fn tool(
         &self,
         document: &'a Document,
@@ -90,7 +90,7 @@ impl<'a> Operation<'a> {
         let shown = self.shown();
         let fault = |what: String| HttpToolError::new("operations", format!("{shown}: {what}"));
         let of_url = |error: HttpToolError| fault(error.what);
-        // Without it the path would go on with the host.
+        // Without the slash, the path would extend the host name.
         if !self.path.starts_with('/') {
             return Err(fault("its path does not begin with '/'".to_owned()));
         }
@@ -176,8 +176,8 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// The parameters of the path and of the operation, which win, with the names of the arguments
-    /// that they are: their own, but for one that another place has already.
+    /// Returns the parameters of the path and the operation (which take precedence), with the names
+    /// of their arguments: a parameter's own name, unless another parameter has taken it.
     fn parameters(&self, document: &'a Document) -> Result<Vec<(&'a Value, String)>, String> {
         let key = |parameter: &Value| {
             Some((
@@ -198,7 +198,7 @@ impl<'a> Operation<'a> {
                 }
             }
         }
-        // What stands in the path keeps its name.
+        // Path parameters keep their names.
         all.sort_by_key(|((place, _), _)| place != "path");
         let mut taken = vec![BODY.to_owned()];
         let named = all.into_iter().map(|((place, name), parameter)| {
@@ -245,7 +245,7 @@ impl Parts<'_> {
                 let header: HeaderName = name
                     .parse()
                     .map_err(|_| format!("'{name}' is not a valid header name"))?;
-                // As the specification says: these are told otherwise.
+                // The specification requires these headers to be ignored here.
                 if ["accept", "content-type", "authorization"].contains(&header.as_str()) {
                     return Ok(());
                 }
@@ -253,7 +253,7 @@ impl Parts<'_> {
                 checked.insert(name.to_owned(), Value::Null);
                 entry::headers(checked).map_err(|error| error.what)?;
                 if self.headers.iter().any(|(known, _)| *known == header) {
-                    return Ok(()); // The operator has said what it is.
+                    return Ok(()); // The operator has set this header.
                 }
                 self.headers.push((header, template));
             }
@@ -304,7 +304,7 @@ impl Parts<'_> {
     }
 }
 
-/// How lists and objects stand in the query.
+/// Returns how lists and objects are encoded in the query.
 fn query_style(
     document: &Document,
     parameter: &Value,
@@ -322,7 +322,7 @@ fn query_style(
     let is_object = schema.is_some_and(|schema| schema["type"] == "object");
     match style {
         "deepObject" => Ok(Style::DeepObject),
-        // Its members would be parameters of any name.
+        // The members of such an object would become parameters with arbitrary names.
         _ if is_object => Err(format!(
             "'{name}' is an object in the query, whose style is not deepObject"
         )),

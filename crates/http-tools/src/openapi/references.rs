@@ -1,13 +1,13 @@
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-/// The longest reference, in bytes.
+/// Maximum length of a reference, in bytes.
 const LONGEST: usize = 1_024;
 
-/// How many references may lead to each other.
+/// Maximum number of references in a chain.
 const MOST_HOPS: usize = 32;
 
-/// What `value` is, through every `$ref`.
+/// Follows all `$ref`s, and returns the value.
 pub(super) fn resolve<'a>(root: &'a Value, value: &'a Value) -> Result<&'a Value, String> {
     let mut value = value;
     for _ in 0..MOST_HOPS {
@@ -19,7 +19,7 @@ pub(super) fn resolve<'a>(root: &'a Value, value: &'a Value) -> Result<&'a Value
     Err("references lead to each other in a circle".to_owned())
 }
 
-/// What stands at the place in the document that a reference names.
+/// Returns the target of a reference within the document.
 pub(super) fn at<'a>(root: &'a Value, reference: &str) -> Result<&'a Value, String> {
     if reference.len() > LONGEST {
         return Err(format!("a reference has more than {LONGEST} bytes"));

@@ -1,4 +1,4 @@
-//! Schemas of a document as one JSON Schema that stands by itself.
+//! Combines schemas of a document into one self-contained JSON Schema.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 
 use super::document::Document;
 
-/// How many schemas one tool may refer to.
+/// Maximum number of schemas that a tool may refer to.
 const MOST_DEFINITIONS: usize = 256;
 
-/// How deep a schema may stand in others, between two references.
+/// Maximum nesting of a schema, between two references.
 const MOST_DEPTH: usize = 64;
 
-/// How much may be copied for one tool, in bytes, about: more than its schema may have in the end,
-/// since what is read-only is left out afterwards.
+/// Approximate maximum number of bytes that are copied for one tool. Larger than the limit of the
+/// final schema, because read-only properties are removed afterwards.
 const MOST_BYTES: usize = 1024 * 1024;
 
-/// What any value counts for, beside its texts.
+/// The cost of any value, in addition to its strings.
 const ANY_VALUE: usize = 4;
 
-/// What says nothing of the values that are sent.
+/// Keywords that are dropped, because they do not constrain values.
 const LEFT_OUT: [&str; 8] = [
     "$schema",
     "$id",
@@ -32,10 +32,10 @@ const LEFT_OUT: [&str; 8] = [
     "nullable",
 ];
 
-/// Keywords whose value is no schema and holds none.
+/// Keywords whose values contain no schemas.
 const PLAIN: [&str; 5] = ["enum", "const", "default", "required", "type"];
 
-/// Keywords whose value is a map of schemas by names that anybody may choose.
+/// Keywords whose values are maps of schemas by arbitrary names.
 const MAPS: [&str; 5] = [
     "properties",
     "patternProperties",
@@ -44,15 +44,14 @@ const MAPS: [&str; 5] = [
     "dependentSchemas",
 ];
 
-/// Copies schemas, and collects those that they refer to: a schema that holds itself stays one
-/// that refers to itself.
+/// Copies schemas, and collects the schemas that they refer to. A recursive schema stays recursive.
 pub(super) struct Schemas<'a> {
     document: &'a Document,
-    /// The names that referenced schemas have, by reference.
+    /// The names of the definitions, by reference.
     names: HashMap<String, String>,
-    /// The references that are not copied yet.
+    /// The references whose schemas are not copied yet.
     waiting: Vec<String>,
-    /// How much more may be copied.
+    /// Number of bytes that may still be copied.
     room: usize,
 }
 
@@ -66,13 +65,13 @@ impl<'a> Schemas<'a> {
         }
     }
 
-    /// A copy of a schema, whose references point into [`definitions`](Self::definitions).
+    /// Copies a schema; its references then point into [`definitions`](Self::definitions).
     pub(super) fn copy(&mut self, schema: &Value) -> Result<Value, String> {
         self.copy_at(schema, 0)
     }
 
-    /// What the copies refer to, and what that refers to. One after the other, so that a chain of
-    /// references may be as long as there are schemas.
+    /// Returns the directly and indirectly referenced schemas. Iterative, so that a chain of
+    /// references can be as long as the number of schemas.
     pub(super) fn definitions(mut self) -> Result<JsonObject, String> {
         let mut definitions = JsonObject::new();
         while let Some(reference) = self.waiting.pop() {
@@ -83,7 +82,7 @@ impl<'a> Schemas<'a> {
         Ok(definitions)
     }
 
-    /// Counts what is copied, of this tool and of all of the document.
+    /// Counts copied bytes, for this tool and for the whole document.
     fn pay(&mut self, bytes: usize) -> Result<(), String> {
         self.room = self.room.checked_sub(bytes).ok_or_else(|| {
             format!("its schemas have more than {MOST_BYTES} bytes, with all that they refer to")
@@ -91,7 +90,7 @@ impl<'a> Schemas<'a> {
         self.document.pay(bytes)
     }
 
-    /// A copy of what is no schema.
+    /// Copies a value that is not a schema.
     fn plain(&mut self, value: &Value) -> Result<Value, String> {
         match value {
             Value::Array(items) => {
@@ -165,7 +164,7 @@ impl<'a> Schemas<'a> {
         Ok(Value::Object(copies))
     }
 
-    /// The name of a referenced schema, which is copied later.
+    /// Returns the name of a referenced schema, which is copied later.
     fn refer(&mut self, reference: &str) -> Result<String, String> {
         if let Some(name) = self.names.get(reference) {
             return Ok(name.clone());
@@ -190,7 +189,7 @@ impl<'a> Schemas<'a> {
         Ok(name)
     }
 
-    /// What the server alone says is not asked for.
+    /// Removes read-only properties, which only the server may set.
     fn without_read_only(&self, schema: &JsonObject, copy: &mut JsonObject) {
         let Some(Value::Object(properties)) = schema.get("properties") else {
             return;
@@ -210,7 +209,7 @@ impl<'a> Schemas<'a> {
     }
 }
 
-/// Says in today's words what OpenAPI 3.0 said in its own: `nullable`, and exclusive bounds.
+/// Converts keywords of OpenAPI 3.0 to JSON Schema 2020-12: `nullable`, and exclusive bounds.
 fn modernize(schema: &JsonObject, copy: &mut JsonObject) {
     for (exclusive, bound) in [
         ("exclusiveMinimum", "minimum"),

@@ -182,7 +182,7 @@ fn a_document_without_a_whole_url_needs_one() {
     assert!(error.to_string().contains("egress.allow_http"), "{error}");
 }
 
-/// A document with one operation, whose body is the first of these schemas.
+/// Returns a document with one operation, whose body has the first of these schemas.
 fn with_schemas(schemas: Value) -> Document {
     let first = schemas.as_object().unwrap().keys().next().unwrap();
     let body = json!({"$ref": format!("#/components/schemas/{first}")});
@@ -205,7 +205,7 @@ fn outcome(schemas: Value) -> Result<Value, String> {
     Ok(tools[0].definition().input_schema().clone())
 }
 
-/// `length` schemas, each of which holds the next, the last one the first.
+/// Returns `length` schemas, each of which contains the next, and the last one the first.
 fn chain(length: usize) -> Value {
     let schemas = (0..length).map(|number| {
         let next = json!({"$ref": format!("#/components/schemas/s{}", (number + 1) % length)});
@@ -228,7 +228,7 @@ fn schemas_that_stand_too_deep_in_each_other_are_refused() {
     let deep = (0..70).fold(json!({}), |schema, _| json!({"items": schema}));
     let error = outcome(json!({"s": deep})).unwrap_err();
     assert!(error.contains("more than 64 deep"), "{error}");
-    // What no parser goes into.
+    // Nested more deeply than any parser accepts.
     let depth = 100_000;
     let document = format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
     assert!(Document::parse(&document).is_err());
@@ -238,7 +238,7 @@ fn schemas_that_stand_too_deep_in_each_other_are_refused() {
 
 #[test]
 fn a_small_document_that_stands_for_a_large_one_is_refused() {
-    // Each of them holds the one before ten times, and takes no more room than it has.
+    // Each schema contains the next one ten times, but the size of the copy stays small.
     let laughs: serde_json::Map<_, _> = (0..30)
         .map(|number| {
             let next = json!({"$ref": format!("#/components/schemas/s{}", (number + 1) % 30)});
@@ -246,7 +246,7 @@ fn a_small_document_that_stands_for_a_large_one_is_refused() {
         })
         .collect();
     assert!(outcome(Value::Object(laughs)).unwrap().to_string().len() < 100_000);
-    // Each reference is to another place around the same text.
+    // Each reference points to another ancestor of the same text.
     let text = "x".repeat(100_000);
     let mut inner = json!({"description": text});
     for _ in 0..20 {

@@ -3,7 +3,8 @@ use std::collections::HashSet;
 use super::proposal::Proposal;
 use crate::check::Ability;
 
-/// What neither a reason nor a narration may say, in small letters: the model changes nothing.
+/// Phrases that neither the reason nor the narration may contain, in lower case, because the model
+/// must not change the game state.
 const UNSAFE: [&str; 14] = [
     "change hp",
     "set hp",
@@ -21,7 +22,7 @@ const UNSAFE: [&str; 14] = [
     "transfer item",
 ];
 
-/// Words that are no names though they may begin with a capital.
+/// Words that are not names even if capitalized.
 const PRONOUNS: [&str; 28] = [
     "you",
     "your",
@@ -53,8 +54,8 @@ const PRONOUNS: [&str; 28] = [
     "that",
 ];
 
-/// Holds a proposal against the rules, in their order; the ability that is to be checked, or why
-/// not.
+/// Checks a proposal against the rules in order. Returns the ability to check, or the reason for
+/// the rejection.
 pub(super) fn hold(
     proposal: &Proposal,
     allowed_actors: &[String],
@@ -81,7 +82,7 @@ pub(super) fn hold(
     Ok(ability)
 }
 
-/// Whether one of those phrases occurs, however it is spaced.
+/// Returns whether any of the phrases occurs, regardless of white space.
 fn is_unsafe(text: &str) -> bool {
     let lower = text.to_lowercase();
     let words: Vec<_> = lower.split_whitespace().collect();
@@ -89,9 +90,9 @@ fn is_unsafe(text: &str) -> bool {
     UNSAFE.iter().any(|phrase| text.contains(phrase))
 }
 
-/// Whether a narration names somebody who is no part of an allowed name. The first word of each
-/// sentence that looks like a name is let pass, since any word begins with a capital there; a
-/// stranger who stands there escapes.
+/// Returns whether a narration contains a name that is not part of an allowed name. The first
+/// name-like word of each sentence is ignored, because sentences begin with a capital; a forbidden
+/// name there is not detected.
 fn names_a_stranger(narration: &str, allowed: &[String]) -> bool {
     let allowed: HashSet<String> = allowed
         .iter()
@@ -107,7 +108,7 @@ fn names_a_stranger(narration: &str, allowed: &[String]) -> bool {
     })
 }
 
-/// `\b[A-Z][a-z]{2,}\b`.
+/// Matches `\b[A-Z][a-z]{2,}\b`.
 fn looks_like_a_name(word: &str) -> bool {
     let bytes = word.as_bytes();
     bytes.len() >= 3
@@ -120,7 +121,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| !word.is_empty())
 }
 
-/// Parts of a text that end with `.`, `!` or `?` before a space.
+/// Splits a text after each `.`, `!` or `?` that precedes white space.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -201,7 +202,7 @@ mod tests {
         let reason = |text: &str| reason_against(|it| it.reason = text.to_owned(), &[]);
         let narration = |text: &str| reason_against(|it| it.narration = text.to_owned(), &[]);
         assert_eq!(reason("change HP by 5"), Some("unsafe_verb"));
-        // Not `UNSAFE` itself: what it lost would not be missed.
+        // Repeats the phrases, so that the test fails if one is removed from `UNSAFE`.
         for phrase in [
             "change HP",
             "set HP",

@@ -1,18 +1,18 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// How much of a model's answer is read, in characters.
+/// Maximum length of a response that is read, in characters.
 const LONGEST: usize = 50_000;
 
-/// Braces at which an object is looked for.
+/// Maximum number of braces at which an object is searched.
 const MOST_BRACES: usize = 64;
 
-/// What a model proposes, and what it tells.
+/// The proposal and narration of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Proposal {
     pub(super) action: String,
     pub(super) ability: String,
-    /// 1 to 40.
+    /// Difficulty class, 1 to 40.
     pub(super) suggested_dc: i64,
     pub(super) reason: String,
     pub(super) narration: String,
@@ -35,7 +35,7 @@ struct Inner {
 }
 
 impl Proposal {
-    /// The proposal without the narration.
+    /// Returns the proposal without the narration.
     pub(super) fn shown(&self) -> Value {
         json!({
             "action": self.action,
@@ -46,8 +46,8 @@ impl Proposal {
     }
 }
 
-/// Reads a model's answer: the first object of JSON in it, whatever stands around that, has to be
-/// a proposal and nothing else.
+/// Parses a model's response: the first JSON object in it, regardless of surrounding text, must be
+/// a proposal.
 pub(super) fn read(text: &str) -> Option<Proposal> {
     let Written {
         proposal,
@@ -69,7 +69,7 @@ fn shortened(text: &str) -> &str {
     end.map_or(text, |(end, _)| &text[..end])
 }
 
-/// The first object of JSON in a text. A brace that begins none is passed over.
+/// Returns the first JSON object in a text, skipping braces that do not begin one.
 fn first_object(text: &str) -> Option<Value> {
     let braces = text.match_indices('{').take(MOST_BRACES);
     let mut objects = braces.filter_map(|(start, _)| {

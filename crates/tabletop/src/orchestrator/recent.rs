@@ -8,16 +8,16 @@ use tokio::time::Instant;
 
 use super::{Answer, Outcome};
 
-/// For how long an accepted answer stands for the same action, its end included.
+/// How long an accepted result is reused for an identical action (inclusive).
 const STANDS: Duration = Duration::from_secs(30);
 
-/// Accepted answers that are kept; then the oldest goes.
+/// Maximum number of accepted results; the oldest is removed.
 const MOST_KEPT: usize = 1_000;
 
-/// A scene and what the player says there.
+/// A scene and the player's message.
 pub(super) type Key = (String, String);
 
-/// Actions that were accepted a moment ago, and those that are under way.
+/// Recently accepted and running actions.
 #[derive(Default)]
 pub(super) struct Recent(Mutex<State>);
 
@@ -27,12 +27,12 @@ struct State {
     running: HashMap<Key, Arc<Running>>,
 }
 
-/// One that is under way: its outcome, for those who have waited for it. Whoever has the lock runs
-/// it; one that gives up leaves it to the next.
+/// The outcome of a running action, for those who wait for it. The holder of the lock runs the
+/// action; if the holder gives up, the next waiter runs it.
 type Running = tokio::sync::Mutex<Option<Outcome>>;
 
 impl Recent {
-    /// The outcome of an action, and whether it was there or under way already.
+    /// Returns the outcome of an action, and whether it was already available or running.
     pub(super) async fn run<'a>(
         &self,
         key: Key,
@@ -43,7 +43,7 @@ impl Recent {
             if let Some(answer) = state.fresh(&key) {
                 return (Ok(answer), true);
             }
-            // What all have given up has no other holder.
+            // Removes actions that all callers have given up.
             state
                 .running
                 .retain(|_, running| Arc::strong_count(running) > 1);
@@ -58,7 +58,7 @@ impl Recent {
         *place = Some(outcome.clone());
         let mut state = self.0.lock();
         let known = state.running.get(&key);
-        // Otherwise its scene was forgotten meanwhile.
+        // Otherwise the scene was forgotten meanwhile.
         if known.is_some_and(|known| Arc::ptr_eq(known, &running)) {
             state.running.remove(&key);
             if let Ok(answer) = &outcome
@@ -70,8 +70,8 @@ impl Recent {
         (outcome, false)
     }
 
-    /// Forgets what was accepted in this scene, and what is under way there: whoever waits for it
-    /// gets it, and nobody else does.
+    /// Forgets the accepted and running actions of a scene. Callers that already wait still get the
+    /// outcome; later callers do not.
     pub(super) fn forget(&self, scene: &str) {
         let mut state = self.0.lock();
         state.accepted.retain(|(of, _), _| of != scene);
@@ -137,7 +137,7 @@ mod tests {
             self.recent.run(key, run).await
         }
 
-        /// Runs when it is told to go.
+        /// Runs when it is notified.
         async fn wait(&self, outcome: Outcome) -> (Outcome, bool) {
             let run = || -> Pin<Box<dyn Future<Output = Outcome> + Send + '_>> {
                 Box::pin(async {
@@ -218,7 +218,7 @@ mod tests {
         table.go.notify_one();
         assert!(!second.await.1);
         assert_eq!(table.runs(), 2);
-        // Nothing is left of one that everybody has given up.
+        // An action that all callers gave up leaves nothing behind.
         let mut third = Box::pin(table.run(key("other"), answer(false)));
         assert!(futures_poll(&mut third).await.is_some());
         assert!(table.recent.0.lock().running.is_empty());
@@ -237,7 +237,7 @@ mod tests {
         table.recent.forget("cave");
         assert!(table.run(elsewhere, answer(true)).await.1);
         assert!(!table.run(key("stay"), answer(true)).await.1);
-        // Who has waited gets it; who comes later does not.
+        // Waiting callers get the outcome; later callers do not.
         let later = table.run(key("go"), answer(false)).await;
         assert!(!later.1);
         table.go.notify_one();
@@ -247,7 +247,7 @@ mod tests {
         assert!(table.run(key("go"), answer(true)).await.1);
     }
 
-    /// Polls once.
+    /// Polls a future once.
     async fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
         std::future::poll_fn(|context| {
             std::task::Poll::Ready(match Pin::new(&mut *future).poll(context) {

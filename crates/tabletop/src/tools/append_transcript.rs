@@ -7,11 +7,10 @@ use super::{store_failure, tool as make};
 use crate::arguments::{LONGEST_NAME, LONGEST_SCENE, flag, name, text};
 use crate::scenes::{Line, Scenes};
 
-/// The longest message, in characters.
+/// Maximum length of a message, in characters.
 const LONGEST_MESSAGE: usize = 8_000;
 
-/// `append_transcript {scene_id, author, message, ooc?}` -> `{ok, message_id, timestamp}`
-/// (requirement D11).
+/// The tool `append_transcript {scene_id, author, message, ooc?}` -> `{ok, message_id, timestamp}`.
 pub(super) fn tool(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
     let schema = json!({
         "type": "object",

@@ -7,10 +7,10 @@ use super::{store_failure, tool as make};
 use crate::arguments::{LONGEST_NAME, given, name, text};
 use crate::scenes::Scenes;
 
-/// The longest description of a character, in characters.
+/// Maximum length of a character's description, in characters.
 const LONGEST_DESCRIPTION: usize = 2_000;
 
-/// `list_characters {}` -> `{characters: [name]}` (requirement D10).
+/// The tool `list_characters {}` -> `{characters: [name]}`.
 pub(super) fn list(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
     let schema = json!({"type": "object", "properties": {}, "required": []});
     let description = "Lists the names of the characters at the table.";
@@ -31,7 +31,7 @@ pub(super) fn list(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
     )
 }
 
-/// `save_character {name, description?}` -> `{name, is_new}`: how characters come to the table.
+/// The tool `save_character {name, description?}` -> `{name, is_new}`, which adds characters.
 pub(super) fn save(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
     let schema = json!({
         "type": "object",

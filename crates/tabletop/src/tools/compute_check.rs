@@ -8,8 +8,8 @@ use crate::arguments::{given, seed, wrong};
 use crate::check::{Check, Mechanics, rolls};
 use crate::dice::D20;
 
-/// `compute_check {check: {ability, score, ...}, d20_rolls?, seed?}`, the members of `check` perhaps
-/// beside the others (requirement D8).
+/// The tool `compute_check {check: {ability, score, ...}, d20_rolls?, seed?}`. The members of
+/// `check` may also be top-level arguments.
 pub(super) fn tool() -> Arc<dyn Tool> {
     let mut members = json!({
         "ability": {"type": "string", "description": "STR, DEX, CON, INT, WIS or CHA"},
@@ -27,7 +27,7 @@ pub(super) fn tool() -> Arc<dyn Tool> {
         "description": "The check. Its members may stand beside 'seed' as well",
         "properties": members,
     });
-    // Defaults that stand beside a `check` would look like a second one.
+    // Defaults of top-level members would look like a second check.
     for member in members.as_object_mut().into_iter().flatten() {
         if let Some(member) = member.1.as_object_mut() {
             member.shift_remove("default");
@@ -68,7 +68,7 @@ fn run(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
     Ok(ToolOutput::text(text).with_data(json!(result)))
 }
 
-/// A die, perhaps one that was seeded.
+/// Returns a die, with an optional seed.
 pub(crate) fn d20(seed: Option<u64>) -> Result<D20, ToolFailure> {
     D20::new(seed).map_err(|_| ToolFailure::internal("The system has no randomness to give"))
 }

@@ -7,17 +7,16 @@ use super::tool as make;
 use crate::arguments::{LONGEST_NAME, LONGEST_SCENE, given, integer, name, seed, text, wrong};
 use crate::orchestrator::{Action, Orchestrator};
 
-/// The longest message of a player, in characters.
+/// Maximum length of a player's message, in characters.
 const LONGEST_MESSAGE: usize = 4_000;
 
-/// Actors that may be named.
+/// Maximum number of allowed actors.
 const MOST_ACTORS: usize = 200;
 
-/// The most tokens that a prompt may be allowed.
+/// Maximum value of the prompt's token limit.
 const MOST_TOKENS: i64 = 1_000_000;
 
-/// `orchestrate_action {scene_id, player_msg, allowed_actors?, rng_seed?, options?}`
-/// (requirement D9).
+/// The tool `orchestrate_action {scene_id, player_msg, allowed_actors?, rng_seed?, options?}`.
 pub(super) fn tool(orchestrator: &Arc<Orchestrator>) -> Arc<dyn Tool> {
     let schema = json!({
         "type": "object",

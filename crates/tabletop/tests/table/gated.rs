@@ -5,12 +5,12 @@ use pillion_core::store::{LogBounds, LogEntry, LogSummary, PackStore, StoreError
 use pillion_store::SqlStore;
 use tokio::sync::Semaphore;
 
-/// A store whose logs are added to when they may be.
+/// A store whose log writes wait for a permit.
 pub struct Gated {
     pub store: Arc<SqlStore>,
-    /// A permit for each that has come so far.
+    /// A permit for each write that has arrived.
     pub waiting: Semaphore,
-    /// A permit for each that may go on.
+    /// A permit for each write that may continue.
     pub may_append: Semaphore,
 }
 

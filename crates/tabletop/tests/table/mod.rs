@@ -1,4 +1,4 @@
-//! A table to play at: the pack over a store in memory, and a model that says what it is told to.
+//! Test setup: the pack with a store in memory, and a scripted model.
 
 mod gated;
 
@@ -22,18 +22,18 @@ use tokio::sync::Notify;
 
 pub use gated::Gated;
 
-/// A model's answer that proposes this.
+/// Returns a model response with this proposal.
 pub fn proposal(dc: i64, ability: &str, reason: &str, narration: &str) -> String {
     let proposal = json!({"action": "ability_check", "ability": ability, "suggested_dc": dc,
         "reason": reason});
     json!({"proposal": proposal, "narration": narration}).to_string()
 }
 
-/// Gives its answers one after the other.
+/// A model that returns its responses in order.
 pub struct Scripted {
     answers: Mutex<VecDeque<Result<String, ModelError>>>,
     told: Mutex<Vec<String>>,
-    /// It answers when it may.
+    /// If set, each response waits for a notification.
     may_answer: Option<Notify>,
 }
 
@@ -46,7 +46,7 @@ impl Scripted {
         })
     }
 
-    /// One that waits before each answer.
+    /// Creates a model that waits before each response.
     pub fn waiting(answers: impl IntoIterator<Item = Result<String, ModelError>>) -> Arc<Self> {
         Arc::new(Self {
             answers: Mutex::new(answers.into_iter().collect()),
@@ -59,17 +59,17 @@ impl Scripted {
         self.may_answer.as_ref().unwrap().notify_one();
     }
 
-    /// How often it was asked.
+    /// Returns the number of requests so far.
     pub fn turns(&self) -> usize {
         self.told.lock().unwrap().len()
     }
 
-    /// What it was told in that turn, as JSON.
+    /// Returns the messages of a request, as JSON.
     pub fn told(&self, turn: usize) -> String {
         self.told.lock().unwrap()[turn].clone()
     }
 
-    /// Resolves when it was asked once.
+    /// Waits for the first request.
     pub async fn asked(&self) {
         let asked = async {
             while self.turns() == 0 {
@@ -163,7 +163,7 @@ impl Table {
         self.executor.execute_one(call, &context).await
     }
 
-    /// The data of a call that has to work.
+    /// Returns the data of a call that must succeed.
     pub async fn data(&self, tool: &str, arguments: Value) -> Value {
         let result = self.call(tool, arguments).await;
         assert!(result.success, "{result:?}");
@@ -195,7 +195,7 @@ impl Table {
         self.try_read(uri).await.unwrap()
     }
 
-    /// What the pack keeps of that kind.
+    /// Returns the stored items of one kind.
     pub fn keeping(&self, kind: &str) -> &dyn Keeping {
         let pack = self.packs.get("tabletop").unwrap();
         &**pack.keeping(kind).unwrap()

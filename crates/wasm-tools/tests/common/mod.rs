@@ -28,7 +28,7 @@ impl Folder {
         self.directory.path().join("tools")
     }
 
-    /// A folder beside that of the tools.
+    /// Creates another folder outside the tools' folder.
     pub fn beside(&self, name: &str) -> PathBuf {
         let path = self.directory.path().join(name);
         std::fs::create_dir_all(&path).unwrap();
@@ -44,29 +44,29 @@ impl Folder {
         self.put(name, std::fs::read(from).unwrap())
     }
 
-    /// Settings of that TOML, with this folder.
+    /// Parses settings from TOML, with this folder.
     pub fn settings(&self, toml: &str) -> WasmToolsSettings {
         let mut settings: WasmToolsSettings = toml::from_str(toml).unwrap();
         settings.folder = Some(self.path());
         settings
     }
 
-    /// The folder under these settings, looked at.
+    /// Opens and loads the folder with these settings.
     pub fn open(&self, toml: &str) -> WasmFolder {
         let mut folder = WasmFolder::new(self.settings(toml)).unwrap();
         look(&mut folder);
         folder
     }
 
-    /// The one tool that there is.
+    /// Returns the only tool.
     pub fn tool(&self, toml: &str) -> Arc<WasmTool> {
         let folder = self.open(toml);
         assert!(folder.faults().is_empty(), "{:?}", folder.faults());
         folder.tools().pop().unwrap()
     }
 
-    /// What is wrong with the one file that there is under some settings, and its tool under
-    /// others. It is compiled once.
+    /// Returns the error of the only file with some settings, and its tool with others. Compiles it
+    /// once.
     pub fn fault_and_tool(&self, toml: &str, other: &str) -> (Fault, Arc<WasmTool>) {
         let mut folder = self.open(toml);
         assert!(folder.tools().is_empty(), "{:?}", folder.tools());
@@ -77,7 +77,7 @@ impl Folder {
         (fault, folder.tools().pop().unwrap())
     }
 
-    /// What is wrong with the one file that there is.
+    /// Returns the error of the only file.
     pub fn fault(&self, toml: &str) -> Fault {
         let folder = self.open(toml);
         assert!(folder.tools().is_empty(), "{:?}", folder.tools());
@@ -89,7 +89,7 @@ pub fn look(folder: &mut WasmFolder) {
     tokio::task::block_in_place(|| folder.look());
 }
 
-/// Looks until what was put there has settled.
+/// Loads the folder until changed files have settled.
 pub fn look_again(folder: &mut WasmFolder) {
     look(folder);
     look(folder);
@@ -110,7 +110,7 @@ pub async fn call_as(
     Arc::<WasmTool>::clone(tool).call(arguments, context).await
 }
 
-/// The `metadata.limit` of a call that must fail.
+/// Returns the `metadata.limit` of a call that must fail.
 pub async fn limit_of(tool: &Arc<WasmTool>) -> (Value, ToolFailure) {
     let failure = call(tool, json!({})).await.unwrap_err();
     let limit = failure.metadata.get("limit").cloned().unwrap_or_default();

@@ -1,14 +1,14 @@
-//! Components of the tool's world, written by hand: what no compiler would make.
+//! Hand-written components, including ones that no compiler would produce.
 
-/// Where `describe` finds what it returns, and where `call` puts it.
+/// The addresses of the results of `describe` and `call`.
 const DESCRIBED: u32 = 16;
 pub const RETURNED: u32 = 64;
 const DESCRIPTION: u32 = 1024;
 const SCHEMA: u32 = 2048;
-/// Where a test may put its own texts.
+/// The address for a test's own text.
 pub const OWN: u32 = 4096;
 
-/// A component whose `call` has the body `call`; see [`Parts`].
+/// Returns a component with this body of `call`; see [`Parts`].
 pub fn component(call: &str) -> Vec<u8> {
     Parts {
         call,
@@ -17,25 +17,26 @@ pub fn component(call: &str) -> Vec<u8> {
     .build()
 }
 
-/// What a component is made of; the rest is the same in each.
+/// The variable parts of a component; the rest is always the same.
 pub struct Parts<'a> {
     pub description: &'a str,
     pub schema: &'a str,
     /// The body of `describe`, which returns an address.
     pub describe: String,
-    /// The body of `call`, likewise. `$arguments` and `$length` are where the arguments are.
+    /// The body of `call`, which returns an address. `$arguments` and `$length` locate the
+    /// arguments.
     pub call: &'a str,
     /// A text at [`OWN`].
     pub own: &'a str,
-    /// What else stands in the core module.
+    /// Additional content of the core module.
     pub module: &'a str,
-    /// What else the component imports.
+    /// Additional imports of the component.
     pub imports: &'a str,
-    /// What the core module is instantiated with, for imports in `module`.
+    /// Arguments for instantiating the core module, for the imports in `module`.
     pub with: &'a str,
-    /// The export that is `call`'s.
+    /// The export for `call`.
     pub call_name: &'a str,
-    /// The first size of the memory, in pages of 64 KiB.
+    /// The initial size of the memory, in pages of 64 KiB.
     pub pages: u32,
 }
 
@@ -64,7 +65,7 @@ pub const ECHO: &str = "
     (i32.store (i32.const 76) (local.get $length))
     (i32.const 64)";
 
-/// Returns so many bytes from an address on, as a text or as JSON.
+/// Returns `length` bytes at an address, as text or JSON.
 pub fn returns(is_json: bool, address: u32, length: u32) -> String {
     format!(
         "(i32.store8 (i32.const 64) (i32.const 0))

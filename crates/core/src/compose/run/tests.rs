@@ -237,7 +237,7 @@ async fn l3_a_composed_tool_gives_nobody_a_tool_that_they_may_not_use() {
     );
     assert_eq!(refused.error_code, Some(ErrorCode::NotFound));
     assert!(run("lends").await.success);
-    // What is lent lends nothing by that.
+    // A lent composed tool does not lend its tools further.
     let refused = run("lends_the_asker").await;
     assert_eq!(refused.error_code, Some(ErrorCode::NotFound));
 }
@@ -279,7 +279,7 @@ async fn p_the_outer_deadline_and_whoever_gives_up_cancel_what_runs_inside() {
 #[tokio::test]
 async fn p_a_tool_that_was_made_to_call_itself_ends() {
     let bench = Bench::new();
-    // Whoever registers tools one by one is told of no circle.
+    // Registering tools one by one does not detect cycles.
     bench.compose("one", json!({"steps": [{"name": "a", "tool": "two"}]}));
     bench.compose("two", json!({"steps": [{"name": "a", "tool": "one"}]}));
     let result = bench.run("one", json!({})).await;

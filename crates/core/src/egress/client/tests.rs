@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::super::AddressClass;
 use super::*;
 
-/// A lookup that gives these addresses for every name, and how often it was asked.
+/// Returns a lookup with these addresses for every name, and the number of lookups.
 fn names(answers: &[&str]) -> (Lookup, Arc<AtomicUsize>) {
     let addresses: Vec<IpAddr> = answers.iter().map(|text| text.parse().unwrap()).collect();
     let asked = Arc::new(AtomicUsize::new(0));
@@ -18,7 +18,7 @@ fn names(answers: &[&str]) -> (Lookup, Arc<AtomicUsize>) {
     (lookup, asked)
 }
 
-/// A server on 127.0.0.1 that answers one request with this text; gives its port.
+/// Starts a server on 127.0.0.1 that sends one response; returns its port.
 fn server(answer: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -118,7 +118,7 @@ async fn localhost_is_this_machine_whatever_a_name_server_says() {
 
 #[tokio::test]
 async fn a_redirect_within_the_origin_is_checked_like_a_request() {
-    // The name moves to a metadata address between the request and its redirect.
+    // The name changes to a metadata address between the request and its redirect.
     const ELSEWHERE: &str = "HTTP/1.1 307 Elsewhere\r\nLocation: /other\r\n\
         Content-Length: 0\r\nConnection: close\r\n\r\n";
     let asked = AtomicUsize::new(0);

@@ -5,11 +5,11 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// Long enough for any answer on this machine.
+/// A timeout that is long enough for any response on this machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server on 127.0.0.1 that answers each connection with these bytes, and keeps it open if it is
-/// told to; gives its address.
+/// Starts a server on 127.0.0.1 that sends these bytes on each connection, and optionally keeps it
+/// open; returns its address.
 async fn server(answer: String, keeps_open: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -10,7 +10,7 @@ const CHUNKED: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
      transfer-encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n0\r\n\r\n";
 const EMPTY: &str = "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n";
 
-/// A server that gives each request of a connection one of these answers, and ends the
+/// A server that sends one of these responses for each request of a connection, and closes the
 /// connection after the last.
 struct Server {
     url: Url,
@@ -66,7 +66,7 @@ async fn post(shortcut: &Arc<Shortcut>) -> Sent {
     shortcut.post(&HeaderMap::new(), Bytes::from("{}")).await
 }
 
-/// Posts and reads the answer to its end.
+/// Sends a POST and reads the complete response.
 async fn text(shortcut: &Arc<Shortcut>) -> String {
     match post(shortcut).await {
         Sent::Answered(response) => response.text().await.unwrap(),
@@ -185,7 +185,7 @@ async fn a_connection_that_ended_meanwhile_is_replaced() {
     let shortcut = server.shortcut();
     for _ in 0..3 {
         assert_eq!(text(&shortcut).await, "{}");
-        // The end of the connection has to arrive here.
+        // Waits until the end of the connection has arrived.
         if let Some(mut wire) = shortcut.take(Handle::current().id()) {
             poll_fn(|context| match wire.is_free(context) {
                 true => Poll::Pending,
@@ -239,7 +239,7 @@ async fn many_requests_leave_one_task_and_the_end_leaves_none() {
     for _ in 0..99 {
         assert_eq!(text(&shortcut).await, "{}");
     }
-    // The server's task for the connection has ended by now, or will.
+    // The server's task for the connection has ended or will end soon.
     assert!(tasks() <= after_one, "{} of {after_one}", tasks());
     drop(shortcut);
     while tasks() > 1 {
@@ -270,7 +270,7 @@ async fn a_host_that_is_configured_is_the_host_of_the_request() {
 
 #[tokio::test]
 async fn a_connection_that_breaks_is_an_error_and_no_second_request() {
-    // It ends without an answer, or with half of one.
+    // The connection ends without a response, or with half a response.
     let server = Server::with(&[""]).await;
     assert!(matches!(post(&server.shortcut()).await, Sent::Broken(_)));
     assert_eq!(server.connections(), 1);

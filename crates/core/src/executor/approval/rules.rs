@@ -3,27 +3,28 @@ use std::collections::{HashMap, HashSet};
 use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::{ApprovalPolicy, ToolOrigin};
 
-/// Which tools need approval (G1, G2). By default none but those whose definition says
+/// Determines which tools need approval. By default, only tools whose definition sets
 /// `requires_confirmation`.
 ///
-/// The most exact policy counts: that of the tool, else that of its server, else what the tool
-/// brings along ([`Tool::approval_policy`](crate::tool::Tool::approval_policy)), else the
-/// default. A tool may be named by its aliases too; of several policies for one tool the
-/// strictest counts. A definition with `requires_confirmation` asks in any case.
+/// The most specific policy applies: that of the tool, else that of the tool's server, else the
+/// tool's own ([`Tool::approval_policy`](crate::tool::Tool::approval_policy)), else the default. A
+/// policy can name a tool by its aliases, too; if several policies name one tool, the strictest
+/// applies. A tool with `requires_confirmation` always needs approval.
 #[derive(Debug, Clone, Default)]
 pub struct ApprovalRules {
-    /// For tools that neither `tools` nor `servers` names.
+    /// Policy for tools that neither `tools` nor `servers` names, and that have no policy of their
+    /// own.
     pub default: ApprovalPolicy,
-    /// The tools that [`ApprovalPolicy::TrustedOnly`] lets through, by name.
+    /// Names of tools that need no approval under [`ApprovalPolicy::TrustedOnly`].
     pub trusted_tools: HashSet<String>,
-    /// For single tools, by name.
+    /// Policies of single tools, by name.
     pub tools: HashMap<String, ApprovalPolicy>,
-    /// For all tools of one MCP server, by the server's label.
+    /// Policies for all tools of an MCP server, by the server's label.
     pub servers: HashMap<String, ApprovalPolicy>,
 }
 
 impl ApprovalRules {
-    /// Whether calls of this tool need approval. The registry knows its aliases.
+    /// Returns whether calls of this tool need approval. `registry` resolves aliases.
     #[must_use]
     pub fn asks(&self, tool: &RegisteredTool, registry: &ToolRegistry) -> bool {
         if tool.definition().requires_confirmation() {

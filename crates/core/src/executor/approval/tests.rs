@@ -197,8 +197,8 @@ async fn g3_an_approval_for_a_claimed_user_is_its_principals_alone() {
     );
 }
 
-/// A tool that acts in the name that the channel says, with another credential each time, and
-/// answers with whom the executor has told it.
+/// A tool with a fixed acting identity and a new credential for each call. It returns the identity
+/// that the executor passed to it.
 struct ActsFor(ToolDefinition);
 
 impl Tool for ActsFor {
@@ -241,7 +241,7 @@ async fn g3_an_approval_in_one_name_is_none_in_another() {
             approved: [id_in(&asked)].into(),
             ..alice(name)
         };
-        // The credential is another one by now, and the name is not.
+        // The credential has changed, but the acting identity has not.
         let result = run(&executor, "mail", &approved).await;
         assert_eq!(result.result, json!(name));
         let elsewhere = CallContext {
@@ -329,7 +329,7 @@ async fn g3_a_denial_wins_over_an_approval_and_over_the_policy() {
     assert!(run(&auto, "echo", &context).await.success);
 }
 
-/// Says the same to everybody and remembers what it was asked.
+/// Returns the same decision for every request, and records the requests.
 struct Says(
     Result<Decision, ToolFailure>,
     Arc<Mutex<Vec<(String, String)>>>,
@@ -482,7 +482,7 @@ async fn g1_a_rule_may_name_a_tool_by_its_alias_and_the_strictest_counts() {
     }
 }
 
-/// Approves everything, and counts what is used up; `spent` says with what success.
+/// Approves every request, and counts the used approvals; `spent` is the result of each use.
 struct Once {
     used: Mutex<usize>,
     spent: Result<(), ToolFailure>,

@@ -5,12 +5,12 @@ use serde_json::Value;
 use super::{CacheRule, CacheScope};
 use crate::tool::ToolOutput;
 
-/// The longest time that a result is kept, whatever its server says.
+/// Maximum time for which a result is cached, whatever the server's hint says.
 const LONGEST_TTL: Duration = Duration::from_secs(24 * 3600);
 
-/// What a `CallToolResult` says of how long it may be kept, and for whom (`ttlMs` and
-/// `cacheScope` as in MCP 2026-07-28, "Caching"). A result that is not the end of its call, or
-/// says nothing, is not kept.
+/// Reads the cache hints of a `CallToolResult` (`ttlMs` and `cacheScope`, as in MCP 2026-07-28,
+/// "Caching"). Returns `None` for a result without hints, and for a result that does not complete
+/// its call.
 pub(super) fn of(output: &ToolOutput) -> Option<CacheRule> {
     let milliseconds = output.result.get("ttlMs")?.as_f64()?;
     if !is_end(output) {
@@ -29,7 +29,7 @@ pub(super) fn of(output: &ToolOutput) -> Option<CacheRule> {
     })
 }
 
-/// Whether a result is the end of its call, and not a question to whoever made it.
+/// Returns whether a result completes its call, rather than requesting input from the client.
 pub(super) fn is_end(output: &ToolOutput) -> bool {
     let kind = output.result.get("resultType").and_then(Value::as_str);
     kind.is_none_or(|kind| kind == "complete")

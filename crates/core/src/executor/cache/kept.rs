@@ -8,10 +8,10 @@ use super::CacheConfig;
 use crate::executor::output::json_len;
 use crate::tool::ToolOutput;
 
-/// What an entry takes beside its result.
+/// Approximate size of a cache entry without its result, in bytes.
 const OVERHEAD: usize = 256;
 
-/// Results by key; those go first that were used longest ago.
+/// Cached results by key. Removes the least recently used results first.
 #[derive(Default)]
 pub(super) struct Kept {
     entries: HashMap<String, Entry>,
@@ -38,7 +38,8 @@ impl Kept {
         self.bytes
     }
 
-    /// The result of that key and its age, if it is still good, and no older than `ttl`.
+    /// Returns the result for a key and its age, if the result has not expired and is not older
+    /// than `ttl`.
     pub(super) fn get(
         &mut self,
         key: &str,
@@ -59,8 +60,8 @@ impl Kept {
         Some((Arc::clone(&entry.output), age))
     }
 
-    /// Keeps a result in the place of the one before; others go where there is no room. One
-    /// that is larger than there is room at all is not kept.
+    /// Stores a result, replacing the previous one, and removes other results if the cache is full.
+    /// A result larger than the whole cache is not stored.
     pub(super) fn put(
         &mut self,
         key: String,

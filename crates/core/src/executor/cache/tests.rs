@@ -13,13 +13,12 @@ use crate::tool::{
     ToolFailure, ToolFuture, ToolOrigin, ToolOutput, ToolResult,
 };
 
-/// Answers with what its argument `answer` says, 100 ms later, and fails where that is "fail";
-/// counts its runs.
+/// Returns the argument `answer` after 100 ms, or fails if that is "fail"; counts its runs.
 struct Answers {
     definition: ToolDefinition,
     origin: ToolOrigin,
     runs: Arc<AtomicUsize>,
-    /// Whether it acts for its users, of whom "nobody" is none.
+    /// Whether the tool acts for its users; "nobody" has no acting identity.
     acts_for_users: bool,
 }
 
@@ -59,7 +58,7 @@ impl Tool for Answers {
     }
 }
 
-/// An executor over the tool `answer`, and how often that ran.
+/// Returns an executor with the tool `answer`, and the counter of its runs.
 fn answering(cache: CacheConfig, origin: ToolOrigin) -> (Executor, Arc<AtomicUsize>) {
     answering_for(false, cache, origin)
 }
@@ -230,7 +229,7 @@ async fn a_leader_that_goes_or_fails_harms_nobody() {
     assert!(follower.await.unwrap().success);
     assert_eq!(runs.load(Ordering::SeqCst), 2);
 
-    // Each of those who wait for one that fails tries for itself.
+    // If the call that others wait for fails, each of the others runs itself.
     let calls = (0..3).map(|_| ask(&executor, "a", json!({"answer": "fail"})));
     for result in futures_util::future::join_all(calls).await {
         assert_eq!(result.error_code, Some(ErrorCode::InternalError));
@@ -242,7 +241,7 @@ async fn a_leader_that_goes_or_fails_harms_nobody() {
 async fn c2_whoever_waits_for_anothers_call_keeps_a_deadline_of_its_own() {
     let (executor, _) = answering(rule(CacheScope::Public), ToolOrigin::Native);
     let calls = (0..20).map(|_| ask(&executor, "a", json!({"answer": "fail"})));
-    // Ten calls of 100 ms each fit into the second that every one of them has.
+    // Ten calls of 100 ms each do not exceed the one-second timeout of each call.
     let results = futures_util::future::join_all(calls).await;
     let timeouts = results
         .iter()
@@ -262,7 +261,7 @@ async fn the_cache_has_its_bounds() {
         ask(&executor, "a", json!({"answer": answer})).await;
     }
     assert_eq!(executor.cache_counts().entries, 2);
-    // The one that was used longest ago has gone.
+    // The least recently used result was removed.
     assert!(is_cached(&ask(&executor, "a", json!({"answer": 1})).await));
     assert!(!is_cached(&ask(&executor, "a", json!({"answer": 2})).await));
     assert_eq!(runs.load(Ordering::SeqCst), 4);

@@ -9,7 +9,7 @@ use crate::executor::{
 };
 use crate::tool::{CallContext, ErrorCode, ToolFailure, ToolOutput};
 
-/// Answers for `who`, refuses `fail`, lets all else run.
+/// Answers calls of `who`, rejects calls of `fail`, and lets all other calls run.
 #[derive(Default)]
 struct Porter(parking_lot::Mutex<Vec<ReadyCall>>);
 
@@ -77,7 +77,8 @@ async fn a_gate_is_asked_for_calls_that_are_about_to_run() {
         Some(ErrorCode::ApprovalRequired),
         None,
         Some(ErrorCode::RateLimited),
-        // What ends at the gate counts towards no limit, and is held to the same size.
+        // A call that ends at the gate counts toward no limit, and its output has the same size
+        // limit.
         None,
         None,
     ];

@@ -9,22 +9,23 @@ use super::Redaction;
 use crate::store::{CallId, CallLog, CallStatus, StoreError, Timestamp, ToolCallRecord};
 use crate::tool::{ErrorCode, ToolFailure, ToolResult};
 
-/// What the call log says of one call. Dropped before its end it says `cancelled`.
+/// The call-log entry of one call. Dropping it before the call has ended records `cancelled`.
 pub(in crate::executor) struct Entry {
     log: Arc<dyn CallLog>,
     redaction: Arc<Redaction>,
     record: ToolCallRecord,
-    /// When the tool began to run.
+    /// When the tool started.
     ran: Option<Instant>,
-    /// The log has the end, or has refused it.
+    /// Whether the end of the call was written, or rejected by the log.
     is_over: bool,
-    /// The record is that of an earlier call, which waits for the same approval.
+    /// Whether the record is that of an earlier call, which waits for the same approval.
     is_anothers: bool,
-    /// Others may record something of this call: whoever decides on it, say.
+    /// Whether others may write to this record, such as the person who decides on the approval.
     is_shared: bool,
-    /// That approval was used up for this call: the record is this call's, unless it has ended.
+    /// Whether the earlier call's approval was used up for this call, which then owns the record,
+    /// unless that has ended.
     has_approval: bool,
-    /// Whoever decides on the open approval ends the record, or it ends when that expires.
+    /// Whether the open approval completes the record, when it is decided or expires.
     waits: bool,
 }
 
@@ -47,38 +48,38 @@ impl Entry {
         }
     }
 
-    /// The id of the record.
+    /// Returns the id of the record.
     pub(in crate::executor) fn id(&self) -> CallId {
         self.record.id
     }
 
-    /// The id of the record, if it is this call's.
+    /// Returns the id of the record, if the record belongs to this call.
     pub(in crate::executor) fn own_id(&self) -> Option<CallId> {
         (!self.is_anothers).then_some(self.record.id)
     }
 
-    /// Goes on under the id of a call that waits for the same approval. It stays that call's
-    /// until the tool runs.
+    /// Continues the record of a call that waits for the same approval. The record belongs to that
+    /// call until the tool runs.
     pub(in crate::executor) fn go_on_as(&mut self, call: CallId) {
         self.record.id = call;
         self.is_anothers = true;
         self.is_shared = true;
     }
 
-    /// Whether the approval that is open names the record.
+    /// Sets whether the open approval refers to this record.
     pub(in crate::executor) fn waits(&mut self, waits: bool) {
         self.waits = waits;
     }
 
-    /// The approval was used up for this call, which needs no tool to run.
+    /// Notes that the approval was used up for this call, whose tool did not need to run.
     pub(in crate::executor) fn approved(&mut self) {
         self.has_approval = true;
     }
 
-    /// Somebody is asked whether the tool may run.
+    /// Records that the call waits for a decision.
     ///
     /// # Errors
-    /// `unavailable`: the tool must not run.
+    /// `unavailable` if the log cannot be written; the tool must not run.
     pub(in crate::executor) async fn pending(&mut self) -> Result<(), ToolFailure> {
         if self.is_anothers {
             return Ok(());
@@ -87,10 +88,10 @@ impl Entry {
         self.begin(CallStatus::Pending).await
     }
 
-    /// The tool runs next.
+    /// Records that the tool is about to run.
     ///
     /// # Errors
-    /// `unavailable`: it must not.
+    /// `unavailable` if the log cannot be written; the tool must not run.
     pub(in crate::executor) async fn running(&mut self) -> Result<(), ToolFailure> {
         self.begin(CallStatus::Running).await?;
         self.ran = Some(Instant::now());
@@ -102,7 +103,8 @@ impl Entry {
         let mut written = self.write().await;
         let had_ended = written.as_ref().is_err_and(StoreError::is_conflict);
         if std::mem::take(&mut self.is_anothers) && had_ended {
-            // Its caller had given it up, say: this call is one of its own.
+            // The earlier call has ended, for example because its caller cancelled it: use a new
+            // record.
             written = self.record_anew().await;
         }
         written.map_err(|error| {
@@ -114,19 +116,19 @@ impl Entry {
         })
     }
 
-    /// Records the call as one of its own.
+    /// Writes the call under a new id.
     async fn record_anew(&mut self) -> Result<(), StoreError> {
         self.record.id = CallId::new();
         self.write().await
     }
 
-    /// The call has ended with `result`, whose metadata gets the `record_id`, and
-    /// `"recorded": false` where that end could not be recorded.
+    /// Records the end of the call. Adds `record_id` to the metadata of `result`, and `"recorded":
+    /// false` if the end could not be recorded.
     pub(in crate::executor) async fn end(&mut self, result: &mut ToolResult) {
         self.close(result);
         let waits = matches!(self.record.status, CallStatus::Pending | CallStatus::Denied);
         let written = match self.is_anothers {
-            // What it says already.
+            // The record already says this.
             true if waits => Ok(()),
             true if !self.has_approval => self.record_anew().await,
             is_anothers => match self.write().await {
@@ -135,7 +137,7 @@ impl Entry {
             },
         };
         self.is_over = true;
-        // Whoever decided may have recorded that first.
+        // Whoever decided may have written the end already.
         if let Err(error) = written
             && !(waits && error.is_conflict())
         {
@@ -153,14 +155,15 @@ impl Entry {
     fn close(&mut self, result: &ToolResult) {
         let record = &mut self.record;
         record.status = match status_of(result) {
-            // Nobody would end it: a call that it made waits, or one that asked before.
+            // Nothing would complete the record: a nested call waits, or the approval names another
+            // call.
             CallStatus::Pending if self.ran.is_some() || !self.waits => CallStatus::Error,
             status => status,
         };
         record.completed_at = record.status.is_final().then(Timestamp::now);
         record.duration = self.ran.map(|ran| ran.elapsed());
         record.result = self.redaction.result(&result.result);
-        // Whatever its code: a tool may fail with any of them.
+        // Independent of the error code: a tool may fail with any code.
         let is_of_tool = !result.result.is_null() || self.ran.is_some();
         let error = result.error.as_deref();
         record.error = error.map(|error| self.redaction.error(error, is_of_tool));
@@ -176,7 +179,7 @@ impl Entry {
 }
 
 impl Drop for Entry {
-    /// The caller has given the call up, or the answer to it.
+    /// Records that the caller cancelled the call or stopped waiting for the result.
     fn drop(&mut self) {
         if self.is_over || self.is_anothers {
             return;
@@ -187,7 +190,7 @@ impl Drop for Entry {
             self.record.duration = self.ran.map(|ran| ran.elapsed());
             self.record.error_code = Some(ErrorCode::Cancelled);
         }
-        // Without a runtime the process ends, and the next finds the call unfinished.
+        // Without a runtime the process is ending; the next process finds the call unfinished.
         if let Ok(runtime) = Handle::try_current() {
             let (log, record) = (Arc::clone(&self.log), self.record.clone());
             let is_shared = self.is_shared;
@@ -216,7 +219,7 @@ fn write<'a>(
     }
 }
 
-/// How a call has ended; one that needs an approval waits for it.
+/// Returns the status for a result; a call that needs approval is `Pending`.
 fn status_of(result: &ToolResult) -> CallStatus {
     match result.error_code {
         _ if result.success => CallStatus::Success,

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use crate::executor::output::truncate;
 
-/// What stands where something was taken out.
+/// Replaces redacted values.
 const REDACTED: &str = "[redacted]";
 
-/// The longest text of a failure that is recorded, in bytes.
+/// Maximum size of a recorded error message, in bytes.
 const MOST_OF_AN_ERROR: usize = 4 * 1024;
 
-/// What is recorded of arguments and results (requirement L1).
+/// Determines how much of arguments and results is recorded.
 ///
 /// ```
 /// use pillion_core::executor::Redaction;
@@ -26,16 +26,16 @@ const MOST_OF_AN_ERROR: usize = 4 * 1024;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Redaction {
-    /// Members whose value is not recorded, wherever they stand, in any letter case. Default:
+    /// Object keys whose values are redacted, at any depth, compared case-insensitively. Default:
     /// the usual names of credentials.
     pub keys: BTreeSet<String>,
     /// Whether arguments are recorded. Default true.
     pub arguments: bool,
-    /// Whether results are recorded, and what tools say when they fail. Default true.
+    /// Whether results and the error messages of tools are recorded. Default true.
     pub results: bool,
-    /// The longest arguments, and the longest result, that are recorded, as JSON, in bytes; of
-    /// longer ones only their length is. Of what went wrong the beginning is, 4 KiB at most.
-    /// Default 64 KiB.
+    /// Maximum size of the recorded arguments and of the recorded result, as JSON, in bytes; of
+    /// larger values only the length is recorded. Error messages are cut to this size, or to 4 KiB
+    /// if that is less. Default 64 KiB.
     pub max_bytes: usize,
 }
 
@@ -70,8 +70,8 @@ impl Default for Redaction {
 }
 
 impl Redaction {
-    /// The arguments of a call as they are recorded; a string is taken for JSON, as the
-    /// executor does, and is not repeated when it is none.
+    /// Returns the recorded form of a call's arguments. A string is parsed as JSON, as the executor
+    /// does; only its length is recorded if it is not valid JSON.
     #[must_use]
     pub fn arguments(&self, arguments: &Value) -> String {
         if !self.arguments {
@@ -87,7 +87,7 @@ impl Redaction {
         }
     }
 
-    /// The result of a call as it is recorded; none where there is none.
+    /// Returns the recorded form of a call's result; `None` if the result is null.
     #[must_use]
     pub fn result(&self, result: &Value) -> Option<String> {
         match result {
@@ -97,8 +97,8 @@ impl Redaction {
         }
     }
 
-    /// What went wrong as it is recorded: its beginning, where it is long. What the tool said
-    /// (`is_of_tool`) is part of its result.
+    /// Returns the recorded form of an error message, cut if it is too long. A message of the tool
+    /// (`is_of_tool`) is redacted like a result.
     #[must_use]
     pub(super) fn error(&self, error: &str, is_of_tool: bool) -> String {
         if is_of_tool && !self.results {
@@ -172,7 +172,7 @@ fn redacted(kind: &str, text: &str) -> Value {
     format!("[redacted: {kind}, {} characters]", text.chars().count()).into()
 }
 
-/// A value without the members that are not recorded.
+/// Serializes a value with its redacted members replaced.
 struct Redacted<'a>(&'a Redaction, &'a Value);
 
 impl Serialize for Redacted<'_> {

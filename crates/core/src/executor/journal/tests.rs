@@ -17,7 +17,7 @@ use crate::store::{
 };
 use crate::tool::{ErrorCode, FnTool, ToolDefinition, ToolFailure, ToolOutput, ToolResult};
 
-/// A log that remembers what was written, and can refuse.
+/// A call log in memory that can reject writes.
 #[derive(Default)]
 struct Written {
     records: Mutex<Vec<ToolCallRecord>>,
@@ -89,7 +89,7 @@ impl Written {
     }
 }
 
-/// An executor with a journal, over tools that note in the log's own list that they run.
+/// Returns an executor with a journal; its tools add an entry to the log when they run.
 fn executor(log: &Arc<Written>) -> Executor {
     let registry = Arc::new(ToolRegistry::new());
     let definition = |name: &str| ToolDefinition::builder(name, name).build().unwrap();
@@ -219,7 +219,7 @@ async fn l1_what_a_tool_fails_with_is_recorded_like_a_result() {
         let registry = Arc::new(ToolRegistry::new());
         let definition = ToolDefinition::builder("wails", "Fails").build().unwrap();
         let wails = FnTool::new(definition, move |_, _| async move {
-            // A code that the executor has for failures of its own, too.
+            // The executor uses this code for its own failures, too.
             Err(ToolFailure::new(ErrorCode::Unavailable, text))
         });
         registry.register(Arc::new(wails)).unwrap();
@@ -259,7 +259,7 @@ async fn l1_what_a_tool_fails_with_is_recorded_like_a_result() {
     assert_eq!(run("no dice", no_results).await, "[redacted]");
 }
 
-/// Says the same of every call, and that the call with this id waits for it already.
+/// Returns the same decision for every call, and reports the call with this id as already waiting.
 struct Known(CallId, Decision);
 
 impl Approver for Known {
@@ -274,7 +274,7 @@ impl Approver for Known {
     }
 }
 
-/// An executor whose every call needs approval.
+/// Returns an executor whose calls all need approval.
 fn asking(log: &Arc<Written>, approver: Known) -> Executor {
     let plain = executor(log);
     let config = ExecutorConfig {

@@ -42,7 +42,7 @@ fn past(user: &str, seconds: u64) -> PastCall {
     }
 }
 
-/// How long the next call of that user has to wait, in seconds.
+/// Returns how long the next call of this user has to wait, in seconds.
 async fn wait_of(executor: &Executor, user: &str) -> Option<u64> {
     let call = ToolCall::new("c", "ping", json!({}));
     let result = executor
@@ -56,7 +56,7 @@ async fn wait_of(executor: &Executor, user: &str) -> Option<u64> {
 async fn c7_calls_of_before_count_in_any_order() {
     let executor = executor(Duration::ZERO, Some(3));
     assert_eq!(executor.limits_look_back(), LATER_TOOLS);
-    // One is too old, and bob's are none of alice's.
+    // One of alice's calls is too old, and bob's call does not count for alice.
     let calls = [past("alice", 10), past("alice", 61), past("alice", 50)];
     executor.count_past_calls(calls.into_iter().chain([past("bob", 1)]));
     assert_eq!(wait_of(&executor, "alice").await, None);
@@ -70,7 +70,7 @@ async fn c7_calls_of_before_count_in_any_order() {
 async fn c7_more_calls_of_before_than_the_limit_allows_are_the_newest_of_them() {
     let executor = executor(Duration::ZERO, Some(2));
     executor.count_past_calls((1..50).map(|age| past("alice", age)));
-    // The two that count are one and two seconds old.
+    // The two calls that count are one and two seconds old.
     assert_eq!(wait_of(&executor, "alice").await, Some(58));
 }
 

@@ -10,12 +10,13 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl RateWindows {
-    /// Whether there is any limit at all.
+    /// Returns whether any limit is set.
     pub(super) fn any(&self) -> bool {
         self.each().next().is_some()
     }
 
-    /// The limits that are set: name, length and number, the shortest window first.
+    /// Returns the limits that are set as name, window length and number of calls, shortest window
+    /// first.
     pub(super) fn each(&self) -> impl Iterator<Item = (&'static str, Duration, u32)> {
         [
             ("minute", MINUTE, self.per_minute),
@@ -26,7 +27,7 @@ impl RateWindows {
         .filter_map(|(label, length, limit)| Some((label, length, limit?)))
     }
 
-    /// The longest window that is set; zero when none is.
+    /// Returns the length of the longest window; zero if no limit is set.
     pub(super) fn longest(&self) -> Duration {
         self.each()
             .map(|(_, length, _)| length)
@@ -34,16 +35,16 @@ impl RateWindows {
             .unwrap_or_default()
     }
 
-    /// The largest number of calls that any of the windows allows; zero when none is set.
+    /// Returns the largest number of calls that a window allows; zero if no limit is set.
     pub(super) fn largest(&self) -> u32 {
         self.each().map(|(_, _, limit)| limit).max().unwrap_or(0)
     }
 }
 
-/// When the calls of one user to one tool or server were let through, oldest first.
+/// When calls of one account to one tool or server were admitted, oldest first.
 ///
-/// Never more entries than the largest limit that applies: a call over the limit is not
-/// added, and what the longest window cannot see is dropped.
+/// Never has more entries than the largest limit that applies: rejected calls are not added, and
+/// calls outside the longest window are dropped.
 #[derive(Default)]
 pub(super) struct CallTimes {
     times: VecDeque<Instant>,
@@ -65,8 +66,8 @@ impl CallTimes {
         self.times.push_back(now);
     }
 
-    /// Adds a call of before, wherever it belongs. Of more than `most`, and of more than one,
-    /// the oldest say nothing that the others do not.
+    /// Inserts a past call in order. Drops the oldest entry if there are more than `most` (and more
+    /// than one), because older entries change no decision.
     pub(super) fn add_past(&mut self, at: Instant, horizon: Duration, most: u32) {
         self.horizon = self.horizon.max(horizon);
         let place = self.times.partition_point(|time| *time <= at);
@@ -89,14 +90,14 @@ impl CallTimes {
             .is_none_or(|last| now.saturating_duration_since(last) >= self.horizon)
     }
 
-    /// How long until one more call fits into `limit` calls in any `length`; none when it
-    /// fits now.
+    /// Returns the time until one more call is within `limit` calls per `length`; `None` if it is
+    /// now.
     pub(super) fn wait_for(&self, limit: u32, length: Duration, now: Instant) -> Option<Duration> {
         let limit = limit as usize;
         if limit == 0 {
             return Some(length);
         }
-        // The call that has to leave the window before another one fits.
+        // The call that has to leave the window first.
         let blocking = self.times.len().checked_sub(limit)?;
         let age = now.saturating_duration_since(*self.times.get(blocking)?);
         let wait = length.saturating_sub(age);

@@ -10,7 +10,7 @@ use crate::tool::{
     CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolFailure, ToolOutput, ToolResult,
 };
 
-/// Keeps results in memory, or has no room for any.
+/// Stores results in memory, or rejects them as full.
 #[derive(Default)]
 struct Shelf {
     is_full: bool,
@@ -38,7 +38,7 @@ impl Spill for Shelf {
 async fn run(shelf: Option<Arc<Shelf>>, bytes: usize) -> ToolResult {
     let definition = ToolDefinition::builder("long", "Goes on").build().unwrap();
     let long = FnTool::new(definition, move |_, _| async move {
-        // Characters of two bytes, so that a cut may fall into one.
+        // Two-byte characters, so that the limit may fall inside a character.
         Ok(ToolOutput::text("\u{e9}".repeat(bytes / 2)).with_metadata("source", json!("s")))
     });
     let registry = ToolRegistry::new();
@@ -93,7 +93,7 @@ async fn c5_a_result_that_nobody_can_keep_is_a_failure_with_its_beginning() {
     assert_eq!(full.result.as_str().unwrap().len(), 1_000);
 }
 
-/// A tool that says so much with its failure, with a result of as much.
+/// Runs a tool that fails with a message and a result of this size.
 async fn fail(bytes: usize, config: ExecutorConfig) -> ToolResult {
     let definition = ToolDefinition::builder("wails", "Fails").build().unwrap();
     let wails = FnTool::new(definition, move |_, _| async move {

@@ -6,7 +6,7 @@ use rand::RngExt;
 
 use crate::mcp::McpErrorKind;
 
-/// Failures in a row after which a server counts as down.
+/// Number of consecutive failures after which connection attempts back off.
 const TRIP: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -15,13 +15,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// callers hardly any time, and callers find a restarted server within this time.
 const LONGEST_PAUSE_OF_REFUSED: Duration = Duration::from_secs(2);
 
-/// Keeps calls from waiting for a server that is known to be down: after some failed
-/// attempts to connect, calls are refused at once, but for those that come when a pause is
-/// over. They share one attempt to connect; if it fails, the next pause is longer.
+/// A circuit breaker: after several failed attempts to connect, calls fail at once until a backoff
+/// has passed. The next calls then share one attempt to connect; if it fails, the next backoff is
+/// longer.
 #[derive(Default)]
 pub(super) struct Circuit {
-    /// There was a failure since the last success: only then `state` says anything, and
-    /// only then a request looks at it. Written under its lock.
+    /// Whether there was a failure since the last success. If not, requests need not lock `state`.
+    /// Written with the lock of `state` held.
     troubled: AtomicBool,
     state: Mutex<State>,
 }
@@ -35,7 +35,7 @@ struct State {
 }
 
 impl Circuit {
-    /// Lets a call through, or says when the next may come.
+    /// Admits a call, or fails with the remaining backoff.
     pub(super) fn check(&self) -> Result<(), McpErrorKind> {
         if !self.troubled.load(Ordering::Acquire) {
             return Ok(());
@@ -71,7 +71,7 @@ impl Circuit {
     pub(super) fn failed(&self, error: &McpErrorKind) {
         let mut state = self.state.lock();
         self.troubled.store(true, Ordering::Release);
-        // Calls that fail together say no more than one.
+        // Concurrent failures count as one.
         if state.not_before.is_some_and(|until| Instant::now() < until) {
             return;
         }
@@ -79,7 +79,7 @@ impl Circuit {
         state.cause = Some(error.to_string());
         if let Some(more) = state.failures.checked_sub(TRIP) {
             let pause = FIRST_PAUSE * 2_u32.saturating_pow(more.min(10));
-            // Between half and all of it, so that workers do not come back all at once.
+            // Half to all of the backoff, so that workers do not reconnect at the same time.
             let jitter = rand::rng().random_range(0.5..=1.0);
             let longest = match error {
                 McpErrorKind::Connect(error) if !error.is_timeout() => LONGEST_PAUSE_OF_REFUSED,

@@ -7,18 +7,18 @@ use tokio::time::Instant;
 use crate::mcp::McpErrorKind;
 use crate::mcp::jsonrpc::RpcOutcome;
 
-/// How long a server that was asked what it speaks is not asked for the same reason again.
+/// How long the client does not check the server again for the same sign.
 const CONFIRMED_FOR: Duration = Duration::from_secs(60);
 
-/// Signs of a change in what a server speaks that turned out to be none: errors that a tool
-/// uses for something else. Without this every call of such a tool would ask the server.
+/// Signs of a changed transport or revision that turned out to be false, because a tool uses that
+/// error for something else. Without this cache, every call of such a tool would check the server.
 #[derive(Default)]
 pub(super) struct Confirmed {
-    /// Until when each sign means nothing. They are few: codes of a small range, and statuses.
+    /// Expiry of each entry. The number of signs is small: codes of a small range, and statuses.
     until: Mutex<HashMap<Sign, Instant>>,
 }
 
-/// What a server answered that does not fit what it speaks.
+/// An unexpected response of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Sign {
     Code(i64),
@@ -36,7 +36,7 @@ impl Sign {
 }
 
 impl Confirmed {
-    /// The server speaks as it did, whatever this outcome seemed to say.
+    /// Stores that the server has not changed, despite this outcome.
     pub(super) fn note(&self, outcome: &Result<RpcOutcome, McpErrorKind>) {
         if let Some(sign) = Sign::of(outcome) {
             let until = Instant::now() + CONFIRMED_FOR;
@@ -44,7 +44,7 @@ impl Confirmed {
         }
     }
 
-    /// Whether an outcome is known to say nothing about what the server speaks.
+    /// Returns whether this outcome is known not to mean a change.
     pub(super) fn covers(&self, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
         let until = Sign::of(outcome).and_then(|sign| self.until.lock().get(&sign).copied());
         until.is_some_and(|until| Instant::now() < until)

@@ -25,7 +25,7 @@ use crate::mcp::{
 };
 pub use info::{ConnectionInfo, OpenConnection};
 
-/// A client's connection: at most one, opened when somebody needs it.
+/// The connection of a client: at most one, opened on demand.
 pub(super) struct Connections {
     config: Arc<ServerConfig>,
     peer: Arc<Peer>,
@@ -33,22 +33,22 @@ pub(super) struct Connections {
     circuit: Circuit,
     confirmed: Confirmed,
     standing: Standing,
-    /// Disconnected on purpose: operations fail until somebody connects.
+    /// Set by `disconnect`: operations fail until the client is reopened.
     closed: Ending,
-    /// The connection. Written only by who holds `opening`; read without it, so that
-    /// requests on an open connection do not queue.
+    /// The current connection. Written only with the lock of `opening` held, but read without it,
+    /// so that requests on an open connection do not wait.
     open: RwLock<Option<Arc<Connected>>>,
     opening: Mutex<Opening>,
-    /// How many connections were opened.
+    /// Number of connections opened so far.
     opened: AtomicU64,
-    /// What the last attempt to connect has tried.
+    /// Steps of the last connection attempt.
     tried: parking_lot::Mutex<Steps>,
 }
 
 #[derive(Default)]
 struct Opening {
-    /// An attempt to connect. Whoever waits for it may give up, and the next goes on
-    /// waiting for the same attempt.
+    /// The current connection attempt. If a waiting caller gives up, the next caller waits for the
+    /// same attempt.
     attempt: Option<AbortOnDropHandle<Result<Opened, McpErrorKind>>>,
 }
 
@@ -56,7 +56,7 @@ struct Connected {
     session: Arc<Session>,
     dialect: Dialect,
     steps: Vec<ProbeStep>,
-    /// How many were opened before it.
+    /// Number of connections opened before this one.
     number: u64,
 }
 
@@ -88,8 +88,8 @@ impl Connections {
         }
     }
 
-    /// The open session, or a new one. While one is being opened all callers wait for the
-    /// same attempt, each under its own deadline.
+    /// Returns the open session, or opens one. Concurrent callers wait for the same attempt, each
+    /// with its own deadline.
     pub(super) async fn session(&self) -> Result<Arc<Session>, McpErrorKind> {
         let connected = self.connected().await?;
         Ok(Arc::clone(&connected.session))
@@ -99,7 +99,7 @@ impl Connections {
         self.connected().await.map(|connected| connected.info())
     }
 
-    /// The connection that is open now.
+    /// Returns the number and revision of the current connection.
     pub(super) fn which_is_open(&self) -> Option<OpenConnection> {
         let connected = self.current()?;
         Some(OpenConnection {
@@ -124,11 +124,11 @@ impl Connections {
             self.admit()?;
             return Ok(connected);
         }
-        // Boxed because it is seldom, and every exchange would be larger for it.
+        // Boxed, because it is rare and every exchange would be larger otherwise.
         Box::pin(async { self.closed().unless_it_comes(self.connect()).await? }).await
     }
 
-    /// The end that is made on purpose.
+    /// Returns the signal that `disconnect` sets.
     pub(super) fn closed(&self) -> &Ending {
         &self.closed
     }
@@ -136,7 +136,7 @@ impl Connections {
     async fn connect(&self) -> Result<Arc<Connected>, McpErrorKind> {
         let mut opening = self.opening.lock().await;
         self.admit()?;
-        // Whoever held it may have connected.
+        // The previous holder of the lock may have connected.
         if let Some(connected) = self.current() {
             return Ok(connected);
         }
@@ -144,7 +144,7 @@ impl Connections {
         drop(stale);
         let opened = self.open(&mut opening).await?;
         if self.closed.has_come() {
-            // Disconnected in the meantime.
+            // `disconnect` was called meanwhile.
             opened.session.close().await;
             return Err(McpErrorKind::Disconnected);
         }
@@ -164,7 +164,7 @@ impl Connections {
         open.filter(|connected| connected.session.is_open())
     }
 
-    /// Lets a request through, or says why not.
+    /// Admits a request, or fails if the client is disconnected or backs off.
     fn admit(&self) -> Result<(), McpErrorKind> {
         if self.closed.has_come() {
             return Err(McpErrorKind::Disconnected);
@@ -172,8 +172,8 @@ impl Connections {
         self.circuit.check()
     }
 
-    /// Waits for the attempt that is under way, or makes one. Whoever comes upon the
-    /// attempt of another, which then fails, makes one of his own.
+    /// Waits for the current connection attempt, or starts one. A caller that joined the attempt of
+    /// another caller starts its own if that could not reach the server.
     async fn open(&self, opening: &mut Opening) -> Result<Opened, McpErrorKind> {
         let joined = opening.attempt.is_some();
         match self.attempt(opening).await {
@@ -196,7 +196,7 @@ impl Connections {
         };
         let outcome = attempt.await;
         opening.attempt = None;
-        // The attempt was aborted, or it panicked: either way there is no connection.
+        // The task was aborted or panicked: either way, there is no connection.
         let outcome = outcome.unwrap_or(Err(McpErrorKind::StreamClosed));
         match &outcome {
             Err(error) if says_down(error) => self.circuit.failed(error),
@@ -213,7 +213,7 @@ impl Connections {
         Ok(Arc::clone(self.opener.get_or_init(|| Arc::new(opener))))
     }
 
-    /// Takes up an authorization that was asked for elsewhere.
+    /// Completes an authorization that another client started.
     pub(super) async fn finish_authorization(
         &self,
         pending: PendingAuthorization,
@@ -222,7 +222,7 @@ impl Connections {
         self.opener()?.finish_authorization(pending, response).await
     }
 
-    /// Tells a new session what the last one had been told.
+    /// Repeats the log level and the resource subscriptions in a new session.
     fn repeat_standing(&self, session: &Arc<Session>) {
         const PATIENCE: Duration = Duration::from_secs(10);
         let requests = self.standing.requests();
@@ -248,7 +248,7 @@ impl Connections {
         &self.standing
     }
 
-    /// Learns from how a request ended.
+    /// Updates the circuit breaker with the outcome of a request.
     pub(super) fn learn<T>(&self, outcome: &Result<T, McpErrorKind>) {
         match outcome {
             Err(error @ McpErrorKind::Connect(_)) => self.circuit.failed(error),
@@ -257,7 +257,7 @@ impl Connections {
         }
     }
 
-    /// Gives up a session that is of no use any more, unless another took its place.
+    /// Drops a session that is no longer usable, unless another session replaced it.
     pub(super) async fn forget(&self, session: &Arc<Session>) {
         let _opening = self.opening.lock().await;
         let is_it = |connected: &mut Arc<Connected>| Arc::ptr_eq(&connected.session, session);
@@ -265,7 +265,7 @@ impl Connections {
         drop(forgotten);
     }
 
-    /// Gives up a session and what is remembered of how the server speaks.
+    /// Drops a session and the cached transport and revision.
     pub(super) async fn forget_dialect(&self, session: &Arc<Session>) {
         if let Some(opener) = self.opener.get() {
             opener.forget_dialect();
@@ -273,20 +273,20 @@ impl Connections {
         self.forget(session).await;
     }
 
-    /// What turned out to say nothing about how the server speaks.
+    /// Returns the cache of outcomes that do not mean a changed server.
     pub(super) fn confirmed(&self) -> &Confirmed {
         &self.confirmed
     }
 
-    /// Whether something of the dialect was found out, be it the revision alone, so that it
-    /// can be found out anew.
+    /// Returns whether transport or revision were detected, and can therefore be detected again.
     pub(super) fn finds_out(&self) -> bool {
         self.config.transport_kind() != TransportKind::PostSse
             && self.config.handshake == Handshake::Auto
             && self.config.protocol_version.is_none()
     }
 
-    /// Whether a connection leads to one program, which speaks as it did to its end.
+    /// Returns whether a connection leads to a single process, whose transport and revision never
+    /// change.
     pub(super) fn is_channel(&self) -> bool {
         matches!(
             self.config.transport_kind(),
@@ -294,7 +294,7 @@ impl Connections {
         )
     }
 
-    /// Listens for what the server says outside of answers, on this and later connections.
+    /// Receives server-initiated messages on this and later connections.
     pub(super) async fn listen(&self) -> Result<Arc<Session>, McpErrorKind> {
         let session = self.session().await?;
         session.listen().await;
@@ -314,7 +314,7 @@ impl Connections {
         self.closed.take_back();
     }
 
-    /// Ends the connection, or the attempt to make one. Whoever waits for either is told.
+    /// Closes the connection, or aborts the attempt to connect. Waiting callers get an error.
     pub(super) async fn close(&self) {
         self.closed.come();
         let mut opening = self.opening.lock().await;
@@ -327,8 +327,8 @@ impl Connections {
     }
 }
 
-/// Whether an attempt to connect failed because there is nobody, rather than because what
-/// the server said was no invitation.
+/// Returns whether the server could not be reached, as opposed to a server that answered with an
+/// error.
 fn says_down(error: &McpErrorKind) -> bool {
     matches!(
         error,

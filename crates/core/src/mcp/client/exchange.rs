@@ -18,20 +18,20 @@ const MOST_CHANNELS: usize = 8;
 /// The reason for sending a request again.
 #[derive(Debug, PartialEq, Eq)]
 enum Again {
-    /// The server has forgotten the session, and has not looked at the request.
+    /// The session has expired; the server has not processed the request.
     SessionExpired,
-    /// The server does not speak as it did, and has not looked at the request.
+    /// The server uses another transport or revision now; it has not processed the request.
     DialectChanged,
-    /// The connection broke, and a second request does no harm.
+    /// The connection broke, and repeating the request is harmless.
     ConnectionBroken,
-    /// The revision was refused, by a server that then names it among those it speaks.
+    /// The server rejected the revision, although it lists that revision as supported.
     RevisionRefused,
-    /// The headers that repeat parameters were not those that the tool asks for by now.
+    /// The headers that mirror parameters were not those that the tool requires by now.
     HeadersChanged,
 }
 
 impl McpClient {
-    /// One request and its response, from the cache where the server allows it.
+    /// Sends a request, or answers it from the result cache if the server allows that.
     pub(super) async fn cached_exchange(
         &self,
         method: &str,
@@ -56,8 +56,8 @@ impl McpClient {
         Ok((outcome, session))
     }
 
-    /// One request and its response. What happens seldom is boxed here and below, so that
-    /// it does not make every exchange larger. It is sent again only where that can do no harm.
+    /// Sends a request and returns the response. Rare paths are boxed here and below, so that they
+    /// do not make every exchange larger. The request is repeated only if that is harmless.
     pub(super) async fn exchange(
         &self,
         method: &str,
@@ -84,7 +84,7 @@ impl McpClient {
             };
             tracing::debug!(?again, "The MCP request is sent once more");
             match again {
-                // A session over HTTP outlives its connections.
+                // An HTTP session outlives its connections.
                 Again::ConnectionBroken if session.is_open() => {}
                 Again::SessionExpired | Again::ConnectionBroken => {
                     self.shared.connections.forget(&session).await;
@@ -100,8 +100,8 @@ impl McpClient {
                     }
                     let is_other = now.is_ok_and(|now| now != before);
                     if !is_other && !only_reads(method) {
-                        // It was an error of the tool's own, which may have run, or nobody
-                        // can tell: there is no server to be sent to again.
+                        // It was an error of the tool, or that is unknown: the tool may have run,
+                        // so the request must not be repeated.
                         return Ok((outcome?, session));
                     }
                 }
@@ -138,7 +138,7 @@ impl McpClient {
             ..Extras::default()
         };
         if !session.has(Feature::RequestMetadata) {
-            // What an older server would take for somebody's own.
+            // An older server would treat reserved keys as an application's.
             extras.meta.retain(|key, _| !key.starts_with(RESERVED));
             return extras;
         }
@@ -154,7 +154,7 @@ impl McpClient {
         extras
     }
 
-    /// The tool that a request calls, if the last list had it, and its arguments.
+    /// Returns the tool that a request calls, if the last list contained it, and the arguments.
     fn called_tool<'a>(
         &self,
         method: &str,
@@ -195,7 +195,7 @@ impl McpClient {
                 harmless.then_some(Again::ConnectionBroken)
             }
             Ok(Err(error)) if error.code == HEADER_MISMATCH && method == "tools/call" => {
-                // Before that revision the number is the tool's own, which may have run.
+                // Before that revision, this is an error code of the tool, which may have run.
                 session
                     .has(Feature::RequestMetadata)
                     .then_some(Again::HeadersChanged)
@@ -217,14 +217,14 @@ impl McpClient {
         }
     }
 
-    /// Whether an outcome is worth asking the server what it speaks.
+    /// Returns whether an outcome may mean a changed server, which a check can tell.
     fn may_have_changed(&self, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
         let connections = &self.shared.connections;
         connections.finds_out() && !connections.confirmed().covers(outcome)
     }
 }
 
-/// Methods that change nothing at the server.
+/// Returns whether a method changes nothing on the server.
 fn only_reads(method: &str) -> bool {
     matches!(
         method,
@@ -241,10 +241,10 @@ fn only_reads(method: &str) -> bool {
     )
 }
 
-/// Whether a server that once spoke without handshake answers as one that wants it: by a
-/// status that means nothing in that revision, or an error of the range that servers before
-/// it used. It has not looked at the request. A server of no particular revision uses those
-/// errors as it likes.
+/// Returns whether a server without handshake now answers like one that requires it: with a status
+/// that has no meaning in that revision, or an error code of the range that earlier servers used.
+/// Such a server has not processed the request. A server of unknown revision may use those codes
+/// for anything.
 fn does_not_fit(session: &Session, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
     let is_stateless = session.has(Feature::RequestMetadata);
     match outcome {

@@ -11,29 +11,28 @@ use super::output_schema::OutputSchema;
 use crate::mcp::metadata::Mirrored;
 use crate::mcp::param_headers::{self, ParamHeader, ParamHeaderError};
 
-/// What the last list said about the server's tools and a call has to know.
+/// What calls need to know about the server's tools, from the last `tools/list`.
 #[derive(Default)]
 pub(super) struct KnownTools {
     last: RwLock<Arc<ToolList>>,
     turns: AtomicU64,
 }
 
-/// What one whole list says.
+/// The properties of the tools in one complete list.
 #[derive(Default)]
 pub(super) struct ToolList {
-    /// When it was asked for: of two lists the later one counts.
+    /// Sequence number of the request: of two lists, the one requested later wins.
     turn: u64,
     tools: HashMap<String, Arc<KnownTool>>,
-    /// Some tool asks for headers that repeat parameters: only then a call looks for its
-    /// own.
+    /// Whether any tool requires headers that mirror parameters. If not, calls need not look.
     want_headers: bool,
 }
 
 pub(super) struct KnownTool {
     headers: Vec<ParamHeader>,
-    /// What its structured results are to be like.
+    /// The schema of structured results.
     pub(super) output: Option<Arc<OutputSchema>>,
-    /// The annotations say that a second call does no harm.
+    /// Whether the annotations say that repeating a call is harmless.
     pub(super) harmless_twice: bool,
 }
 
@@ -41,15 +40,15 @@ pub(super) struct KnownTool {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ToolCallResult {
-    /// The JSON-RPC result as the server wrote it (E10).
+    /// The JSON-RPC result as the server wrote it.
     pub result: Box<RawValue>,
-    /// What is wrong with `structuredContent`, if the tool has an `outputSchema` that it
-    /// does not fit. The result is there all the same. None, too, when the schema cannot be
-    /// used, or the check would take longer than the call may.
+    /// Why `structuredContent` does not match the tool's `outputSchema`. The result is returned
+    /// anyway. `None` also if the schema cannot be used, or if the check would take longer than the
+    /// call may.
     pub output_mismatch: Option<String>,
 }
 
-/// An entry of `tools/list`. Only a name that is none makes it useless (F6).
+/// An entry of `tools/list`. Only an invalid name makes the entry unusable.
 #[derive(Deserialize)]
 struct Listed {
     name: String,
@@ -62,14 +61,14 @@ struct Listed {
 }
 
 impl Listed {
-    /// Whether an annotation says so; one of another type than a boolean says nothing.
+    /// Returns whether an annotation is `true`; values that are not booleans are ignored.
     fn hints(&self, annotation: &str) -> bool {
         self.annotations.get(annotation) == Some(&Value::Bool(true))
     }
 }
 
 impl KnownTools {
-    /// What is to be learned from a list that is asked for now.
+    /// Starts a list that is about to be requested.
     pub(super) fn begin(&self) -> ToolList {
         ToolList {
             turn: self.turns.fetch_add(1, Ordering::Relaxed) + 1,
@@ -77,7 +76,7 @@ impl KnownTools {
         }
     }
 
-    /// Knows nothing but this list from now on, unless a later one is known.
+    /// Replaces the known tools with this list, unless a later list is known.
     pub(super) fn replace(&self, list: ToolList) {
         let mut last = self.last.write();
         if last.turn < list.turn {
@@ -85,7 +84,7 @@ impl KnownTools {
         }
     }
 
-    /// Whether some tool asks for headers that repeat parameters.
+    /// Returns whether any tool requires headers that mirror parameters.
     pub(super) fn want_headers(&self) -> bool {
         self.last.read().want_headers
     }
@@ -96,10 +95,10 @@ impl KnownTools {
 }
 
 impl ToolList {
-    /// Learns from an entry of `tools/list`. One without a name teaches nothing.
+    /// Adds an entry of `tools/list`. Ignores an entry without a name.
     ///
     /// # Errors
-    /// When the parameters ask for headers against the rules.
+    /// If the header annotations of the parameters violate the rules.
     pub(super) fn learn(&mut self, listed: &RawValue) -> Result<(), ParamHeaderError> {
         let Ok(listed) = serde_json::from_str::<Listed>(listed.get()) else {
             return Ok(());
@@ -120,7 +119,7 @@ impl ToolList {
 }
 
 impl KnownTool {
-    /// The headers that repeat parameters of a call.
+    /// Returns the headers that mirror parameters of a call.
     pub(super) fn headers(&self, arguments: &RawValue) -> Mirrored {
         if self.headers.is_empty() {
             return Mirrored::new();
@@ -176,7 +175,7 @@ mod tests {
         assert!(tools.get("b").is_none() && !tools.want_headers());
         tools.replace(new);
         assert!(tools.get("b").is_some() && tools.want_headers());
-        // It was asked for earlier.
+        // This list was requested earlier.
         tools.replace(old);
         assert!(tools.get("a").is_none() && tools.get("b").is_some());
         tools.replace(list(&tools, &[json!({"name": "c"})]));

@@ -10,18 +10,18 @@ use crate::mcp::{Feature, McpError, McpErrorKind, TransportKind};
 
 const METHOD_NOT_FOUND: i64 = -32601;
 
-/// How many answers of the largest size a list may have in all its pages.
+/// Maximum total size of a list's pages, as a multiple of the maximum response size.
 const LARGEST_LIST: usize = 4;
 
-/// Bytes of a list that are learned from before others have their turn.
+/// Bytes of a list to process before yielding to other tasks.
 const BYTES_A_TURN: usize = 256 * 1024;
 
 impl McpClient {
-    /// The server's tools, each as the server wrote it, with every page fetched. A server
-    /// that does not know `tools/list` has none (E6).
+    /// Returns the server's tools of all pages, each as the server wrote it. Empty if the server
+    /// does not know `tools/list`.
     ///
-    /// A tool whose `x-mcp-header` annotations break the rules of revision 2026-07-28 is
-    /// left out with a warning, as that revision asks.
+    /// A tool whose `x-mcp-header` annotations violate the rules of revision 2026-07-28 is skipped
+    /// with a warning, as that revision requires.
     ///
     /// # Errors
     /// [`McpError`].
@@ -35,7 +35,7 @@ impl McpClient {
         self.list_in_time("tools/list", list).await
     }
 
-    /// The server's resources, each as the server wrote it, with every page fetched.
+    /// Returns the server's resources of all pages, each as the server wrote it.
     ///
     /// # Errors
     /// [`McpError`].
@@ -44,7 +44,7 @@ impl McpClient {
         self.list_in_time("resources/list", list).await
     }
 
-    /// The server's resource templates, likewise.
+    /// Returns the server's resource templates of all pages, each as the server wrote it.
     ///
     /// # Errors
     /// [`McpError`].
@@ -53,7 +53,7 @@ impl McpClient {
         self.list_in_time("resources/templates/list", list).await
     }
 
-    /// The server's prompts, likewise.
+    /// Returns the server's prompts of all pages, each as the server wrote it.
     ///
     /// # Errors
     /// [`McpError`].
@@ -71,7 +71,7 @@ impl McpClient {
         self.in_time(&RequestOptions::default(), name, list).await
     }
 
-    /// Asks for the tools anew and learns what calls have to know of them.
+    /// Requests the tools again, and updates what calls need to know about them.
     pub(super) async fn learn_tools(&self, session: &Arc<Session>) -> Result<(), McpErrorKind> {
         let known = self.shared.tools.begin();
         let mut list = self.list("tools/list", "tools");
@@ -85,9 +85,9 @@ impl McpClient {
         Ok(())
     }
 
-    /// Remembers what calls have to know of tools; gives those that may be used. A long list
-    /// is learned in turns, so that deadlines are kept. `has_metadata` says whether the list
-    /// came in a session whose requests say all there is to know of them.
+    /// Stores what calls need to know about the tools, and returns the usable tools. Yields while
+    /// processing a long list, so that deadlines are kept. `has_metadata` is whether the list came
+    /// in a session whose requests carry metadata, which includes headers.
     async fn learn(
         &self,
         has_metadata: bool,
@@ -130,8 +130,8 @@ impl McpClient {
         Ok(items)
     }
 
-    /// Every page of a list, and the session that the last one came in, which may have ended
-    /// by then. A server that does not know the method has nothing (E6).
+    /// Returns the items of all pages, and the session of the last page, which may have ended.
+    /// Empty if the server does not know the method.
     async fn all(
         &self,
         method: &'static str,
@@ -177,7 +177,7 @@ struct List {
     most_bytes: usize,
 }
 
-/// Which page of a list comes next.
+/// The next page of a list.
 enum Next {
     First,
     At(String),
@@ -185,7 +185,7 @@ enum Next {
 }
 
 impl List {
-    /// The parameters that ask for the next page; none when there is no other.
+    /// Returns the parameters of the request for the next page; `None` after the last page.
     fn next_page(&mut self) -> Result<Option<Box<RawValue>>, McpErrorKind> {
         let params = match &self.next {
             Next::First => json!({}),
@@ -200,7 +200,7 @@ impl List {
         as_object(&params).map(Some)
     }
 
-    /// Takes the items of a page.
+    /// Adds the items of a page.
     fn read(&mut self, result: &RawValue) -> Result<(), McpErrorKind> {
         self.bytes = self.bytes.saturating_add(result.get().len());
         if self.bytes > self.most_bytes {

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::{McpClient, RequestOptions, ToolCallResult, as_object};
 use crate::mcp::{Feature, McpError, McpErrorKind};
 
-/// A deadline after this is none, and could not be told by the clock.
+/// Longer deadlines are treated as this one, and would overflow the clock.
 const LONGEST_DEADLINE: Duration = Duration::from_secs(24 * 3600);
 
-/// How serious a log message is (RFC 5424), from the least to the most.
+/// Severity of a log message (RFC 5424), in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names are those of RFC 5424")]
@@ -26,8 +26,8 @@ pub enum LogLevel {
 }
 
 impl McpClient {
-    /// Calls a tool and gives the JSON-RPC result as the server wrote it; a result with
-    /// `isError` is a result. Empty arguments go out as `{}` (E11).
+    /// Calls a tool and returns the JSON-RPC result as the server wrote it, including results with
+    /// `isError`. Empty arguments are sent as `{}`.
     ///
     /// # Errors
     /// [`McpError`].
@@ -41,8 +41,8 @@ impl McpClient {
         Ok(called.result)
     }
 
-    /// [`call_tool`](Self::call_tool), with options, and with a word on structured content
-    /// that does not fit the tool's `outputSchema`, as far as the tool has been listed.
+    /// Calls a tool like [`call_tool`](Self::call_tool), with options. Also returns why structured
+    /// content does not match the tool's `outputSchema`, if the tool was listed before.
     ///
     /// # Errors
     /// [`McpError`].
@@ -65,7 +65,7 @@ impl McpClient {
         let result = self.request_with("tools/call", &params, options).await?;
         let tool = self.shared.tools.get(name);
         let output_mismatch = match tool.and_then(|tool| tool.output.clone()) {
-            // Seldom, and large.
+            // Boxed, because it is rare and large.
             Some(schema) => Box::pin(schema.mismatch(&result, until)).await,
             None => None,
         };
@@ -84,7 +84,7 @@ impl McpClient {
         })
     }
 
-    /// Tells the server something that it does not answer.
+    /// Sends a notification.
     ///
     /// # Errors
     /// [`McpError`].
@@ -102,16 +102,17 @@ impl McpClient {
         self.in_time(&RequestOptions::default(), name, notify).await
     }
 
-    /// Reads a resource: `ReadResourceResult` as the server wrote it.
+    /// Reads a resource, and returns the `ReadResourceResult` as the server wrote it.
     ///
     /// # Errors
-    /// [`McpError`]; of code `not_found` when there is no such resource, which servers say
-    /// as -32002 and as -32602.
+    /// [`McpError`]; with code `not_found` if there is no such resource, which servers report as
+    /// -32002 or -32602.
     pub async fn read_resource(&self, uri: &str) -> Result<Box<RawValue>, McpError> {
         self.request("resources/read", &json!({ "uri": uri })).await
     }
 
-    /// Fills in a prompt: `GetPromptResult` as the server wrote it. Arguments are strings.
+    /// Renders a prompt, and returns the `GetPromptResult` as the server wrote it. Arguments are
+    /// strings.
     ///
     /// # Errors
     /// [`McpError`].
@@ -125,8 +126,8 @@ impl McpClient {
         self.request("prompts/get", &params).await
     }
 
-    /// Asks how an argument of a prompt (`{"type": "ref/prompt", "name": ...}`) or a
-    /// resource template (`{"type": "ref/resource", "uri": ...}`) may go on:
+    /// Requests completions for an argument of a prompt (`{"type": "ref/prompt", "name": ...}`) or
+    /// of a resource template (`{"type": "ref/resource", "uri": ...}`), and returns the
     /// `CompleteResult` as the server wrote it.
     ///
     /// # Errors
@@ -142,8 +143,8 @@ impl McpClient {
         self.request("completion/complete", &params).await
     }
 
-    /// Asks the server for its log messages from `level` up; they come as
-    /// `notifications/message`. Since 2026-07-28 every later request says so.
+    /// Requests the server's log messages of `level` and above, which arrive as
+    /// `notifications/message`. Since revision 2026-07-28, every later request carries the level.
     ///
     /// # Errors
     /// [`McpError`].
@@ -163,7 +164,8 @@ impl McpClient {
         self.in_time(&options, name, set).await
     }
 
-    /// Asks for a sign of life: `ping`, and `server/discover` where that took its place.
+    /// Checks that the server responds, with `ping`, or with `server/discover`, which replaces it
+    /// in newer revisions.
     ///
     /// # Errors
     /// [`McpError`].

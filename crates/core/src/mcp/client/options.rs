@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::mcp::{Progress, ProgressCallback};
 
-/// What one request has of its own.
+/// Options of one request.
 ///
 /// ```
 /// use pillion_core::mcp::RequestOptions;
@@ -18,18 +18,18 @@ use crate::mcp::{Progress, ProgressCallback};
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct RequestOptions {
-    /// How long the operation may take; the server's configured timeout when not set.
+    /// Maximum duration of the operation; default: the configured timeout of the server.
     pub timeout: Option<Duration>,
-    /// Hears how far the request has come; it must not block.
+    /// Is called with each progress notification; must not block.
     pub on_progress: Option<ProgressCallback>,
-    /// Entries of `_meta`, such as `traceparent`.
+    /// Entries for `_meta`, such as `traceparent`.
     pub meta: Map<String, Value>,
-    /// What the client can do for whom the request is passed on (`ClientCapabilities`): since
-    /// 2026-07-28 the server hears this in place of what the [`Callbacks`](crate::mcp::Callbacks)
-    /// offer. Tasks are followed for them all the same.
+    /// The capabilities (`ClientCapabilities`) of the client for which this request is forwarded.
+    /// Since revision 2026-07-28, the request carries them instead of those of the
+    /// [`Callbacks`](crate::mcp::Callbacks). Tasks are supported in any case.
     pub capabilities: Option<Map<String, Value>>,
-    /// Gives a result that asks for input (`input_required`, MCP 2026-07-28) back as it is,
-    /// for somebody else to answer, and does not answer it by the callbacks.
+    /// Returns a result that requests input (`input_required`, MCP 2026-07-28) to the caller,
+    /// instead of answering it with the callbacks.
     pub hand_back_questions: bool,
 }
 

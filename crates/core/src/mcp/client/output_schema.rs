@@ -8,19 +8,19 @@ use tokio::time::Instant;
 
 use crate::schema::{CompiledSchema, Unchecked};
 
-/// Bytes of an output schema; a larger one is not used.
+/// Maximum size of an output schema, in bytes; larger schemas are not used.
 const MOST_SCHEMA_BYTES: usize = 256 * 1024;
 
-/// A result of up to so many bytes is checked where it came in: that takes less time than to
-/// ask another thread. But not against patterns, which nothing can stop when the time is up.
+/// Maximum size of a result that is checked on the current thread, in bytes, because that is faster
+/// than using another thread. Schemas with patterns are excluded, because a match cannot be
+/// interrupted.
 const SMALL_BYTES: usize = 16 * 1024;
 const SMALL_TIME: Duration = Duration::from_millis(5);
 
-/// How long any other check may take, if its caller has the time.
+/// Maximum duration of any other check, if the caller has that much time.
 const MOST_TIME: Duration = Duration::from_secs(5);
 
-/// The `outputSchema` of a tool, which its server wrote: not looked at before the tool gives
-/// a result, and then compiled once.
+/// The `outputSchema` of a tool. Compiled once, when the tool returns its first result.
 pub(super) struct OutputSchema {
     tool: String,
     written: Box<RawValue>,
@@ -36,8 +36,8 @@ impl OutputSchema {
         }
     }
 
-    /// What is wrong with the structured content of a result. Nothing, with a warning, when
-    /// that is not found out before `until`.
+    /// Returns why the structured content of a result does not match. Returns `None`, with a
+    /// warning, if the check is not finished by `until`.
     pub(super) async fn mismatch(
         self: &Arc<Self>,
         result: &RawValue,
@@ -110,7 +110,7 @@ fn check(
         #[serde(rename = "isError", default)]
         is_error: Value,
     }
-    /// `null` is a value like any other.
+    /// Treats `null` as a value.
     fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
         Value::deserialize(value).map(Some)
     }
@@ -136,8 +136,8 @@ mod tests {
 
     use super::*;
 
-    /// Whether a second check, when the schema is compiled, is done where it is asked for:
-    /// it is asked for while the only other thread has no time.
+    /// Returns whether a second check, with the schema compiled, runs on the current thread: the
+    /// only other thread is busy meanwhile.
     async fn is_checked_here(schema: &Value, content: &Value) -> bool {
         let schema = Arc::new(OutputSchema::new("tool", to_raw_value(schema).unwrap()));
         let result = to_raw_value(&json!({ "structuredContent": content })).unwrap();
@@ -171,7 +171,7 @@ mod tests {
             Value::Object(named.collect())
         };
         runtime.block_on(async {
-            // There is nothing to check with a schema that cannot be used.
+            // With an unusable schema there is nothing to check.
             assert!(is_checked_here(&json!({"type": 5}), &json!({"a": 5})).await);
             let names = json!({"patternProperties": objects(400, "^[a-z]*x")});
             assert!(!is_checked_here(&names, &objects(400, "a")).await);

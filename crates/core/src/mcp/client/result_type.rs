@@ -5,8 +5,7 @@ use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// What kind of result it is (MCP 2026-07-28, "Result types"): `complete` when it does not
-/// say.
+/// Returns the type of a result (MCP 2026-07-28, "Result types"); default `complete`.
 pub(super) fn result_type(result: &RawValue) -> Cow<'_, str> {
     #[derive(Deserialize)]
     struct Typed<'a> {
@@ -23,9 +22,8 @@ pub(super) fn result_type(result: &RawValue) -> Cow<'_, str> {
     }
 }
 
-/// Whether that can be told of a result without reading it as JSON, which may be large: the
-/// name is nowhere in it, or once and with that value, be it in the result itself or
-/// deeper.
+/// Returns whether a result is certainly `complete`, without parsing a large JSON: the member's
+/// name occurs nowhere, or once with that value, at whatever depth.
 fn is_seen_to_be_complete(text: &str) -> bool {
     static NAME: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"resultType\""));
     static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u"));
@@ -39,7 +37,7 @@ fn is_seen_to_be_complete(text: &str) -> bool {
         }
         (Some(_), Some(_)) => false,
     };
-    // The name may be written with escapes.
+    // The name may contain escapes.
     seen && ESCAPE.find(text.as_bytes()).is_none()
 }
 

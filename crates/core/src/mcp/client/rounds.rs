@@ -12,17 +12,17 @@ use crate::mcp::metadata::{CLIENT_CAPABILITIES, with_tasks};
 use crate::mcp::peer::Following;
 use crate::mcp::{Feature, McpErrorKind};
 
-/// How often a server may ask back before it answers one request.
+/// Maximum number of rounds in which a server may request input for one request.
 pub(super) const MOST_ROUNDS: u32 = 16;
 
-/// How many questions may be in one round.
+/// Maximum number of input requests in one round.
 pub(super) const MOST_QUESTIONS: usize = 32;
 
-/// Bytes of the name that a server gives a question.
+/// Maximum size of the key of an input request, in bytes.
 const LONGEST_KEY: usize = 1024;
 
-/// A result that is not the end: the server wants to know something first (MCP 2026-07-28,
-/// "Multi Round-Trip Requests").
+/// An intermediate result: the server requests input first (MCP 2026-07-28, "Multi Round-Trip
+/// Requests").
 #[derive(Deserialize)]
 struct InputRequired<'a> {
     #[serde(rename = "inputRequests", default)]
@@ -41,8 +41,8 @@ pub(super) struct Question {
 pub(super) type Answers = IndexMap<String, Value>;
 
 impl McpClient {
-    /// Sends a request and follows it to its result, through whatever the server asks in
-    /// between and however long it takes; the deadline is the caller's.
+    /// Sends a request and follows it to its final result, through input requests and tasks. The
+    /// caller enforces the deadline.
     pub(super) async fn run(
         &self,
         method: &str,
@@ -80,7 +80,7 @@ impl McpClient {
         Err(McpErrorKind::TooManyRounds { limit: MOST_ROUNDS })
     }
 
-    /// The `_meta` of a request, with a progress token if somebody wants to hear of it.
+    /// Returns the `_meta` of a request, with a progress token if there is a progress handler.
     fn meta(&self, options: &RequestOptions) -> (Map<String, Value>, Option<Following>) {
         let mut meta = options.meta.clone();
         if let Some(capabilities) = &options.capabilities {
@@ -95,8 +95,8 @@ impl McpClient {
         (meta, following)
     }
 
-    /// What has to be added to a request before it is sent again: the answers to the
-    /// server's questions, and its own state, untouched.
+    /// Returns the entries to add to the repeated request: the responses to the server's input
+    /// requests, and the server's state, unchanged.
     async fn answer_questions(
         &self,
         result: &RawValue,
@@ -117,7 +117,7 @@ impl McpClient {
         Ok(more)
     }
 
-    /// The answers to the questions of one round.
+    /// Returns the responses to the input requests of one round.
     pub(super) async fn answers(
         &self,
         questions: IndexMap<String, Question>,
@@ -140,14 +140,14 @@ impl McpClient {
                 }),
             }
         });
-        // A person may take a while, and there may be nobody left to tell.
+        // A user may take a while, and the client may be disconnected meanwhile.
         let closed = self.shared.connections.closed();
         let answers = closed.unless_it_comes(try_join_all(answers)).await??;
         Ok(answers.into_iter().collect())
     }
 }
 
-/// `params` with more entries.
+/// Returns `params` with additional entries.
 fn with_entries(
     params: &RawValue,
     entries: Vec<(&'static str, Box<RawValue>)>,

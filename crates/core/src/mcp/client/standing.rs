@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use super::LogLevel;
 
-/// What a server of before 2026-07-28 has to be told again in every new session.
+/// What a client of a revision before 2026-07-28 has to repeat in every new session.
 #[derive(Default)]
 pub(super) struct Standing {
     log_level: Mutex<Option<LogLevel>>,
-    /// The resources that it is to watch, and for how many.
+    /// The subscribed resources, and the number of their subscribers.
     resources: Mutex<HashMap<String, usize>>,
 }
 
@@ -26,7 +26,7 @@ impl Standing {
         *self.resources.lock().entry(uri.to_owned()).or_default() += 1;
     }
 
-    /// Whether that was the last one who cared.
+    /// Removes a subscriber. Returns whether it was the last one of the resource.
     pub(super) fn remove(&self, uri: &str) -> bool {
         let mut resources = self.resources.lock();
         let Some(count) = resources.get_mut(uri) else {
@@ -40,12 +40,12 @@ impl Standing {
         was_last
     }
 
-    /// Whether somebody cares for a resource.
+    /// Returns whether a resource has subscribers.
     pub(super) fn has(&self, uri: &str) -> bool {
         self.resources.lock().contains_key(uri)
     }
 
-    /// The requests that repeat it all.
+    /// Returns the requests to repeat.
     pub(super) fn requests(&self) -> Vec<(&'static str, Value)> {
         let level = self
             .log_level()

@@ -11,38 +11,38 @@ use super::{McpClient, RequestOptions};
 use crate::mcp::session::Extras;
 use crate::mcp::{Feature, McpError, McpErrorKind, Notification};
 
-/// How many notices may wait for a subscriber that does not keep up.
+/// Maximum number of notifications that wait for a slow subscriber.
 const MOST_WAITING: usize = 256;
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// How often a connection that brings notices is looked after.
+/// Interval for checking that a connection with subscribers is open.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// How seldom, while it is opened again and again.
+/// Maximum interval while the connection is reopened repeatedly.
 const LONGEST_LOOK: Duration = Duration::from_secs(30);
 
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
-/// Which notices somebody wants to hear.
+/// Selects the notifications of a subscription.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SubscriptionFilter {
-    /// `notifications/tools/list_changed`.
+    /// Whether to receive `notifications/tools/list_changed`.
     pub tools_list_changed: bool,
-    /// `notifications/prompts/list_changed`.
+    /// Whether to receive `notifications/prompts/list_changed`.
     pub prompts_list_changed: bool,
-    /// `notifications/resources/list_changed`.
+    /// Whether to receive `notifications/resources/list_changed`.
     pub resources_list_changed: bool,
-    /// `notifications/resources/updated` of these URIs.
+    /// URIs for which to receive `notifications/resources/updated`.
     #[serde(rename = "resourceSubscriptions")]
     pub resources: Vec<String>,
 }
 
-/// The notices of one subscription, for as long as it is held. It outlives reconnections.
-/// Notices of more than 64 KiB are left out, and some of those that wait for a subscriber
-/// that does not keep up.
+/// A subscription to notifications, which ends when this value is dropped and survives
+/// reconnections. Notifications of more than 64 KiB are dropped, and so are some that wait for a
+/// slow subscriber.
 #[derive(Debug)]
 pub struct Subscription {
     notices: mpsc::Receiver<Notification>,
@@ -50,7 +50,7 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// The next notice; none when the server has ended the subscription.
+    /// Returns the next notification; `None` if the server has ended the subscription.
     pub async fn next(&mut self) -> Option<Notification> {
         self.notices.recv().await
     }
@@ -76,11 +76,11 @@ impl SubscriptionFilter {
 }
 
 impl McpClient {
-    /// Subscribes to notices: by `subscriptions/listen` since 2026-07-28, and before by
-    /// `resources/subscribe` and what the server pushes.
+    /// Subscribes to notifications: with `subscriptions/listen` since revision 2026-07-28; before,
+    /// with `resources/subscribe` and the notifications that the server pushes.
     ///
     /// # Errors
-    /// [`McpError`] when the server does not take the subscription.
+    /// [`McpError`] if the server rejects the subscription.
     pub async fn subscribe(&self, filter: SubscriptionFilter) -> Result<Subscription, McpError> {
         let subscribe = async {
             let session = self.shared.connections.session().await?;
@@ -108,7 +108,7 @@ impl McpClient {
         });
         let stream = AbortOnDropHandle::new(stream);
         let first = tokio::select! {
-            // With a refusal the stream ends, too: it is to be seen first.
+            // A rejection also ends the stream, so it has to be checked first.
             biased;
             Some(Err(error)) = refusal.recv() => return Err(error),
             first = incoming.recv() => first,
@@ -129,8 +129,7 @@ impl McpClient {
         })
     }
 
-    /// Listens until the server ends the subscription, again and again if the connection
-    /// breaks.
+    /// Listens until the server ends the subscription, and reconnects if the connection breaks.
     async fn keep_listening(
         &self,
         params: &RawValue,
@@ -198,7 +197,8 @@ impl McpClient {
                             Err(McpErrorKind::Disconnected) => return,
                             Err(error) => tracing::debug!(%error, "No connection to listen on"),
                         }
-                        // Between half and all of it, so that clients come one by one.
+                        // Half to all of the interval, so that clients do not reconnect at the same
+                        // time.
                         let jitter = rand::rng().random_range(0.5..=1.0);
                         until_look = LONGEST_LOOK.min(until_look * 2).mul_f64(jitter).max(LOOK);
                     }
@@ -222,7 +222,7 @@ impl McpClient {
     }
 }
 
-/// One resource that the server was asked to watch; it is told when nobody cares any more.
+/// A subscription to one resource, which unsubscribes on drop if it is the last one.
 struct ResourceSubscription {
     client: McpClient,
     uri: String,
@@ -237,7 +237,7 @@ impl Drop for ResourceSubscription {
             let uri = std::mem::take(&mut self.uri);
             runtime.spawn(tokio::time::timeout(PATIENCE, async move {
                 if client.shared.connections.standing().has(&uri) {
-                    return; // Somebody else cares by now.
+                    return; // There is a new subscriber.
                 }
                 let outcome = tell_of_resource(&client, "resources/unsubscribe", &uri).await;
                 if let Err(error) = outcome {

@@ -15,20 +15,20 @@ const SHORTEST_POLL: Duration = Duration::from_millis(50);
 const DEFAULT_POLL: Duration = Duration::from_secs(1);
 const LONGEST_POLL: Duration = Duration::from_secs(60);
 
-/// How long the answer to one question about a task may take: there will be another.
+/// Maximum duration of one `tasks/get`: another follows.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The pause after a first failure; after each further one it is twice as long.
+/// The pause after a first failure; doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// How often in a row a server may say that it cannot tell how a task is.
+/// Maximum number of consecutive errors in which the server cannot tell the state of a task.
 const MOST_REFUSALS: u32 = 5;
 
 const INTERNAL_ERROR: i64 = -32603;
 
-/// A request that the server works on for longer (extension `io.modelcontextprotocol/tasks`).
-/// What is of an odd form, and not needed to go on, counts as absent.
+/// A long-running request (extension `io.modelcontextprotocol/tasks`). Optional members of an
+/// unexpected type count as absent.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Task {
@@ -47,7 +47,7 @@ struct Task {
 }
 
 impl Task {
-    /// How long to wait before the task is asked for again.
+    /// Returns how long to wait before the next `tasks/get`.
     fn poll(&self) -> Duration {
         let Some(poll) = self.poll_interval_ms else {
             return DEFAULT_POLL;
@@ -57,7 +57,7 @@ impl Task {
         poll.clamp(SHORTEST_POLL, LONGEST_POLL)
     }
 
-    /// What became of the task; none when it is not over.
+    /// Returns the outcome of the task; `None` if the task has not finished.
     fn outcome(&mut self) -> Option<Result<Box<RawValue>, McpErrorKind>> {
         match self.status.as_str() {
             "completed" => {
@@ -79,22 +79,22 @@ impl Task {
     }
 }
 
-/// A task that is being followed.
+/// Follows a task to its result.
 struct Follower<'a> {
     client: &'a McpClient,
-    /// The questions that have been answered, or are being.
+    /// Keys of the input requests that are or were being answered.
     answered: IndexSet<String>,
-    /// Answers that may not have reached the server.
+    /// Responses that may not have reached the server.
     unsent: Answers,
     failures: u32,
     refusals: u32,
-    /// How long the server asked to be left alone.
+    /// The server's `Retry-After`.
     retry_after: Duration,
 }
 
 impl McpClient {
-    /// Asks for a task again and again until it is done. That the server cannot be reached
-    /// for a while is no reason to stop; the deadline is the caller's.
+    /// Polls a task until it has finished. Continues while the server is unreachable; the caller
+    /// enforces the deadline.
     pub(super) async fn follow_task(
         &self,
         created: &RawValue,
@@ -137,7 +137,7 @@ impl McpClient {
         }
     }
 
-    /// One request about a task.
+    /// Sends one request about a task.
     async fn plain(&self, method: &str, params: &Value) -> Result<Box<RawValue>, McpErrorKind> {
         let (outcome, _) = self.exchange(method, &raw(params)?, &Map::new()).await?;
         Ok(outcome?)
@@ -145,7 +145,7 @@ impl McpClient {
 }
 
 impl Follower<'_> {
-    /// Answers what has not been answered yet, and repeats answers that may be lost.
+    /// Answers new input requests, and repeats responses that may be lost.
     async fn answer(
         &mut self,
         id: &str,
@@ -177,7 +177,7 @@ impl Follower<'_> {
         }
     }
 
-    /// How the task is; none when the server could not be asked.
+    /// Returns the state of the task; `None` if the server could not be asked.
     async fn ask(&mut self, id: &str) -> Result<Option<Task>, McpErrorKind> {
         match self.about("tasks/get", &json!({"taskId": id})).await {
             Ok(state) => {
@@ -196,7 +196,7 @@ impl Follower<'_> {
         asked.unwrap_or(Err(McpErrorKind::timeout(PATIENCE)))
     }
 
-    /// Whether an error says nothing about the task.
+    /// Returns whether an error says nothing about the task.
     fn tolerates(&mut self, error: &McpErrorKind) -> bool {
         let is_refusal =
             matches!(error, McpErrorKind::Rpc(error) if is_the_servers_own(error.code));
@@ -226,12 +226,12 @@ impl Follower<'_> {
     }
 }
 
-/// Whether an error's code speaks of the server, rather than of what it was asked.
+/// Returns whether an error code concerns the server rather than the request.
 fn is_the_servers_own(code: i64) -> bool {
     code == INTERNAL_ERROR || (matches!(code, -32019..=-32000) && code != -32002)
 }
 
-/// Whether an error is one of the way to the server.
+/// Returns whether an error concerns the connection to the server.
 fn is_transient(error: &McpErrorKind) -> bool {
     match error {
         McpErrorKind::Connect(_)
@@ -247,7 +247,7 @@ fn is_transient(error: &McpErrorKind) -> bool {
     }
 }
 
-/// A value, where it is of the right form.
+/// Returns a value if it has the expected type.
 fn if_fitting<'de, D, T>(value: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -257,7 +257,7 @@ where
     Ok(written.and_then(|written| serde_json::from_str(written.get()).ok()))
 }
 
-/// Cancels a task at the server when its caller gives up.
+/// Cancels a task on the server when the caller gives up.
 struct CancelTask {
     client: McpClient,
     id: Option<String>,

@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 use crate::mcp::{AuthorizationPrompt, OAuthConfig, TokenStore};
 
-/// A credential (E8): one that stays, or with `oauth` the way to one. `Debug` hides every
-/// secret.
+/// The credential for a server: a fixed one, or with `oauth` the settings to obtain one. `Debug`
+/// hides all secrets.
 ///
 /// In JSON: `{"type": "bearer", "token": "..."}`, `{"type": "api-key", "key": "...",
 /// "header": "x-api-key"}`, `{"type": "basic", "username": "...", "password": "..."}`,
@@ -18,7 +18,7 @@ use crate::mcp::{AuthorizationPrompt, OAuthConfig, TokenStore};
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Authentication {
-    /// None at all.
+    /// No credential.
     #[default]
     None,
     /// `Authorization: Bearer <token>`.
@@ -26,11 +26,11 @@ pub enum Authentication {
         /// The token.
         token: SecretString,
     },
-    /// A key in a header of its own.
+    /// A key in a separate header.
     ApiKey {
         /// The key.
         key: SecretString,
-        /// The header's name. Default `x-api-key`.
+        /// The name of the header. Default `x-api-key`.
         #[serde(default = "default_header")]
         header: String,
     },
@@ -41,19 +41,19 @@ pub enum Authentication {
         /// The password.
         password: SecretString,
     },
-    /// Tokens of an authorization server.
+    /// Tokens from an authorization server.
     #[serde(rename = "oauth")]
     OAuth(Box<OAuthConfig>),
 }
 
-/// What [`Authentication::OAuth`] needs of the program around it.
+/// Services of the application that [`Authentication::OAuth`] uses.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct AuthorizationServices {
-    /// Asks a person for an authorization. None: such a server is refused with
-    /// [`OAuthError::NobodyToAsk`](crate::mcp::OAuthError::NobodyToAsk).
+    /// Asks a user for an authorization. If `None`, connecting to a server that requires that fails
+    /// with [`OAuthError::NobodyToAsk`](crate::mcp::OAuthError::NobodyToAsk).
     pub prompt: Option<Arc<dyn AuthorizationPrompt>>,
-    /// Keeps tokens. None: they are kept in memory, by each client for itself.
+    /// Stores tokens. If `None`, each client stores its tokens in memory.
     pub token_store: Option<Arc<dyn TokenStore>>,
 }
 
@@ -71,7 +71,7 @@ fn default_header() -> String {
 }
 
 impl Authentication {
-    /// A bearer token.
+    /// Creates a bearer token credential.
     #[must_use]
     pub fn bearer(token: impl Into<String>) -> Self {
         Self::Bearer {
@@ -79,8 +79,8 @@ impl Authentication {
         }
     }
 
-    /// The header that carries the credential, name and value; none for none, and for `oauth`.
-    /// Its value is a secret in a plain text.
+    /// Returns name and value of the credential's header; `None` for `None` and `oauth`. The value
+    /// contains the secret in plain text.
     #[must_use]
     pub fn header(&self) -> Option<(String, String)> {
         let authorization = "authorization".to_owned();

@@ -7,18 +7,18 @@ use url::Url;
 
 use super::TransportKind;
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Endpoint {
-    /// Behind a URL: `http`, `https`, `ws` or `wss`, without user and password.
+    /// A URL: `http`, `https`, `ws` or `wss`, without user and password.
     Url(Url),
-    /// A program that is started here and spoken to over its standard streams.
+    /// A local program that the client starts and that uses its standard streams.
     Command(StdioCommand),
 }
 
 impl Endpoint {
-    /// The only transport that it can be spoken to by; `Auto` where there are several.
+    /// Returns the only transport of this endpoint; `Auto` if there are several.
     pub(super) fn transport(&self) -> TransportKind {
         match self {
             Self::Url(url) if matches!(url.scheme(), "ws" | "wss") => TransportKind::WebSocket,
@@ -28,36 +28,34 @@ impl Endpoint {
     }
 }
 
-/// A program that is an MCP server over its standard streams.
+/// A program that is an MCP server on its standard streams.
 ///
-/// It is started without a shell, in a process group of its own. Of our environment it
-/// sees what [`inherit_env`](Self::inherit_env) names and nothing else. `Debug` shows
-/// neither arguments nor values of the environment: both may hold secrets.
+/// The client starts it without a shell, in a separate process group. Of the client's environment,
+/// it gets only the variables in [`inherit_env`](Self::inherit_env). `Debug` hides arguments and
+/// values of the environment, because both may contain secrets.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct StdioCommand {
-    /// The program: a path, or a name that is looked up in the `PATH` of
-    /// [`env`](Self::env) or
+    /// The program: a path, or a name to look up in the `PATH` of [`env`](Self::env) or
     /// [`inherit_env`](Self::inherit_env).
     pub program: PathBuf,
-    /// Its arguments, each as it is: no shell splits or expands them.
+    /// The arguments, passed unchanged: no shell splits or expands them.
     pub args: Vec<String>,
-    /// Its environment. Without a `PATH` here or in
-    /// [`inherit_env`](Self::inherit_env) it is [`DEFAULT_PATH`](Self::DEFAULT_PATH);
-    /// nothing else has a default, `HOME` neither.
+    /// Environment variables. Without a `PATH` here or in [`inherit_env`](Self::inherit_env), it is
+    /// [`DEFAULT_PATH`](Self::DEFAULT_PATH); no other variable has a default, not even `HOME`.
     pub env: BTreeMap<String, SecretString>,
-    /// Names of variables of our own environment that it sees too, where they are set;
-    /// [`env`](Self::env) wins.
+    /// Names of environment variables that the program inherits, if they are set;
+    /// [`env`](Self::env) takes precedence.
     pub inherit_env: Vec<String>,
-    /// The directory it is started in. Default: ours.
+    /// The working directory. Default: that of the client.
     pub cwd: Option<PathBuf>,
 }
 
 impl StdioCommand {
-    /// The `PATH` of a server for which none is configured.
+    /// The default `PATH` of a program.
     pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-    /// A program without arguments, with the environment's default.
+    /// Creates a command without arguments, with the default environment.
     #[must_use]
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self {
@@ -69,15 +67,15 @@ impl StdioCommand {
         }
     }
 
-    /// The program's name without its directory.
+    /// Returns the program's file name without its directory.
     #[must_use]
     pub fn name(&self) -> String {
         let name = self.program.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
     }
 
-    /// Whether a process can be given these strings at all: none holds a NUL, no name is
-    /// empty or holds a `=`.
+    /// Returns whether a process can be started with these strings: none contains a NUL, and no
+    /// variable name is empty or contains a `=`.
     pub(super) fn is_possible(&self) -> bool {
         use secrecy::ExposeSecret;
         let plain = |text: &str| !text.contains('\0');

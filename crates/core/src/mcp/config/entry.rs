@@ -13,7 +13,7 @@ use super::{
 use crate::egress::EgressPolicy;
 use crate::mcp::ProtocolVersion;
 
-/// A server as it is written: the keys of both kinds of endpoint side by side.
+/// The configuration of a server as written, with the keys of both kinds of endpoint.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Entry {

@@ -1,55 +1,56 @@
 use crate::egress::EgressError;
 
-/// Why a server cannot be configured as asked. No text here repeats a secret.
+/// Why the configuration of a server is invalid. The messages contain no secrets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerConfigError {
-    /// The URL cannot be parsed, or is of another scheme than `http`, `https`, `ws` and `wss`.
+    /// The URL cannot be parsed, or its scheme is not `http`, `https`, `ws` or `wss`.
     #[error(
         "Invalid server URL: use http:// or https:// (ws:// or wss:// for WebSocket) and a host"
     )]
     Url,
-    /// Neither a URL nor a command, or both.
+    /// There is neither a URL nor a command, or both.
     #[error("A server has either a 'url' or a 'command'")]
     Endpoint,
-    /// A key that only a command has stands beside a URL.
+    /// A key that requires a command is used with a URL.
     #[error("'{key}' belongs to a 'command', not to a 'url'")]
     CommandKey {
         /// The key.
         key: &'static str,
     },
-    /// An empty program or directory, a NUL, or a `=` in the name of a variable.
+    /// The program, the directory or a variable name is empty, a value contains a NUL, or a
+    /// variable name contains a `=`.
     #[error(
         "Invalid command: the program, the directory or the name of a variable is empty, there is a NUL, or a '=' in such a name"
     )]
     Command,
-    /// A transport that this endpoint cannot be spoken to by.
+    /// The endpoint does not support the transport.
     #[error(
         "The transport does not fit: a 'command' is spoken to over stdio, ws:// and wss:// over WebSocket, http:// and https:// over all others"
     )]
     Transport,
-    /// The URL holds a user or a password.
+    /// The URL contains a user or a password.
     #[error("The server URL holds a user or password: put them into 'authentication'")]
     CredentialInUrl,
-    /// A header's name is no header name, or its value has characters that no header has.
+    /// The header's name or value is not valid in HTTP.
     #[error("Invalid header '{name}'")]
     Header {
-        /// The header's name, as configured.
+        /// The configured name of the header.
         name: String,
     },
-    /// A header that the connection sets itself, such as `Content-Length`.
+    /// The connection sets this header itself, as with `Content-Length`.
     #[error("Header '{name}' is the connection's own and cannot be set")]
     ConnectionHeader {
-        /// The header's name, as configured.
+        /// The configured name of the header.
         name: String,
     },
-    /// A key of the `oauth` authentication is missing or cannot be used.
+    /// A key of the `oauth` authentication is missing or invalid.
     #[error("The OAuth authentication needs a proper '{key}'{}", purpose(key))]
     OAuth {
         /// The key in the configuration.
         key: &'static str,
     },
-    /// The URL is one that may not be requested.
+    /// Requests to the URL are not allowed.
     #[error(transparent)]
     Egress(#[from] EgressError),
 }

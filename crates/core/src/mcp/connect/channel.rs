@@ -1,4 +1,4 @@
-//! Opening a session where there is only one way to travel: stdio and WebSocket.
+//! Opens sessions over stdio and WebSocket, where only the revision has to be detected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,29 +15,29 @@ use crate::mcp::session::{IdStyle, Session};
 use crate::mcp::transport::{StdioLink, StdioTransport, Transport, WebSocketTransport};
 use crate::mcp::{Feature, Handshake, McpErrorKind, ProtocolVersion, ServerConfig, TransportKind};
 
-/// How long a server may take to answer `server/discover`. Some never do, and a program that
-/// is slower than that to start answers what comes next.
+/// How long to wait for the response to `server/discover`. Some servers never respond, and a
+/// program that takes longer to start responds to the next request.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// Maximum number of times that a program is started again for one connection.
 const MOST_STARTS: usize = 3;
 
-/// What a connection is made with.
+/// Opens connections over stdio and WebSocket.
 pub(in crate::mcp) struct ChannelConnector {
     config: Arc<ServerConfig>,
     link: ChannelLink,
     peer: Arc<Peer>,
-    /// The revision that the last handshake offered, so that the next time need not find
-    /// out. A server without handshake is asked each time: that takes it no longer than a
-    /// handshake would, and nothing else tells at once when it wants one by now.
+    /// The revision that the last handshake requested, so that the next connection need not detect
+    /// it. Servers without handshake are asked each time: that takes no longer than a handshake,
+    /// and otherwise a changed server would not be noticed.
     known: Mutex<Option<ProtocolVersion>>,
 }
 
-/// Where a channel leads to.
+/// The other end of a channel.
 pub(in crate::mcp) enum ChannelLink {
     /// A program.
     Stdio(StdioLink),
-    /// A URL; a WebSocket begins as an HTTP request.
+    /// A URL; a WebSocket starts with an HTTP request.
     WebSocket(Box<HttpLink>),
 }
 
@@ -55,7 +55,7 @@ impl ChannelConnector {
         }
     }
 
-    /// What HTTP requests of it go over, if there are any.
+    /// Returns the HTTP client, if there is one.
     pub(in crate::mcp) fn http_link(&self) -> Option<&HttpLink> {
         match &self.link {
             ChannelLink::Stdio(_) => None,
@@ -63,7 +63,7 @@ impl ChannelConnector {
         }
     }
 
-    /// Opens a session; None when the time is up.
+    /// Opens a session; `None` if the time limit passes.
     pub(in crate::mcp) async fn open_in(
         &self,
         steps: Steps,
@@ -92,7 +92,7 @@ impl ChannelConnector {
         self.open(steps).await
     }
 
-    /// Opens a session in the way that is pinned or known, and otherwise finds out.
+    /// Opens a session with the configured or cached revision, or else detects it.
     async fn open(&self, mut steps: Steps) -> Result<Opened, McpErrorKind> {
         if let Some(opening) = self.pinned() {
             let session = self.start().await?;
@@ -107,7 +107,7 @@ impl ChannelConnector {
                     self.remember(opening);
                     return Ok(opened);
                 }
-                // What is remembered does not fit any more.
+                // The cached revision is outdated.
                 Err(error) if rpc_of(&error).is_some() => {
                     tracing::debug!(%error, "The server is not as it was");
                 }
@@ -130,7 +130,7 @@ impl ChannelConnector {
         *self.known.lock() = None;
     }
 
-    /// How the configuration asks to open, when it leaves nothing to find out.
+    /// Returns the configured way to open a session, if nothing is left to detect.
     fn pinned(&self) -> Option<Opening> {
         match (self.config.handshake, self.config.protocol_version) {
             (Handshake::Never, _) => Some(Opening::None),
@@ -142,10 +142,12 @@ impl ChannelConnector {
         }
     }
 
-    /// 1. `server/discover`. A result, or an error that only a server of 2026-07-28 or later
-    ///    gives: no handshake.
-    /// 2. Otherwise `initialize`, on a new connection if the server ended the first one.
-    /// 3. It is unknown: a server without handshake.
+    /// Detects the revision:
+    ///
+    /// 1. Send `server/discover`. If it returns a result, or an error that exists only since
+    ///    revision 2026-07-28, the server has no handshake.
+    /// 2. Otherwise send `initialize`, on a new connection if the server closed the first one.
+    /// 3. If the server does not know the method, it has no handshake.
     async fn find_out(&self, steps: &mut Steps) -> Result<(Session, Opening), McpErrorKind> {
         let mut offered = ProtocolVersion::LATEST_WITH_HANDSHAKE;
         let mut session = self.start().await?;
@@ -190,7 +192,7 @@ impl ChannelConnector {
         if rpc.code != METHOD_NOT_FOUND {
             return Err(error);
         }
-        // A server that was too slow to say so at first may know no handshake any more.
+        // A server that was too slow to answer step 1 may have no handshake.
         let found = self.discover(&mut session, steps).await?;
         if let Discovered::Stateless(version) | Discovered::AskIn(version) = found {
             session.speak(version);
@@ -200,8 +202,8 @@ impl ChannelConnector {
         Ok((session, Opening::None))
     }
 
-    /// Asks a server what it speaks, in the newest revision that we do, and once more in
-    /// another one if it asks for that.
+    /// Requests the server's supported revisions, with the newest supported revision, and once more
+    /// with another revision if the server asks for that.
     async fn discover(
         &self,
         session: &mut Session,
@@ -267,7 +269,7 @@ impl ChannelConnector {
         steps.opened(session, Dialect { transport, opening })
     }
 
-    /// A connection on which nothing was said yet.
+    /// Opens a connection without sending anything.
     async fn start(&self) -> Result<Session, McpErrorKind> {
         let peer = Arc::clone(&self.peer);
         let transport: Box<dyn Transport> = match &self.link {

@@ -1,4 +1,4 @@
-//! What a server says of the revisions that it speaks, be it asked or be it in an error.
+//! The revisions that a server supports, from responses and errors.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,17 +10,17 @@ pub(in crate::mcp) const HEADER_MISMATCH: i64 = -32020;
 const MISSING_CAPABILITY: i64 = -32021;
 pub(in crate::mcp) const UNSUPPORTED_VERSION: i64 = -32022;
 
-/// What the answer to `server/discover` says.
+/// The outcome of `server/discover`.
 pub(super) enum Discovered {
-    /// The server speaks this revision, which has no handshake.
+    /// The server supports this revision, which has no handshake.
     Stateless(ProtocolVersion),
-    /// The server wants a handshake, and said which revisions it speaks.
+    /// The server requires a handshake, and supports this revision.
     Older(ProtocolVersion),
-    /// The server refused the revision and wants this one, which has no handshake either.
+    /// The server rejected the revision and asks for this one, which has no handshake either.
     AskIn(ProtocolVersion),
-    /// A server from before this method.
+    /// The server does not know the method.
     Nothing,
-    /// No answer, or none that could be read to its end: it may be any server.
+    /// There was no complete response: it may be any server.
     Silence,
 }
 
@@ -36,8 +36,8 @@ impl Discovered {
     }
 }
 
-/// Reads the answer to `server/discover` (MCP 2026-07-28, "Backward Compatibility"). What
-/// no server of that revision would answer says that it is an older one.
+/// Interprets the response to `server/discover` (MCP 2026-07-28, "Backward Compatibility").
+/// Responses that no server of that revision would send mean an older server.
 pub(super) fn discovered(
     outcome: Result<Result<Box<RawValue>, RpcError>, McpErrorKind>,
     session: &mut Session,
@@ -71,7 +71,7 @@ pub(super) fn discovered(
             rpc: Some(error),
             ..
         }) if !matches!(status, 401 | 403 | 407) => *error,
-        // Of something on the way to the server, or of one that had no time.
+        // Sent by a proxy, or by an overloaded server.
         Err(McpErrorKind::HttpStatus {
             status: 408 | 425 | 429 | 502..=504,
             ..
@@ -79,8 +79,8 @@ pub(super) fn discovered(
         Err(McpErrorKind::HttpStatus { status, .. }) if !matches!(status, 401 | 403 | 407) => {
             return Ok(Discovered::Nothing);
         }
-        // The credential is missing or wrong, or there is nobody, or no server: to ask again
-        // in other words would change nothing.
+        // The credential is missing or wrong, or there is no server: another request would fail the
+        // same way.
         Err(
             error @ (McpErrorKind::HttpStatus { .. }
             | McpErrorKind::Connect(_)
@@ -113,12 +113,12 @@ pub(super) fn discovered(
     }
 }
 
-/// The revision without handshake that an error -32022 asks for.
+/// Returns the revision without handshake that an error -32022 asks for.
 pub(super) fn stateless_version(error: &RpcError) -> Option<ProtocolVersion> {
     supported_by(error).filter(|version| version.supports(Feature::RequestMetadata))
 }
 
-/// The JSON-RPC error that an error is, or that came with a status.
+/// Returns the JSON-RPC error of an error, or of an HTTP status's body.
 pub(super) fn rpc_of(error: &McpErrorKind) -> Option<&RpcError> {
     match error {
         McpErrorKind::Rpc(error) => Some(error),
@@ -127,7 +127,7 @@ pub(super) fn rpc_of(error: &McpErrorKind) -> Option<&RpcError> {
     }
 }
 
-/// The newest revision of ours among those that an error -32022 lists.
+/// Returns the newest revision that both this client and an error -32022 list.
 pub(in crate::mcp) fn supported_by(error: &RpcError) -> Option<ProtocolVersion> {
     #[derive(Deserialize)]
     struct Data {

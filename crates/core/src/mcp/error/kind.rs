@@ -6,186 +6,186 @@ use crate::egress::{EgressError, root_cause};
 use crate::mcp::jsonrpc::RpcError;
 use crate::mcp::{OAuthError, ServerConfigError, SseError};
 
-/// What went wrong, step by step.
+/// The details of an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpErrorKind {
-    /// The configuration cannot be used.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ServerConfigError),
-    /// The HTTP client cannot be set up, for instance without any trusted certificate.
+    /// The HTTP client cannot be set up, for example because there are no trusted certificates.
     #[error("the HTTP client cannot be set up: {}", root_cause(.0))]
     Setup(#[source] reqwest::Error),
-    /// The server's URL, or every address of its host, is one that may not be reached.
+    /// Requests to the server's URL, or to all addresses of its host, are not allowed.
     #[error(transparent)]
     Egress(#[from] EgressError),
-    /// The request's parameters cannot be written as JSON.
+    /// The parameters cannot be serialized as JSON.
     #[error("the parameters cannot be written as JSON: {0}")]
     Encode(#[source] serde_json::Error),
-    /// No connection: refused, unknown host, TLS.
+    /// No connection was established: refused, unknown host, or TLS error.
     #[error("{}{}", root_cause(.0), place(.0))]
     Connect(#[source] reqwest::Error),
-    /// The connection broke, or the answer is no proper HTTP.
+    /// The connection broke, or the response is not valid HTTP.
     #[error("the connection broke: {}", root_cause(&**.0))]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A status other than 2xx.
+    /// The HTTP status is not 2xx.
     #[error("HTTP {status}")]
     HttpStatus {
         /// The status code.
         status: u16,
-        /// From `Retry-After`, when the server sent it in seconds.
+        /// The value of `Retry-After`, if it is in seconds.
         retry_after: Option<Duration>,
-        /// From `WWW-Authenticate`.
+        /// The value of `WWW-Authenticate`.
         challenge: Option<String>,
-        /// The JSON-RPC error in the body, where there is one.
+        /// The JSON-RPC error in the body, if there is one.
         rpc: Option<Box<RpcError>>,
     },
-    /// There is no token for the server.
+    /// No token could be obtained for the server.
     #[error("{0}")]
     Authorization(#[source] Arc<OAuthError>),
-    /// A redirect that leaves the origin, or goes round in circles; it is not followed.
+    /// A redirect to another origin, or a redirect loop; not followed.
     #[error("a redirect to another place was refused")]
     Redirect,
-    /// The `endpoint` that a legacy server announced is of another origin.
+    /// The `endpoint` that an HTTP+SSE server announced has another origin.
     #[error("the announced endpoint is of another origin")]
     ForeignEndpoint,
-    /// An answer that is neither JSON nor an event stream.
+    /// The response is neither JSON nor an event stream.
     #[error("unexpected content type '{content_type}'")]
     ContentType {
-        /// The first part of the header.
+        /// The beginning of the `Content-Type` header.
         content_type: String,
     },
-    /// The answer is larger than allowed.
+    /// The response is larger than the limit.
     #[error("the answer is larger than {limit} bytes")]
     TooLarge {
         /// The limit in bytes.
         limit: usize,
     },
-    /// Too many events came, and none of them was the answer.
+    /// None of the first events was the response.
     #[error("no answer in the first {limit} events")]
     TooManyEvents {
         /// The limit.
         limit: usize,
     },
-    /// The event stream cannot be read.
+    /// The event stream is invalid.
     #[error(transparent)]
     Sse(#[from] SseError),
-    /// The body is not UTF-8.
+    /// The body is not valid UTF-8.
     #[error("the answer is not valid UTF-8")]
     InvalidUtf8,
-    /// The body is no JSON-RPC message.
+    /// The body is not a JSON-RPC message.
     #[error("the answer is no JSON-RPC message: {0}")]
     InvalidMessage(#[source] serde_json::Error),
-    /// A result that is not of the form that its method has.
+    /// The result does not have the form that its method requires.
     #[error("the result of '{method}' has an unexpected form: {source}")]
     UnexpectedResult {
         /// The method.
         method: &'static str,
-        /// What did not fit.
+        /// The parse error.
         #[source]
         source: serde_json::Error,
     },
-    /// The answer ended without a response to the request.
+    /// The response ended without a JSON-RPC response to the request.
     #[error("No valid JSON-RPC response found")]
     NoResponse,
-    /// The stream that answers come on has ended.
+    /// The stream that carries the responses has ended.
     #[error("the server closed the connection")]
     StreamClosed,
-    /// The server's program cannot be started.
+    /// The program of the server cannot be started.
     #[error("'{program}' cannot be started: {source}")]
     Spawn {
-        /// The program as it is configured, without arguments.
+        /// The configured program, without arguments.
         program: String,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
-    /// The server's process ended while it was needed.
+    /// The process of the server ended during an operation.
     #[error("{}", process_end(.status, .last_words))]
     ProcessEnded {
-        /// How, if that is known.
+        /// The exit status, if known.
         status: Option<ExitStatus>,
-        /// The last line of its standard error, or nothing; without the values of its
-        /// configured environment.
+        /// The last line of standard error, or empty. Contains no values of the configured
+        /// environment.
         last_words: String,
     },
-    /// The answer to the request for a WebSocket is none.
+    /// The server rejected the WebSocket handshake.
     #[error("the server does not speak WebSocket with the subprotocol 'mcp' here")]
     NotWebSocket,
-    /// The other end sends back what it is sent, as `cat` does.
+    /// The other end echoes all input, as `cat` does.
     #[error("it sends back what it is sent: it is no MCP server, or a terminal is in between")]
     Echo,
-    /// The server does not know the session any more.
+    /// The server no longer knows the session.
     #[error("the session has expired")]
     SessionExpired,
-    /// More pages than allowed in one list.
+    /// A list has more pages than the limit.
     #[error("the list has more than {limit} pages")]
     TooManyPages {
         /// The limit.
         limit: usize,
     },
-    /// All pages of one list together are larger than allowed.
+    /// The pages of a list together are larger than the limit.
     #[error("the list is larger than {limit} bytes")]
     ListTooLarge {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The server speaks none of the revisions that are known here.
+    /// The client and the server have no supported revision in common.
     #[error("the server speaks none of the known protocol revisions: {supported}")]
     NoCommonVersion {
-        /// Those that it does speak.
+        /// The revisions that the server supports.
         supported: String,
     },
-    /// The last attempts to connect failed, so this one was not made.
+    /// Earlier attempts to connect failed, so none was made.
     #[error(
         "the server is down{}; the next attempt is made in {:.1} s",
         reason(.cause),
         .retry_after.as_secs_f64()
     )]
     KnownDown {
-        /// When the next attempt may be made.
+        /// Time until the next attempt is allowed.
         retry_after: Duration,
-        /// Why the last one failed, if that is known.
+        /// Why the last attempt failed, if known.
         cause: Option<String>,
     },
-    /// The server asks for something before it answers, and there is nobody to give it.
+    /// The server requests input, and the client has no handler for that.
     #[error("the server asks for '{method}', which this client does not offer: {reason}")]
     InputRequired {
-        /// The method of its question.
+        /// The method of the input request.
         method: String,
-        /// Why there is no answer.
+        /// Why there is no handler.
         reason: String,
     },
-    /// The server asked for more and more before it answered.
+    /// The server requested input in too many rounds.
     #[error("no answer after {limit} rounds of questions")]
     TooManyRounds {
         /// The limit.
         limit: u32,
     },
-    /// A result of a type that is not known here.
+    /// The result has an unknown type.
     #[error("a result of the unknown type '{result_type}'")]
     UnknownResultType {
         /// The type.
         result_type: String,
     },
-    /// The task that the server made of the request was cancelled there.
+    /// The task of the request was cancelled on the server.
     #[error("the task was cancelled at the server{}", reason(.message))]
     TaskCancelled {
-        /// What the server said about it.
+        /// The server's status message.
         message: Option<String>,
     },
-    /// The server answered with an error.
+    /// The server returned a JSON-RPC error.
     #[error(transparent)]
     Rpc(#[from] RpcError),
-    /// The deadline passed.
+    /// The operation exceeded its deadline.
     #[error("{}timed out after {:?}s", subject(.operation), .after.as_secs_f64())]
     Timeout {
-        /// How long it was given.
+        /// The time limit.
         after: Duration,
         /// The operation, such as `tool 'roll' of server 'dice'`, if known.
         operation: Option<Box<str>>,
     },
-    /// The client was disconnected on purpose.
+    /// The application has disconnected the client.
     #[error("Not connected to server")]
     Disconnected,
 }
@@ -200,7 +200,7 @@ impl McpErrorKind {
     }
 }
 
-/// ` (http://127.0.0.1:9)`: to where there was no connection.
+/// Returns the origin of a failed connection, such as ` (http://127.0.0.1:9)`.
 fn place(error: &reqwest::Error) -> String {
     error.url().map_or_else(String::new, |url| {
         format!(" ({})", url.origin().ascii_serialization())
@@ -219,7 +219,7 @@ fn reason(message: &Option<String>) -> String {
         .map_or_else(String::new, |message| format!(": {message}"))
 }
 
-/// `the server's process ended (exit status: 1): no such file`.
+/// Returns a message such as `the server's process ended (exit status: 1): no such file`.
 fn process_end(status: &Option<ExitStatus>, last_words: &str) -> String {
     let mut text = "the server's process ended".to_owned();
     if let Some(status) = status {

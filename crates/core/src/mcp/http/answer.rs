@@ -11,20 +11,20 @@ use crate::mcp::{Limits, McpErrorKind};
 
 const EVENT_STREAM: &str = "text/event-stream";
 
-/// What the body of a successful answer turned out to be.
+/// The body of a successful response.
 pub(in crate::mcp) enum Answer {
-    /// Nothing: the server took the message and answers elsewhere, or not at all.
+    /// No content: the server sends the response elsewhere, or none.
     Empty,
-    /// JSON-RPC messages, read to the end.
+    /// JSON-RPC messages, completely read.
     Messages(Vec<Incoming>),
-    /// An event stream, still to be read.
+    /// An event stream, not read yet.
     Stream(Box<AnswerReader>),
 }
 
-/// Reads the body of an answer as far as it takes to know what it is.
+/// Reads as much of a response's body as is necessary to determine its kind.
 ///
-/// Servers send JSON as text/plain, or with no content type at all: a body that starts like
-/// a JSON-RPC message counts as one whatever it is called.
+/// Some servers send JSON as `text/plain`, or without a content type: a body that starts like a
+/// JSON-RPC message counts as one, whatever its content type.
 pub(in crate::mcp) async fn read_answer(
     mut response: reqwest::Response,
     limits: &Limits,
@@ -60,14 +60,14 @@ pub(in crate::mcp) fn is_event_stream(response: &reqwest::Response) -> bool {
     content_type(response) == EVENT_STREAM
 }
 
-/// The content type without its parameters, in lower case and not longer than needed.
+/// Returns the content type without its parameters, in lower case, cut to 100 bytes.
 pub(in crate::mcp) fn content_type(response: &reqwest::Response) -> Cow<'_, str> {
     let value = response.headers().get(CONTENT_TYPE);
     let text = value
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
     let essence = text.split(';').next().unwrap_or_default().trim();
-    // A header's text is ASCII.
+    // Header values are ASCII, so any index is a character boundary.
     let shortened = essence.get(..100).unwrap_or(essence);
     if shortened.bytes().any(|byte| byte.is_ascii_uppercase()) {
         return Cow::Owned(shortened.to_ascii_lowercase());
@@ -99,20 +99,21 @@ fn broken(error: reqwest::Error) -> McpErrorKind {
     McpErrorKind::Broken(error.without_url().into())
 }
 
-/// Reads the events of an answer one by one, under every limit.
+/// Reads the events of a response one by one, within all limits.
 pub(in crate::mcp) struct AnswerReader {
     response: Option<reqwest::Response>,
     decoder: SseDecoder,
     bytes: usize,
     events: usize,
-    /// Bytes after the answer.
+    /// Number of bytes read after the response.
     skipped: usize,
-    /// None for a stream that lives on, where only single events are bounded.
+    /// Limits for the whole stream; `None` for a long-lived stream, where only single events are
+    /// limited.
     totals: Option<Limits>,
 }
 
 impl AnswerReader {
-    /// For the answer to one request.
+    /// Creates a reader for the response to one request.
     fn new(response: reqwest::Response, limits: Limits) -> Self {
         Self {
             totals: Some(limits),
@@ -120,7 +121,7 @@ impl AnswerReader {
         }
     }
 
-    /// For a stream that lives as long as the session.
+    /// Creates a reader for a stream that lasts as long as the session.
     pub(in crate::mcp) fn endless(response: reqwest::Response, limits: &Limits) -> Self {
         Self {
             response: Some(response),
@@ -132,29 +133,28 @@ impl AnswerReader {
         }
     }
 
-    /// Lets the stream live for as long as somebody listens.
+    /// Removes the limits for the whole stream.
     pub(in crate::mcp) fn without_totals(&mut self) {
         self.totals = None;
     }
 
-    /// Goes on with another answer that continues the same stream; what has been counted
-    /// stays counted.
+    /// Continues the stream with another response. Counters are not reset.
     pub(in crate::mcp) fn resume(&mut self, response: reqwest::Response) {
         self.decoder.resume();
         self.response = Some(response);
     }
 
-    /// The last `id` of the stream: where to resume it.
+    /// Returns the last `id` of the stream, from which it can be resumed.
     pub(in crate::mcp) fn last_event_id(&self) -> Option<&str> {
         self.decoder.last_event_id()
     }
 
-    /// How long the server asks to wait before the stream is resumed.
+    /// Returns how long the server asks to wait before the stream is resumed.
     pub(in crate::mcp) fn retry(&self) -> Option<Duration> {
         self.decoder.retry()
     }
 
-    /// The next event; none when the stream has ended properly.
+    /// Returns the next event; `None` after a regular end of the stream.
     pub(in crate::mcp) async fn next(&mut self) -> Result<Option<SseEvent>, McpErrorKind> {
         loop {
             if let Some(event) = self.decoder.next_event() {
@@ -189,9 +189,8 @@ impl AnswerReader {
         }
     }
 
-    /// Reads the rest of a stream that has given its answer, which nobody wants. Reading it
-    /// to its end frees the connection, breaking off closes it. It may be called again when
-    /// its future was dropped before.
+    /// Reads the rest of a stream after the response and discards it. Reading to the end frees the
+    /// connection; stopping earlier closes it. Can be called again after its future was dropped.
     pub(super) async fn skip_rest(&mut self) {
         const MOST_BYTES: usize = 64 * 1024;
         let Some(response) = &mut self.response else {
@@ -207,7 +206,7 @@ impl AnswerReader {
     }
 }
 
-/// The messages in one event; none in an event that is no JSON-RPC (E2: skipped).
+/// Returns the messages in an event; none if the event is not JSON-RPC.
 pub(in crate::mcp) fn messages_of(event: &SseEvent) -> VecDeque<Incoming> {
     if event.data.is_empty() {
         return VecDeque::new();

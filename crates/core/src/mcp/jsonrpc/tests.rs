@@ -83,7 +83,7 @@ fn requests_notifications_batches_and_rubbish() {
         only(r#"{"method":"notifications/x"}"#),
         Incoming::Notification { .. }
     ));
-    // What has a method is no response, whatever else it has.
+    // A message with a method is not a response, whatever else it contains.
     assert!(matches!(
         only(r#"{"method":"x","id":7,"result":{}}"#),
         Incoming::Request { .. }

@@ -14,18 +14,18 @@ use super::{
     PendingAuthorization,
 };
 
-/// Asks a person, and exchanges the code that comes back (OAuth 2.1 section 4.1).
+/// Asks the user, and exchanges the authorization code (OAuth 2.1 section 4.1).
 pub(super) struct AuthorizationCode<'a> {
     pub(super) web: &'a Web,
     pub(super) prompt: &'a dyn AuthorizationPrompt,
     pub(super) client: &'a OAuthClient,
-    /// The client's secret, where it registered itself and got one.
+    /// The client secret from dynamic registration, if any.
     pub(super) registered_secret: Option<SecretString>,
     pub(super) redirect_uri: &'a str,
     pub(super) scopes: &'a [String],
     pub(super) dpop: Option<&'a Dpop>,
     pub(super) challenge: &'a Challenge,
-    /// The MCP server.
+    /// The URL of the MCP server.
     pub(super) server: &'a Url,
 }
 
@@ -61,7 +61,7 @@ impl AuthorizationCode<'_> {
     }
 }
 
-/// Exchanges the code in an answer to a request that was made before.
+/// Exchanges the authorization code for tokens.
 pub(super) async fn exchange(
     server: &AuthorizationServer,
     web: &Web,
@@ -80,9 +80,9 @@ pub(super) async fn exchange(
     server.token.request(web, Some(client), dpop, &form).await
 }
 
-/// The code, when the response is the answer to this request. Where it comes from is
-/// checked before anything in it is believed, an error too (MCP 2026-07-28, authorization
-/// response validation).
+/// Returns the authorization code, if the response belongs to this request. The state and the
+/// issuer are checked first, even before an error is used (MCP 2026-07-28, authorization response
+/// validation).
 fn code(
     server: &AuthorizationServer,
     state: &str,

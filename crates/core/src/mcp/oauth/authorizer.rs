@@ -22,33 +22,33 @@ use super::{
 use crate::mcp::http::sending;
 use crate::mcp::{McpErrorKind, ServerConfig};
 
-/// How often one request is sent at most: with the token at hand, refreshed, authorised,
-/// stepped up, and once more for a nonce. Each time the server has refused it before.
+/// Maximum number of times to send one request: with the current token, a refreshed one, a new
+/// authorization, a step-up, and once more for a nonce. Each follows a rejection.
 const MOST_SENDS: usize = 5;
 
-/// Sends requests to one MCP server with the tokens of one client, and gets these tokens.
+/// Sends requests to one MCP server with the tokens of one client, and obtains the tokens.
 ///
-/// Whatever is under way to get a token is one errand for all the calls that need it. It
-/// goes on when a call gives up at its deadline: a refresh token that has been used up, or
-/// a person's consent, is not to be lost. It ends with the client.
+/// All calls that need a token share one running token acquisition. It continues if a call gives up
+/// at its deadline, so that a used refresh token or a user's consent is not lost. It ends with the
+/// client.
 pub(in crate::mcp) struct OAuthAuthorizer {
     shared: Arc<Shared>,
     loaded: OnceCell<()>,
     errand: Mutex<Option<Running>>,
 }
 
-/// How often one request makes the client ask for more scopes.
+/// Maximum number of step-up authorizations for one request.
 const MOST_STEP_UPS: usize = 2;
 
 type Outcome = Result<(), Arc<OAuthError>>;
 
 struct Running {
     outcome: SharedFuture<BoxFuture<'static, Outcome>>,
-    /// Drives the errand also while nobody waits for it.
+    /// Drives the acquisition while no call waits for it.
     _task: AbortOnDropHandle<Outcome>,
 }
 
-/// What a request was sent with.
+/// The token and URL with which a request was sent.
 struct Sent {
     generation: u64,
     tokens: Option<Arc<LiveTokens>>,
@@ -84,8 +84,8 @@ impl OAuthAuthorizer {
         })
     }
 
-    /// Sends a request with a token, and again with another when the server refuses this
-    /// one. A request that was answered with 401 or 403 has not been processed.
+    /// Sends a request with a token, and again with another token if the server rejects that one. A
+    /// request that was answered with 401 or 403 has not been processed.
     pub(in crate::mcp) async fn send(
         &self,
         request: reqwest::RequestBuilder,
@@ -114,7 +114,7 @@ impl OAuthAuthorizer {
         client.execute(next).await.map_err(sending)
     }
 
-    /// Sends a request with the token at hand, whatever the server says to that.
+    /// Sends a request once, with the current token.
     pub(in crate::mcp) async fn send_once(
         &self,
         request: reqwest::RequestBuilder,
@@ -126,7 +126,7 @@ impl OAuthAuthorizer {
         client.execute(request).await.map_err(sending)
     }
 
-    /// Takes up an authorization that was asked for elsewhere.
+    /// Completes an authorization that another client started.
     pub(in crate::mcp) async fn finish(
         &self,
         pending: PendingAuthorization,
@@ -138,7 +138,7 @@ impl OAuthAuthorizer {
         finished.await.map_err(authorization)
     }
 
-    /// Waits for the errand that is under way; false when there is none.
+    /// Waits for a running token acquisition. Returns `false` if there is none.
     pub(in crate::mcp) async fn ended(&self) -> bool {
         let outcome = {
             let running = self.errand.lock();
@@ -147,7 +147,7 @@ impl OAuthAuthorizer {
         };
         match outcome {
             Some(outcome) => {
-                // Who needs the token sees how it went.
+                // Calls that need the token get the outcome themselves.
                 let _ = outcome.await;
                 true
             }
@@ -155,7 +155,7 @@ impl OAuthAuthorizer {
         }
     }
 
-    /// Adds the token, renewed when it is about to end.
+    /// Adds the token, refreshed if it is about to expire.
     async fn authorize(&self, request: &mut reqwest::Request) -> Result<Sent, McpErrorKind> {
         let url = request.url().clone();
         let (generation, tokens) = self.current();
@@ -171,7 +171,7 @@ impl OAuthAuthorizer {
         })
     }
 
-    /// Adds the headers of a token, unless the request goes elsewhere than to the server.
+    /// Adds the headers of a token, unless the request goes to another origin.
     fn add(
         &self,
         tokens: Option<&LiveTokens>,
@@ -195,7 +195,7 @@ impl OAuthAuthorizer {
         live: Arc<LiveTokens>,
     ) -> Result<(u64, Option<Arc<LiveTokens>>), McpErrorKind> {
         if !self.shared.renews_alone(&live) {
-            // It may still be good; if not, the server's refusal says what to do.
+            // The token may still be valid; if not, the server's rejection starts an authorization.
             return Ok((generation, Some(live)));
         }
         match self.run(generation, Errand::Renewal).await {
@@ -208,7 +208,8 @@ impl OAuthAuthorizer {
         }
     }
 
-    /// Looks at an answer; when it refuses the token, gets another.
+    /// Returns whether to send a request again: if the server rejected the token, obtains another
+    /// one.
     async fn must_send_again(
         &self,
         sent: &Sent,
@@ -224,7 +225,7 @@ impl OAuthAuthorizer {
             StatusCode::UNAUTHORIZED => false,
             StatusCode::FORBIDDEN => true,
             status => {
-                // A server that is in trouble may not have looked at the token.
+                // A server with an internal error may not have checked the token.
                 if let Some(live) = sent.tokens.as_ref().filter(|_| !status.is_server_error()) {
                     live.accept();
                 }
@@ -239,7 +240,7 @@ impl OAuthAuthorizer {
             return Ok(has_new_nonce);
         }
         if self.current().0 != sent.generation {
-            // Others have got another token since.
+            // Another call has obtained a newer token meanwhile.
             return Ok(true);
         }
         if let Some(live) = &sent.tokens {
@@ -251,7 +252,7 @@ impl OAuthAuthorizer {
                 live.origin == Origin::Granted && !live.is_accepted()
             };
             if is_useless {
-                // Asking again for the same would be refused again.
+                // The same authorization would be rejected again.
                 return Ok(false);
             }
         }
@@ -266,8 +267,7 @@ impl OAuthAuthorizer {
         (current.generation, current.tokens.clone())
     }
 
-    /// Runs an errand for tokens that are newer than `generation`, or waits for the one
-    /// that is under way.
+    /// Obtains tokens newer than `generation`, or waits for a running acquisition.
     async fn run(&self, generation: u64, errand: Errand) -> Outcome {
         let outcome = {
             let mut running = self.errand.lock();
@@ -276,7 +276,7 @@ impl OAuthAuthorizer {
                 _ if self.current().0 != generation => return Ok(()),
                 _ => {
                     let errand = Arc::clone(&self.shared).run(errand);
-                    // The prompt and the store are the program's, which may panic.
+                    // The prompt and the store belong to the application and may panic.
                     let errand = AssertUnwindSafe(errand).catch_unwind();
                     let outcome = errand.map(|outcome| {
                         let outcome = outcome.unwrap_or(Err(OAuthError::Panicked));

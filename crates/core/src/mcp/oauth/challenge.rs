@@ -1,25 +1,25 @@
 use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 
-/// What a server's `WWW-Authenticate` headers ask for (RFC 9110 section 11.6.1, RFC 6750
-/// section 3, RFC 9449 section 7.1, RFC 9728 section 5.1).
+/// The requirements in `WWW-Authenticate` headers (RFC 9110 section 11.6.1, RFC 6750 section 3, RFC
+/// 9449 section 7.1, RFC 9728 section 5.1).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Challenge {
-    /// The server takes tokens of the scheme DPoP.
+    /// Whether the server accepts tokens of the scheme DPoP.
     pub(super) dpop: bool,
     pub(super) error: Option<String>,
     pub(super) scopes: Vec<String>,
-    /// Where the protected-resource metadata is, as the server wrote it.
+    /// The URL of the protected resource metadata, as the server wrote it.
     pub(super) resource_metadata: Option<String>,
 }
 
-/// What a server that refused a request asks for, fit to be shown: of its
-/// `WWW-Authenticate` header only the parameters that hold no secret.
+/// The challenge of a server that rejected a request, safe to show: contains only the parameters of
+/// `WWW-Authenticate` that contain no secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuthorizationChallenge {
-    /// The header's value: schemes with `realm`, `error`, `scope`, `resource_metadata` and
-    /// such. Nonces, other opaque values, free text and the query of a URL are left out.
+    /// The header's value: schemes with `realm`, `error`, `scope`, `resource_metadata` and the
+    /// like. Without nonces, other opaque values, free text and URL queries.
     pub header: String,
     /// The scopes that a token needs.
     pub scopes: Vec<String>,
@@ -27,7 +27,7 @@ pub struct AuthorizationChallenge {
 
 impl AuthorizationChallenge {
     pub(in crate::mcp) fn of(header: &str) -> Self {
-        /// Characters of one parameter.
+        /// Maximum length of a parameter, in characters.
         const LONGEST: usize = 1000;
         const SHOWN: [&str; 7] = [
             "realm",
@@ -68,7 +68,7 @@ impl AuthorizationChallenge {
     }
 }
 
-/// The text without what follows the `?` of a URL.
+/// Returns a URL without its query; other text unchanged.
 fn without_query(value: &str) -> &str {
     match value.split_once('?') {
         Some((url, _)) if url.contains("://") => url,
@@ -76,7 +76,7 @@ fn without_query(value: &str) -> &str {
     }
 }
 
-/// One challenge: a scheme with its parameters, names in lower case.
+/// One challenge: a scheme with its parameters, whose names are in lower case.
 #[derive(Default)]
 struct Scheme {
     name: String,
@@ -110,17 +110,17 @@ impl Challenge {
         challenge
     }
 
-    /// The token is good, and more than it allows is needed.
+    /// Returns whether the token is valid but its scopes are insufficient.
     pub(super) fn is_insufficient_scope(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
 
-    /// The proof has to carry the nonce that came with the refusal (RFC 9449 section 9).
+    /// Returns whether the proof must contain the nonce of the response (RFC 9449 section 9).
     pub(super) fn wants_nonce(&self) -> bool {
         self.error.as_deref() == Some("use_dpop_nonce")
     }
 
-    /// The challenge in its plainest form, for the SDK's discovery.
+    /// Returns the challenge in a simple form for the SDK's discovery.
     pub(super) fn to_header(&self) -> String {
         let quoted = |text: &str| format!("{text:?}");
         let mut parameters = Vec::new();
@@ -134,7 +134,7 @@ impl Challenge {
     }
 }
 
-/// Takes a header's value apart; what is no challenge is skipped, never an error.
+/// Parses a header value, skipping everything that is not a challenge.
 fn schemes(value: &str) -> Vec<Scheme> {
     let mut schemes: Vec<Scheme> = Vec::new();
     let mut rest = value;
@@ -142,7 +142,7 @@ fn schemes(value: &str) -> Vec<Scheme> {
         rest = rest.trim_start_matches([' ', '\t', ',']);
         let (name, after) = token(rest);
         if name.is_empty() {
-            // Nothing that could start a challenge: go on behind the next comma.
+            // No challenge starts here: continue after the next comma.
             match rest.find(',') {
                 Some(comma) => rest = &rest[comma..],
                 None => return schemes,
@@ -165,7 +165,7 @@ fn schemes(value: &str) -> Vec<Scheme> {
     }
 }
 
-/// A token as of RFC 9110 section 5.6.2, and what follows it.
+/// Splits off a token (RFC 9110 section 5.6.2).
 fn token(text: &str) -> (&str, &str) {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     let end = text.find(|c| !is_token(c)).unwrap_or(text.len());

@@ -12,26 +12,26 @@ use super::OAuthError;
 use super::jwt::SigningKey;
 use super::tokens::unix_time;
 
-/// How long a client assertion is good for, in seconds.
+/// Validity of a client assertion, in seconds.
 const ASSERTION_SECONDS: u64 = 300;
 
-/// This client as one authorization server knows it.
+/// A client registered at one authorization server.
 #[derive(Debug, Clone)]
 pub(super) struct OAuthClient {
     pub(super) id: String,
     proof: Proof,
 }
 
-/// How the client shows who it is.
+/// How the client authenticates.
 #[derive(Debug, Clone)]
 enum Proof {
-    /// Not at all: a public client.
+    /// No authentication: a public client.
     None,
     Secret(SecretString),
     Key(Arc<SigningKey>),
 }
 
-/// A token request in the making.
+/// The parameters of a token request.
 pub(super) type Form = Vec<(&'static str, String)>;
 
 impl OAuthClient {
@@ -54,9 +54,8 @@ impl OAuthClient {
         !matches!(self.proof, Proof::None)
     }
 
-    /// Adds what shows the token endpoint who asks (OAuth 2.1 section 2.4, RFC 7523 section
-    /// 2.2). `methods` are those that the server announces; without, it takes Basic (RFC
-    /// 8414 section 2).
+    /// Adds client authentication to a token request (OAuth 2.1 section 2.4, RFC 7523 section 2.2).
+    /// `methods` are those that the server announces; the default is Basic (RFC 8414 section 2).
     pub(super) fn authenticate(
         &self,
         methods: Option<&[String]>,
@@ -78,7 +77,7 @@ impl OAuthClient {
                 form.push(("client_id", self.id.clone()));
                 form.push(("client_secret", secret.expose_secret().to_owned()));
             }
-            // A secret that the server would not look at stays here.
+            // A secret that the server does not accept is not sent.
             Proof::Secret(_) | Proof::None => form.push(("client_id", self.id.clone())),
         }
         Ok(())

@@ -8,10 +8,10 @@ use super::enterprise::IdentityProvider;
 use super::jwt::SigningKey;
 use crate::mcp::ServerConfigError;
 
-/// How tokens are obtained (`"type": "oauth"`). `Debug` hides every secret.
+/// How to obtain tokens (`"type": "oauth"`). `Debug` hides all secrets.
 ///
-/// The authorization server is found through the MCP server. With no key but `type` the
-/// client registers itself and asks a person, through an
+/// The MCP server names the authorization server. Without other keys than `type`, the client
+/// registers itself dynamically and asks the user through an
 /// [`AuthorizationPrompt`](super::AuthorizationPrompt).
 ///
 /// ```
@@ -29,67 +29,67 @@ use crate::mcp::ServerConfigError;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct OAuthConfig {
-    /// What a token is given for. Default `authorization_code`.
+    /// The grant type. Default `authorization_code`.
     pub grant: OAuthGrant,
-    /// The client's id at the authorization server, where it has been registered there.
+    /// The client id, if the client is registered at the authorization server.
     pub client_id: Option<String>,
-    /// The secret that belongs to `client_id`.
+    /// The client secret for `client_id`.
     pub client_secret: Option<SecretString>,
     /// The issuer identifier (RFC 8414 section 2) of the only authorization server that may see
     /// this client's credentials. If an MCP server names another authorization server, Pillion
     /// fails before sending a token or registration request. Required for every grant except
     /// `authorization_code`, where a person sees the sign-in page.
     pub issuer: Option<String>,
-    /// The `https` address of a client id metadata document; used as the client's id where
-    /// the authorization server supports that and there is no `client_id`.
+    /// The `https` URL of a client id metadata document. It becomes the client id if the
+    /// authorization server supports that and there is no `client_id`.
     pub client_metadata_url: Option<String>,
-    /// The name that a dynamic registration gives. Default `Pillion`.
+    /// The client name for dynamic registration. Default `Pillion`.
     pub client_name: Option<String>,
-    /// Where the browser is sent after an authorization, unless the prompt says.
+    /// The redirect URI for the browser, unless the prompt provides one.
     pub redirect_uri: Option<String>,
-    /// The scopes to ask for. Default: those that the server asks for. What a server asks
-    /// for later is added.
+    /// The scopes to request. Default: those that the server requests. Scopes that the server
+    /// requests later are added.
     pub scopes: Vec<String>,
-    /// A private key, PKCS#8 (RSA: PKCS#1 too) in PEM, instead of `client_secret`, for
+    /// A private key in PEM, as PKCS#8 (RSA also as PKCS#1), instead of `client_secret`, for
     /// `client_credentials` and `enterprise`.
     pub private_key: Option<SecretString>,
-    /// What `private_key` signs with. Default: `ES256`.
+    /// The signing algorithm of `private_key`. Default `ES256`.
     pub signing_algorithm: SigningAlgorithm,
-    /// The key's id, where the authorization server wants it in the assertion (`kid`).
+    /// The key id (`kid`) in the assertion, if the authorization server requires one.
     pub key_id: Option<String>,
-    /// For `jwt_bearer`: the JWT that stands for this workload.
+    /// For `jwt_bearer`: the JWT that identifies this workload.
     pub assertion: Option<SecretString>,
-    /// For `jwt_bearer`: a file with that JWT, read whenever a token is needed, as a
-    /// container platform rotates it. At most 64 KiB.
+    /// For `jwt_bearer`: a file with that JWT, read for each token request, because container
+    /// platforms rotate it. At most 64 KiB.
     pub assertion_file: Option<PathBuf>,
-    /// For `enterprise`: the identity provider's token endpoint.
+    /// For `enterprise`: the token endpoint of the identity provider.
     pub idp_token_endpoint: Option<String>,
-    /// For `enterprise`: the client's id at the identity provider.
+    /// For `enterprise`: the client id at the identity provider.
     pub idp_client_id: Option<String>,
-    /// For `enterprise`: the secret that belongs to `idp_client_id`. Default: none.
+    /// For `enterprise`: the client secret for `idp_client_id`. Default: none.
     pub idp_client_secret: Option<SecretString>,
     /// For `enterprise`: the user's ID token from the identity provider.
     pub id_token: Option<SecretString>,
 }
 
-/// What an access token is given for.
+/// The grant by which access tokens are obtained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OAuthGrant {
-    /// A person's consent, in a browser (OAuth 2.1 section 4.1).
+    /// The user's consent in a browser (OAuth 2.1 section 4.1).
     #[default]
     AuthorizationCode,
-    /// The client's own credentials (extension `oauth-client-credentials`).
+    /// The client's credentials (extension `oauth-client-credentials`).
     ClientCredentials,
-    /// A JWT that the platform gave this workload (RFC 7523 section 2.1).
+    /// A JWT that the platform issued to this workload (RFC 7523 section 2.1).
     JwtBearer,
-    /// The user's sign-on at the enterprise's identity provider (extension
+    /// The user's sign-on at an enterprise identity provider (extension
     /// `enterprise-managed-authorization`).
     Enterprise,
 }
 
-/// What a private key signs client assertions with (RFC 7518 section 3.1, RFC 8037).
+/// Signing algorithm for client assertions (RFC 7518 section 3.1, RFC 8037).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[non_exhaustive]
 pub enum SigningAlgorithm {
@@ -108,7 +108,7 @@ pub enum SigningAlgorithm {
     EdDsa,
 }
 
-/// What a grant needs, complete.
+/// A grant with everything that it requires.
 pub(super) enum Grant {
     AuthorizationCode,
     ClientCredentials(OAuthClient),
@@ -128,14 +128,14 @@ pub(super) enum AssertionSource {
 }
 
 impl OAuthConfig {
-    /// The grant with all that it needs.
+    /// Returns the grant with everything that it requires.
     ///
     /// # Errors
-    /// [`ServerConfigError::OAuth`] names the key that is missing or cannot be used.
+    /// [`ServerConfigError::OAuth`] with the key that is missing or invalid.
     pub(super) fn resolve(&self) -> Result<Grant, ServerConfigError> {
         let needs = |key| ServerConfigError::OAuth { key };
         if let Some(url) = &self.client_metadata_url {
-            // With a path, as the MCP specification has it (client registration).
+            // The MCP specification requires a path (client registration).
             let url = url::Url::parse(url).ok();
             url.filter(|url| url.scheme() == "https" && url.path().len() > 1)
                 .ok_or(needs("client_metadata_url"))?;
@@ -191,7 +191,7 @@ impl OAuthConfig {
             .is_none_or(|allowed| allowed == issuer)
     }
 
-    /// The client that is configured, if one is.
+    /// Returns the configured client, if any.
     pub(super) fn client(&self) -> Result<Option<OAuthClient>, ServerConfigError> {
         let Some(id) = self.client_id.clone() else {
             return Ok(None);
@@ -207,7 +207,7 @@ impl OAuthConfig {
         Ok(Some(OAuthClient::with_key(id, key)))
     }
 
-    /// The key, its errors included, that a configuration lacks; checked at first use.
+    /// Validates the configuration.
     pub(in crate::mcp) fn validate(&self) -> Result<(), ServerConfigError> {
         self.resolve().map(drop)
     }

@@ -15,17 +15,17 @@ use super::error::SdkError;
 use super::token_request::TokenEndpoint;
 use super::web::Web;
 
-/// The authorization server of an MCP server, found and checked by the SDK: protected
-/// resource metadata (RFC 9728), then authorization server metadata (RFC 8414) or OpenID
-/// Connect discovery; for servers of 2025-03-26 the metadata at the server's own origin, or
-/// the default endpoints there.
+/// The authorization server of an MCP server, discovered by the SDK: protected resource metadata
+/// (RFC 9728), then authorization server metadata (RFC 8414) or OpenID Connect discovery. For
+/// servers of revision 2025-03-26, the metadata at the MCP server's origin, or the default
+/// endpoints there.
 pub(super) struct AuthorizationServer {
     pub(super) sdk: AuthorizationManager,
     pub(super) token: TokenEndpoint,
-    /// The scopes to ask for at first: the challenge's, or else those of the metadata.
+    /// The scopes of the first request: from the challenge, or else from the metadata.
     pub(super) first_scopes: Vec<String>,
     metadata: AuthorizationMetadata,
-    /// Whether anything about it is published, or its endpoints are only assumed.
+    /// Whether the server has published metadata; otherwise its endpoints are assumed.
     pub(super) is_published: bool,
     verifier: Arc<Mutex<Option<SecretString>>>,
 }
@@ -49,8 +49,8 @@ impl AuthorizationServer {
         let verifier = Arc::new(Mutex::new(None));
         sdk.set_state_store(VerifierStore(Arc::clone(&verifier)));
         let mut unchecked = metadata.clone();
-        // Checked here, and only when a person is asked: the SDK lets a missing PKCE pass,
-        // and wants the response type also for grants that have none.
+        // Checked by `check_for_authorization`, and only before asking a user: the SDK ignores
+        // missing PKCE support, and requires response types even for grants that have none.
         unchecked.response_types_supported = None;
         unchecked.code_challenge_methods_supported = Some(vec!["S256".to_owned()]);
         sdk.set_metadata(unchecked);
@@ -73,7 +73,7 @@ impl AuthorizationServer {
         Ok(found)
     }
 
-    /// The resource identifier, which the SDK shows in authorization requests only.
+    /// Returns the resource identifier, which the SDK exposes only in authorization requests.
     async fn resource(&mut self) -> Result<Option<String>, OAuthError> {
         let request = OAuthClientConfig::new("-", "http://localhost/");
         let (url, _) = self.authorization_request(request, &[]).await?;
@@ -81,7 +81,7 @@ impl AuthorizationServer {
         Ok(pairs.find_map(|(name, value)| (name == "resource").then(|| value.into_owned())))
     }
 
-    /// The address to show to a person, and the PKCE verifier that belongs to it.
+    /// Returns the authorization URL for the user, and its PKCE verifier.
     pub(super) async fn authorization_request(
         &mut self,
         client: OAuthClientConfig,
@@ -97,8 +97,8 @@ impl AuthorizationServer {
         Ok((url, verifier.ok_or(OAuthError::NoCode)?))
     }
 
-    /// That an authorization request may be made here: PKCE with S256 is announced, and
-    /// nobody can listen. Servers without metadata are older than that announcement.
+    /// Checks that an authorization request is safe: the server announces PKCE with S256, and the
+    /// URL is protected. Servers without metadata predate that announcement.
     pub(super) fn check_for_authorization(&self, web: &Web) -> Result<(), OAuthError> {
         let methods = self.metadata.code_challenge_methods_supported.as_ref();
         let has_pkce = methods.is_some_and(|all| all.iter().any(|method| method == "S256"));
@@ -116,8 +116,8 @@ impl AuthorizationServer {
         self.flag("client_id_metadata_document_supported")
     }
 
-    /// Whether this is the issuer of an authorization response (RFC 9207 section 2.4): by
-    /// plain comparison, and it may be missing only where it is not announced.
+    /// Returns whether an authorization response has this issuer (RFC 9207 section 2.4), compared
+    /// as strings. The issuer may be missing if the server does not announce it.
     pub(super) fn is_issuer_of(&self, response_issuer: Option<&str>) -> bool {
         match response_issuer {
             Some(issuer) => self.metadata.issuer.as_deref() == Some(issuer),
@@ -125,7 +125,7 @@ impl AuthorizationServer {
         }
     }
 
-    /// Whether tokens can be bound to an ES256 key here (RFC 9449 section 5.1).
+    /// Returns whether the server can bind tokens to an ES256 key (RFC 9449 section 5.1).
     pub(super) fn binds_tokens(&self) -> bool {
         let algorithms = strings(&self.metadata, "dpop_signing_alg_values_supported");
         algorithms.is_some_and(|all| all.iter().any(|algorithm| algorithm == "ES256"))
@@ -143,7 +143,7 @@ fn strings(metadata: &AuthorizationMetadata, name: &str) -> Option<Vec<String>> 
     Some(texts.map(str::to_owned).collect())
 }
 
-/// Takes the PKCE verifier out of the SDK, which does not make the token request.
+/// Takes the PKCE verifier from the SDK, which does not make the token request.
 struct VerifierStore(Arc<Mutex<Option<SecretString>>>);
 
 #[async_trait::async_trait]

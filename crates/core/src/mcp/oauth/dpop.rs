@@ -18,15 +18,15 @@ use super::tokens::unix_time;
 pub(super) const DPOP: HeaderName = HeaderName::from_static("dpop");
 const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 
-/// Longest nonce that is taken up; it goes out in every request.
+/// Maximum length of a stored nonce, in bytes; it is sent in every request.
 const LONGEST_NONCE: usize = 1024;
 
-/// The key that a client's tokens are bound to, and the nonces that servers asked for
-/// (RFC 9449). One key for each client.
+/// The key to which a client's tokens are bound, and the nonces of servers (RFC 9449). Each client
+/// has one key.
 pub(super) struct Dpop {
     key: SigningKey,
     pkcs8: SecretString,
-    /// By origin.
+    /// Nonces by origin.
     nonces: Mutex<HashMap<String, String>>,
 }
 
@@ -39,7 +39,7 @@ impl Dpop {
         Self::from_stored(&stored).ok_or(OAuthError::Signing)
     }
 
-    /// The key as [`stored`](Self::stored) gave it; none when it is damaged.
+    /// Restores a key that [`stored`](Self::stored) returned; `None` if it is damaged.
     pub(super) fn from_stored(stored: &SecretString) -> Option<Self> {
         let pkcs8 = BASE64_STANDARD.decode(stored.expose_secret()).ok()?;
         Some(Self {
@@ -53,7 +53,7 @@ impl Dpop {
         self.pkcs8.clone()
     }
 
-    /// A proof for one request, with the access token that goes with it.
+    /// Creates the proof for one request, with the access token of the request.
     pub(super) fn proof(
         &self,
         method: &Method,
@@ -86,7 +86,7 @@ impl Dpop {
         Ok(proof)
     }
 
-    /// Takes up the nonce that an answer of this URL's carries; whether there was a new one.
+    /// Stores the nonce in a response from this URL. Returns whether the nonce is new.
     pub(super) fn note(&self, url: &Url, headers: &HeaderMap) -> bool {
         let nonce = headers
             .get(DPOP_NONCE)

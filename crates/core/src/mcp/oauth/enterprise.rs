@@ -8,7 +8,7 @@ use super::web::Web;
 
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 
-/// The enterprise's identity provider, and who has signed on there.
+/// The enterprise identity provider, and the user's ID token.
 pub(super) struct IdentityProvider {
     pub(super) token_endpoint: Url,
     pub(super) client_id: String,
@@ -17,8 +17,8 @@ pub(super) struct IdentityProvider {
 }
 
 impl IdentityProvider {
-    /// Exchanges the user's ID token for an identity assertion that the authorization server
-    /// at `audience` takes (extension `enterprise-managed-authorization`, section 4).
+    /// Exchanges the user's ID token for an identity assertion for the authorization server
+    /// `audience` (extension `enterprise-managed-authorization`, section 4).
     pub(super) async fn identity_assertion(
         &self,
         web: &Web,
@@ -28,7 +28,7 @@ impl IdentityProvider {
         let endpoint = TokenEndpoint {
             issuer: self.token_endpoint.to_string(),
             url: self.token_endpoint.clone(),
-            // The extension's example, and what every provider takes.
+            // As in the extension's example; all providers support it.
             auth_methods: Some(vec!["client_secret_post".to_owned()]),
             resource: audience.resource.clone(),
         };

@@ -6,28 +6,28 @@ use super::{PromptError, TokenStoreError};
 use crate::egress::EgressError;
 use crate::tool::ErrorCode;
 
-/// Why there is no token. No text here holds a credential.
+/// Why no token could be obtained. The messages contain no credentials.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OAuthError {
-    /// A person has to consent, and this client has no way to ask one.
+    /// A user has to consent, but the client has no prompt.
     #[error("the server asks for an authorization, and there is nobody here to give it")]
     NobodyToAsk,
-    /// The authorization server cannot be found, or what is published about it is wrong.
+    /// The authorization server cannot be discovered, or its metadata is invalid.
     #[error("no authorization server: {0}")]
     Discovery(#[source] SdkError),
-    /// The authorization server does not say that it supports PKCE with S256, without
-    /// which there is no authorization (security considerations).
+    /// The authorization server does not announce PKCE with S256, which is required (security
+    /// considerations).
     #[error("the authorization server does not support PKCE with S256")]
     PkceUnsupported,
-    /// An endpoint that is named for the authorization may not be reached.
+    /// Requests to an endpoint of the authorization server are not allowed.
     #[error("an endpoint of the authorization server is refused: {0}")]
     Endpoint(#[from] EgressError),
-    /// The configured client belongs to another authorization server than the one that the
-    /// server names now.
+    /// The configured client belongs to another authorization server than the one that the MCP
+    /// server names.
     #[error("the configured client belongs to another authorization server than '{found}'")]
     ForeignClient {
-        /// The issuer that the server names.
+        /// The issuer that the MCP server names.
         found: String,
     },
     /// The MCP server names another authorization server than the configured `issuer`.
@@ -40,85 +40,85 @@ pub enum OAuthError {
         /// The configured issuer.
         configured: String,
     },
-    /// There is no client id and no way to get one.
+    /// There is no client id, and no way to register the client.
     #[error("the authorization server registers no clients: configure a 'client_id'")]
     NoClient,
-    /// The authorization server refused to register the client.
+    /// The authorization server rejected the registration of the client.
     #[error("the client was not registered: {0}")]
     Registration(#[source] SdkError),
-    /// There is no address that the browser could be sent back to.
+    /// There is no redirect URI for the browser.
     #[error("configure a 'redirect_uri' for the authorization")]
     NoRedirectUri,
-    /// The authorization request cannot be written.
+    /// The authorization request cannot be built.
     #[error("the authorization request cannot be made: {0}")]
     AuthorizationRequest(#[source] SdkError),
-    /// The person could not be asked, or did not answer.
+    /// The user could not be asked, or did not respond.
     #[error(transparent)]
     Prompt(#[from] PromptError),
-    /// The browser came back without this client's `state`.
+    /// The browser returned without this client's `state`.
     #[error("the answer to the authorization request belongs to another request")]
     WrongState,
-    /// The answer is of another issuer, or lacks the issuer that was announced (RFC 9207).
+    /// The response has another issuer, or lacks the announced issuer (RFC 9207).
     #[error("the answer to the authorization request is not of the issuer that was asked")]
     WrongIssuer,
-    /// The authorization was refused.
+    /// The authorization was denied.
     #[error("the authorization was refused: {error}")]
     Refused {
         /// The error code, such as `access_denied`.
         error: String,
     },
-    /// The answer has neither a code nor an error.
+    /// The authorization response has neither a code nor an error.
     #[error("the answer to the authorization request has no code")]
     NoCode,
-    /// The authorization server cannot be reached, or its answer broke off.
+    /// The authorization server cannot be reached, or its response is incomplete.
     #[error("the authorization server cannot be reached: {0}")]
     Request(#[source] reqwest::Error),
-    /// An answer is larger than any proper one.
+    /// A response is larger than the limit.
     #[error("the answer of the authorization server is larger than {limit} bytes")]
     TooLarge {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The token endpoint refused (RFC 6749 section 5.2).
+    /// The token endpoint returned an error (RFC 6749 section 5.2).
     #[error("no token: {error}{}", described(.description.as_ref()))]
     TokenRefused {
         /// The error code, such as `invalid_grant`.
         error: String,
-        /// What the server says about it.
+        /// The server's description of the error.
         description: Option<String>,
     },
-    /// The token endpoint answered with a status and nothing that explains it.
+    /// The token endpoint returned an error status without an error code.
     #[error("no token: HTTP {status}")]
     TokenStatus {
         /// The HTTP status.
         status: u16,
     },
-    /// The token answer cannot be read.
+    /// The token response cannot be parsed.
     #[error("the token answer cannot be read: {0}")]
     TokenAnswer(#[source] serde_json::Error),
-    /// A token of a kind that no request can carry.
+    /// The token type is not supported.
     #[error("the token is of an unknown type")]
     TokenType,
-    /// The identity provider gave something else than was asked for.
+    /// The identity provider did not return an identity assertion.
     #[error("the identity provider gave no identity assertion")]
     NoIdentityAssertion,
-    /// The file with the assertion cannot be read.
+    /// The assertion file cannot be read.
     #[error("the assertion cannot be read: {0}")]
     Assertion(#[source] std::io::Error),
-    /// Signing failed.
+    /// Signing with the private key failed.
     #[error("the private key does not sign")]
     Signing,
-    /// The tokens could not be stored or loaded.
+    /// Storing or loading the tokens failed.
     #[error(transparent)]
     Store(#[from] TokenStoreError),
     /// The prompt or the token store panicked.
     #[error("the authorization failed inside this program")]
     Panicked,
-    /// The server publishes nothing about its authorization, and a client's own credentials
-    /// are not sent to a guessed address.
+    /// The server publishes no authorization metadata, and client credentials are never sent to a
+    /// guessed endpoint.
     #[error("the server does not say who gives tokens for it")]
     Unpublished,
-    /// It took too long.
+    /// The authorization timed out.
     #[error("the authorization took too long")]
     TimedOut,
     /// The grant lacks a setting.
@@ -127,14 +127,15 @@ pub enum OAuthError {
 }
 
 impl OAuthError {
-    /// Whether the authorization server said no, rather than being out of reach.
+    /// Returns whether the authorization server rejected the request, as opposed to being
+    /// unreachable.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         self.code() == ErrorCode::Denied
     }
 
-    /// Whether the authorization server may have forgotten the client: it says so, or the
-    /// browser never came back, as it does not from a page that says so.
+    /// Returns whether the authorization server may have removed the client: because of its error,
+    /// or because the browser never returned, as happens after an error page.
     pub(super) fn doubts_client(&self) -> bool {
         match self {
             Self::Prompt(PromptError::Deferred) => false,
@@ -146,7 +147,7 @@ impl OAuthError {
         }
     }
 
-    /// The reason from the fixed set (C5).
+    /// Returns the error code.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {
@@ -165,7 +166,7 @@ impl OAuthError {
     }
 }
 
-/// What a server says for people, not longer than a line.
+/// Cuts a server's description to one line.
 pub(super) fn short(text: &str) -> String {
     const LONGEST: usize = 300;
     let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
@@ -176,7 +177,7 @@ fn described(description: Option<&String>) -> String {
     description.map_or(String::new(), |text| format!(" ({text})"))
 }
 
-/// An error of the SDK's. Its text is cut to a line: it may repeat a whole answer.
+/// An error of the SDK. The message is cut to one line, because it may contain a whole response.
 pub struct SdkError(AuthError);
 
 impl SdkError {
@@ -188,7 +189,7 @@ impl SdkError {
         let AuthError::DiscoveryRequestFailed { source, .. } = &self.0 else {
             return false;
         };
-        // Ours, from below the SDK, or the SDK's own: a status of 500 and more.
+        // Either this crate's error below the SDK, or the SDK's own for a status of 500 and above.
         let ours = source.downcast_ref::<OAuthError>();
         ours.is_none_or(|error| error.code() == ErrorCode::Unavailable)
     }

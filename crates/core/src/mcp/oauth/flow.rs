@@ -20,17 +20,17 @@ use super::{
     OAuthError, PendingAuthorization, TokenKey, TokenStore,
 };
 
-/// Longest time for one errand; a person may have to be asked.
+/// Time limit of one token acquisition, which may include asking a user.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
-/// The most scopes that are asked for at once, whatever a server asks for.
+/// Maximum number of scopes to request, whatever the server requests.
 const MOST_SCOPES: usize = 100;
 
-/// What one client knows, shared by its calls and the errand that is under way.
+/// The state of one client, shared by its calls and the running token acquisition.
 pub(super) struct Shared {
     pub(super) config: OAuthConfig,
     pub(super) grant: Grant,
-    /// The MCP server, without query and fragment.
+    /// The URL of the MCP server, without query and fragment.
     pub(super) server: Url,
     pub(super) prompt: Option<Arc<dyn AuthorizationPrompt>>,
     pub(super) store: Arc<dyn TokenStore>,
@@ -41,24 +41,24 @@ pub(super) struct Shared {
     pub(super) dpop: OnceLock<Arc<Dpop>>,
 }
 
-/// The tokens in use.
+/// The current tokens.
 #[derive(Default)]
 pub(super) struct Current {
-    /// Grows with every change of the tokens.
+    /// Incremented with every change of the tokens.
     pub(super) generation: u64,
     pub(super) tokens: Option<Arc<LiveTokens>>,
-    /// The scopes that were asked for last; they only accumulate.
+    /// The scopes requested so far; only grows.
     pub(super) scopes: Vec<String>,
-    /// Where tokens are renewed, once discovered.
+    /// The token endpoint for refreshing, once discovered.
     endpoint: Option<TokenEndpoint>,
 }
 
 /// Why tokens are needed.
 pub(super) enum Errand {
-    /// They end soon. Nobody is asked.
+    /// The tokens expire soon. The user is not asked.
     Renewal,
-    /// The server refused a request: without a token, with a bad one (401), or with one
-    /// that allows too little (403).
+    /// The server rejected a request: without a token, with an invalid one (401), or with
+    /// insufficient scopes (403).
     Refusal { challenge: Challenge, step_up: bool },
 }
 
@@ -74,7 +74,7 @@ impl Shared {
         timed.unwrap_or(Err(OAuthError::TimedOut))
     }
 
-    /// Whether new tokens can be had without asking a person.
+    /// Returns whether new tokens can be obtained without asking a user.
     pub(super) fn renews_alone(&self, tokens: &LiveTokens) -> bool {
         tokens.tokens.refresh_token.is_some() || !matches!(self.grant, Grant::AuthorizationCode)
     }
@@ -96,7 +96,7 @@ impl Shared {
             self.by_itself(&endpoint, &scopes, bound.as_ref()).await
         };
         if renewed.as_ref().is_err_and(OAuthError::is_refusal) {
-            // Without tokens the server says what it wants.
+            // Without tokens, the server's challenge states what it requires.
             self.forget().await;
         }
         renewed
@@ -157,7 +157,7 @@ impl Shared {
         Ok(server)
     }
 
-    /// Asks a person.
+    /// Asks the user for an authorization.
     async fn ask(
         &self,
         server: &mut AuthorizationServer,
@@ -200,8 +200,7 @@ impl Shared {
         obtained
     }
 
-    /// Takes up an authorization that was asked for elsewhere, now that the browser has come
-    /// back.
+    /// Completes an authorization that another client started, with the response from the browser.
     pub(super) async fn finish(
         &self,
         pending: PendingAuthorization,
@@ -245,7 +244,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Uses the refresh token (OAuth 2.1 section 4.3), at the issuer that gave it only.
+    /// Uses the refresh token (OAuth 2.1 section 4.3), only with the issuer that issued it.
     async fn refresh(&self, endpoint: &TokenEndpoint) -> Result<(), OAuthError> {
         let live = self.current.lock().tokens.clone();
         let live = live.filter(|live| live.tokens.issuer == endpoint.issuer);
@@ -269,7 +268,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The client that the tokens of this issuer were given to.
+    /// Returns the client to which this issuer issued tokens.
     fn known_client(&self, issuer: &str) -> Result<Option<OAuthClient>, OAuthError> {
         if let Some(client) = self.config.client()? {
             return Ok(Some(client));
@@ -283,9 +282,9 @@ impl Shared {
         Ok(url.map(|url| OAuthClient::with_secret(url, None)))
     }
 
-    /// What was asked for before, or else what is configured, or else what the server
-    /// suggests; and always what it asks for now (scope selection strategy, step-up
-    /// authorization flow).
+    /// Returns the scopes to request: those requested before, or else the configured ones, or else
+    /// the server's; plus those in the challenge (scope selection strategy, step-up authorization
+    /// flow).
     fn scopes(&self, challenge: &Challenge, first: &[String]) -> Vec<String> {
         let asked = self.current.lock().scopes.clone();
         let base = match (asked.is_empty(), self.config.scopes.is_empty()) {
@@ -322,8 +321,7 @@ impl Shared {
         current.tokens = live.map(Arc::new);
     }
 
-    /// Uses the tokens from now on, and stores them. They are good for this process even
-    /// when they cannot be stored.
+    /// Installs and stores the tokens. If storing fails, this process still uses them.
     pub(super) async fn keep(&self, live: LiveTokens) {
         let credentials = {
             let mut credentials = self.credentials.lock();
@@ -336,14 +334,14 @@ impl Shared {
         }
     }
 
-    /// The next authorization registers the client again, where it registers itself.
+    /// Removes a dynamic registration, so that the next authorization registers the client again.
     fn forget_client(&self, issuer: &str) {
         if self.config.client_id.is_none() {
             self.credentials.lock().registrations.remove(issuer);
         }
     }
 
-    /// Gives up the tokens. Registrations stay.
+    /// Removes the tokens, but not the registrations.
     async fn forget(&self) {
         let credentials = {
             let mut credentials = self.credentials.lock();
@@ -361,7 +359,7 @@ impl Shared {
         }
     }
 
-    /// Takes up what an earlier process has stored.
+    /// Loads the credentials that an earlier process stored.
     pub(super) async fn load(&self) -> Result<(), OAuthError> {
         let Some(mut credentials) = self.store.load(&self.key).await? else {
             return Ok(());

@@ -11,8 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{OAuthError, SigningAlgorithm};
 
-/// A private key that signs JSON Web Tokens (RFC 7515). ring does the signing, as it does
-/// for TLS.
+/// A private key that signs JSON Web Tokens (RFC 7515), with ring, as for TLS.
 pub(super) struct SigningKey {
     pair: Pair,
     algorithm: SigningAlgorithm,
@@ -25,7 +24,7 @@ enum Pair {
     Ed25519(Ed25519KeyPair),
 }
 
-/// A key that cannot be used; why may not be told, for that could tell the key.
+/// A key that cannot be used. Carries no details, because they could reveal the key.
 #[derive(Debug)]
 pub(super) struct UnusableKey;
 
@@ -67,7 +66,7 @@ impl SigningKey {
         })
     }
 
-    /// A P-256 key from PKCS#8.
+    /// Creates a P-256 key from PKCS#8.
     pub(super) fn p256(pkcs8: &[u8]) -> Result<Self, UnusableKey> {
         let algorithm = SigningAlgorithm::Es256;
         Ok(Self {
@@ -86,18 +85,19 @@ impl SigningKey {
         }
     }
 
-    /// The public half of a P-256 key as a JSON Web Key (RFC 7518 section 6.2).
+    /// Returns the public half of a P-256 key as a JSON Web Key (RFC 7518 section 6.2).
     pub(super) fn p256_public_key(&self) -> Option<Value> {
         let Pair::Ecdsa(pair) = &self.pair else {
             return None;
         };
-        // 4, then x and y with 32 bytes each.
+        // A byte 4, then x and y with 32 bytes each.
         let (x, y) = pair.public_key().as_ref().get(1..)?.split_at_checked(32)?;
         let encode = |bytes| BASE64_URL_SAFE_NO_PAD.encode(bytes);
         Some(json!({"kty": "EC", "crv": "P-256", "x": encode(x), "y": encode(y)}))
     }
 
-    /// The compact form of a token with these claims; `header` is added to the algorithm.
+    /// Returns a signed token with these claims in compact form; `header` is added to the
+    /// algorithm.
     pub(super) fn sign(
         &self,
         mut header: Map<String, Value>,

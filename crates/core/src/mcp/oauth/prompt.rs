@@ -8,16 +8,16 @@ use url::Url;
 
 use super::token_store::{exposed, exposed_option};
 
-/// What an [`AuthorizationPrompt`] gives back.
+/// The result of an [`AuthorizationPrompt`].
 pub type PromptFuture<'a> =
     Pin<Box<dyn Future<Output = Result<AuthorizationResponse, PromptError>> + Send + 'a>>;
 
-/// Lets a person authorise this client: shows an address in a browser and waits until the
-/// authorization server sends the browser back (OAuth 2.1 section 4.1).
+/// Asks a user to authorize this client: shows a URL in a browser and waits until the authorization
+/// server redirects the browser back (OAuth 2.1 section 4.1).
 ///
-/// It may wait for minutes. The call that needed the authorization keeps its own deadline;
-/// when that passes, the prompt goes on, and a later call waits for it or uses what came of
-/// it. One prompt is shown at a time for each client.
+/// May wait for minutes. The call that needs the authorization keeps its own deadline; if that
+/// passes, the prompt continues, and a later call waits for it or uses its outcome. Each client
+/// shows one prompt at a time.
 ///
 /// ```
 /// use pillion_core::mcp::{
@@ -38,35 +38,35 @@ pub type PromptFuture<'a> =
 /// }
 /// ```
 pub trait AuthorizationPrompt: Send + Sync {
-    /// Shows `request.url` and waits for the browser's return.
+    /// Shows `request.url` and waits for the redirect of the browser.
     fn authorize(&self, request: AuthorizationRequest) -> PromptFuture<'_>;
 
-    /// Where the browser is to be sent, if this prompt listens there itself. It wins over
-    /// the configured `redirect_uri`.
+    /// Returns the redirect URI, if this prompt listens there itself. Takes precedence over the
+    /// configured `redirect_uri`.
     fn redirect_uri(&self) -> Option<String> {
         None
     }
 }
 
-/// What a person is to open.
+/// An authorization request for a user.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct AuthorizationRequest {
-    /// The address, at the authorization server.
+    /// The URL to open, at the authorization server.
     pub url: Url,
-    /// Where the browser is sent afterwards.
+    /// The redirect URI.
     pub redirect_uri: String,
-    /// The MCP server that this is for.
+    /// The MCP server to authorize for.
     pub server: Url,
-    /// The scopes that are asked for.
+    /// The requested scopes.
     pub scopes: Vec<String>,
-    /// For a program whose browser comes back to another process: it is kept until then, and
-    /// the prompt answers with [`PromptError::Deferred`].
+    /// The state to store if the browser returns to another process; the prompt then fails with
+    /// [`PromptError::Deferred`].
     pub pending: PendingAuthorization,
 }
 
 impl fmt::Debug for AuthorizationRequest {
-    /// Without the query: `state` in it is what protects the answer.
+    /// Omits the query, because it contains the secret `state`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AuthorizationRequest")
             .field("host", &self.url.host_str())
@@ -75,16 +75,16 @@ impl fmt::Debug for AuthorizationRequest {
     }
 }
 
-/// An authorization that has been asked for, until the browser comes back: then
-/// [`McpClient::finish_authorization`](crate::mcp::McpClient::finish_authorization) takes
-/// both. Its JSON holds the verifier of PKCE, and the client's secret if it has one: keep it
-/// for this one person, as tokens are kept.
+/// A started authorization, to be stored until the browser returns, and then passed to
+/// [`McpClient::finish_authorization`](crate::mcp::McpClient::finish_authorization). Its JSON
+/// contains the PKCE verifier, and the client secret if there is one: store it for this user only,
+/// like tokens.
 #[derive(Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PendingAuthorization {
-    /// What the browser has to come back with.
+    /// The `state` that the authorization response must contain.
     pub state: String,
-    /// The authorization server that was asked.
+    /// The issuer of the authorization server.
     pub issuer: String,
     pub(super) redirect_uri: String,
     pub(super) scopes: Vec<String>,
@@ -93,10 +93,10 @@ pub struct PendingAuthorization {
     pub(super) client_secret: Option<SecretString>,
     #[serde(serialize_with = "exposed")]
     pub(super) verifier: SecretString,
-    /// Where the server's metadata is, as its challenge said.
+    /// The URL of the protected resource metadata, from the server's challenge.
     #[serde(default)]
     pub(super) resource_metadata: Option<String>,
-    /// The server wants tokens that are bound to a key.
+    /// Whether the server requires tokens that are bound to a key.
     #[serde(default)]
     pub(super) dpop: bool,
 }
@@ -110,7 +110,7 @@ impl fmt::Debug for PendingAuthorization {
     }
 }
 
-/// What the browser came back with (OAuth 2.1 section 4.1.2, RFC 9207).
+/// The authorization response from the browser (OAuth 2.1 section 4.1.2, RFC 9207).
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct AuthorizationResponse {
@@ -121,32 +121,32 @@ pub struct AuthorizationResponse {
     pub(super) error_description: Option<String>,
 }
 
-/// The address that the browser came back to cannot be read.
+/// The URL of the redirect cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the address that the browser came back to is no URL")]
 pub struct InvalidRedirect;
 
-/// Why there is no answer to an authorization request.
+/// Why a prompt has no response.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PromptError {
-    /// The person said no, or closed the page.
+    /// The user declined or closed the page.
     #[error("nobody answered the authorization request")]
     Abandoned,
-    /// The browser will come back to another process.
+    /// The browser will return to another process.
     #[error("the authorization has been asked for and is not given yet")]
     Deferred,
-    /// The browser came back with something that is no answer.
+    /// The browser returned with a URL that is not a response.
     #[error(transparent)]
     InvalidRedirect(#[from] InvalidRedirect),
-    /// The browser cannot be opened, or nothing can listen for its return.
+    /// The browser cannot be opened, or the redirect URI cannot be listened on.
     #[error("the authorization request cannot be shown: {0}")]
     Unavailable(#[source] std::io::Error),
 }
 
 impl AuthorizationResponse {
-    /// From the code and the state, for a program that has taken the address apart itself.
-    /// `issuer` is the parameter `iss`, where there was one.
+    /// Creates a response from code and state, for a program that parses the URL itself. `issuer`
+    /// is the parameter `iss`, if present.
     #[must_use]
     pub fn new(code: impl Into<String>, state: impl Into<String>, issuer: Option<String>) -> Self {
         Self {
@@ -158,11 +158,11 @@ impl AuthorizationResponse {
         }
     }
 
-    /// From the whole address that the browser was sent to, with its query.
+    /// Creates a response from the complete URL of the redirect, with its query.
     ///
     /// # Errors
-    /// [`InvalidRedirect`] when it is no absolute URL. What is missing in its query is
-    /// found out later, with what is wrong.
+    /// [`InvalidRedirect`] if `address` is not an absolute URL. Missing parameters are reported
+    /// later.
     pub fn from_redirect(address: &str) -> Result<Self, InvalidRedirect> {
         let url = Url::parse(address).map_err(|_| InvalidRedirect)?;
         let parameter = |wanted: &str| {
@@ -178,7 +178,7 @@ impl AuthorizationResponse {
         })
     }
 
-    /// The request that this is the answer to: [`PendingAuthorization::state`].
+    /// Returns the state, which identifies the request: [`PendingAuthorization::state`].
     #[must_use]
     pub fn state(&self) -> Option<&str> {
         self.state.as_ref().map(ExposeSecret::expose_secret)

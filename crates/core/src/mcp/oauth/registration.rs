@@ -8,12 +8,12 @@ use super::{ClientRegistration, OAuthConfig, OAuthCredentials, OAuthError};
 
 const CLIENT_NAME: &str = "Pillion";
 
-/// A server that keeps naming new authorization servers does not fill the store.
+/// Maximum number of stored registrations, in case a server keeps naming new authorization servers.
 const MOST_REGISTRATIONS: usize = 20;
 
-/// The client to authorise with at this server, in the order that the specification has
-/// (client registration): configured, by a client id metadata document, registered before,
-/// registered now. What is new is noted in `credentials`, by issuer.
+/// Returns the client for this authorization server, in the order of the specification (client
+/// registration): configured, client id metadata document, registered before, registered now. New
+/// registrations are added to `credentials`, by issuer.
 pub(super) async fn client_for(
     server: &mut AuthorizationServer,
     config: &OAuthConfig,
@@ -54,8 +54,8 @@ pub(super) async fn client_for(
     Ok(client)
 }
 
-/// A configured client belongs to one authorization server: the configured one, or the
-/// first that it was used at. No other ever sees it.
+/// Binds a configured client to one authorization server: the configured one, or the first one that
+/// it was used with. No other server gets its credentials.
 pub(super) fn bind(
     issuer: &str,
     config: &OAuthConfig,
@@ -83,8 +83,9 @@ pub(super) fn bind(
     Ok(())
 }
 
-/// Dynamic registration (RFC 7591), by the SDK: as a native application, for the redirect
-/// goes to this machine (OpenID Connect Registration 1.0, `application_type`), else as web.
+/// Registers the client dynamically (RFC 7591) with the SDK: as a native application if the
+/// redirect goes to this machine (OpenID Connect Registration 1.0, `application_type`), otherwise
+/// as a web application.
 async fn register(
     server: &mut AuthorizationServer,
     config: &OAuthConfig,
@@ -95,7 +96,7 @@ async fn register(
         return Err(OAuthError::NoClient);
     }
     let failed = |error| OAuthError::Registration(SdkError::new(error));
-    // The SDK takes the type from the client that is configured.
+    // The SDK takes the type from the configured client.
     let application_type = if is_native(redirect_uri) {
         "native"
     } else {
@@ -119,8 +120,8 @@ async fn register(
     })
 }
 
-/// Whether a redirect stays on the person's machine: a loopback address, or a scheme of the
-/// application's own.
+/// Returns whether a redirect stays on the user's machine: a loopback address or a private URI
+/// scheme.
 fn is_native(redirect_uri: &str) -> bool {
     url::Url::parse(redirect_uri).is_ok_and(|url| match url.scheme() {
         "http" | "https" => url

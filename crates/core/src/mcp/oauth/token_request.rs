@@ -9,21 +9,21 @@ use super::error::short;
 use super::tokens::TokenAnswer;
 use super::web::{Web, WebAnswer};
 
-/// A token endpoint, with what its requests depend on.
+/// A token endpoint and the parameters of its requests.
 #[derive(Debug, Clone)]
 pub(super) struct TokenEndpoint {
-    /// The issuer that it belongs to, exactly as published.
+    /// The issuer of the endpoint, exactly as published.
     pub(super) issuer: String,
     pub(super) url: Url,
-    /// `token_endpoint_auth_methods_supported`.
+    /// The value of `token_endpoint_auth_methods_supported`.
     pub(super) auth_methods: Option<Vec<String>>,
-    /// What every token is asked for (RFC 8707), exactly as published.
+    /// The resource for which every token is requested (RFC 8707), exactly as published.
     pub(super) resource: Option<String>,
 }
 
 impl TokenEndpoint {
-    /// Makes one token request. With a key the token gets bound to it, and a nonce that the
-    /// server asks for is sent along, once (RFC 9449 section 8).
+    /// Makes one token request. With a DPoP key, the token is bound to the key; if the server
+    /// requires a nonce, the request is repeated once (RFC 9449 section 8).
     pub(super) async fn request(
         &self,
         web: &Web,
@@ -81,7 +81,7 @@ fn refusal(answer: &WebAnswer) -> Option<Refusal> {
 }
 
 fn read(answer: &WebAnswer) -> Result<TokenAnswer, OAuthError> {
-    // Some servers say 200, or 201, and mean an error.
+    // Some servers return errors with status 200 or 201.
     let refused: Option<Refusal> = serde_json::from_slice(&answer.body).ok();
     if let Some(error) = refused.as_ref().and_then(|refusal| refusal.error.as_ref()) {
         let description = refused.as_ref().and_then(|r| r.error_description.as_ref());

@@ -10,46 +10,45 @@ use url::Url;
 
 use super::OAuthConfig;
 
-/// What a [`TokenStore`] gives back.
+/// The result of a [`TokenStore`] operation.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TokenStoreError>> + Send + 'a>>;
 
-/// Keeps the credentials that were obtained, from one process to the next.
+/// Stores OAuth credentials across processes.
 ///
-/// A store belongs to one identity: two users never share one. Entries are secrets; what
-/// is written to a disk is to be encrypted. [`OAuthCredentials`] can be written as JSON.
+/// A store belongs to one identity: users must never share one. Entries are secrets; encrypt what
+/// is written to disk. [`OAuthCredentials`] can be serialized as JSON.
 pub trait TokenStore: Send + Sync {
-    /// The entry, if there is one.
+    /// Returns the entry, if there is one.
     ///
     /// # Errors
-    /// [`TokenStoreError`] when the store cannot be read; having no entry is no error.
+    /// [`TokenStoreError`] if the store cannot be read. A missing entry is not an error.
     fn load<'a>(&'a self, key: &'a TokenKey) -> StoreFuture<'a, Option<OAuthCredentials>>;
 
-    /// Puts the entry in the place of the one before.
+    /// Stores the entry, replacing any other.
     ///
     /// # Errors
     /// [`TokenStoreError`].
     fn save<'a>(&'a self, key: &'a TokenKey, credentials: OAuthCredentials) -> StoreFuture<'a, ()>;
 
-    /// Removes the entry; having none is no error.
+    /// Removes the entry. Succeeds if there is none.
     ///
     /// # Errors
     /// [`TokenStoreError`].
     fn clear<'a>(&'a self, key: &'a TokenKey) -> StoreFuture<'a, ()>;
 }
 
-/// What an entry is stored under.
+/// The key of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TokenKey {
-    /// The MCP server's URL, without query and fragment.
+    /// The URL of the MCP server, without query and fragment.
     pub server: String,
-    /// The configured client id or client metadata URL; empty for a client that registers
-    /// itself.
+    /// The configured client id or client metadata URL; empty for a client that registers itself.
     pub client: String,
 }
 
 impl TokenKey {
-    /// What the credentials of a client of this server are stored under.
+    /// Returns the key for a client of this server.
     #[must_use]
     pub fn new(server: &Url, oauth: &OAuthConfig) -> Self {
         let client = oauth.client_id.as_ref();
@@ -62,7 +61,7 @@ impl TokenKey {
 }
 
 impl TokenKey {
-    /// What [`server`](Self::server) is for the server at this URL.
+    /// Returns the value of [`server`](Self::server) for the server at this URL.
     #[must_use]
     pub fn server_of(url: &Url) -> String {
         let mut server = url.clone();
@@ -72,7 +71,7 @@ impl TokenKey {
     }
 }
 
-/// Why a store failed.
+/// An error of a token store.
 #[derive(Debug, thiserror::Error)]
 #[error("the token store failed: {source}")]
 pub struct TokenStoreError {
@@ -80,7 +79,7 @@ pub struct TokenStoreError {
 }
 
 impl TokenStoreError {
-    /// From the store's own error, whose text must hold no secret.
+    /// Creates an error from the store's own error, whose message must not contain secrets.
     pub fn new(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self {
             source: source.into(),
@@ -88,51 +87,52 @@ impl TokenStoreError {
     }
 }
 
-/// What a client has at one MCP server. Its JSON holds every secret in clear.
+/// The registrations and tokens of a client for one MCP server. Its JSON contains all secrets in
+/// plain text.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OAuthCredentials {
-    /// Where this client is registered, by issuer: no authorization server ever sees what
-    /// another has given (client registration, authorization server binding).
+    /// Registrations of the client, by issuer: credentials of one authorization server are never
+    /// sent to another (client registration, authorization server binding).
     #[serde(default)]
     pub registrations: BTreeMap<String, ClientRegistration>,
-    /// The tokens, once there are any.
+    /// The tokens, if there are any.
     #[serde(default)]
     pub tokens: Option<OAuthTokens>,
 }
 
-/// What an authorization server knows this client by.
+/// The registration of a client at an authorization server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClientRegistration {
-    /// The client's id.
+    /// The client id.
     pub client_id: String,
-    /// Its secret, if it was given one.
+    /// The client secret, if one was issued.
     #[serde(default, serialize_with = "exposed_option")]
     pub client_secret: Option<SecretString>,
-    /// The address that was registered; another needs another registration.
+    /// The registered redirect URI; another one requires another registration.
     pub redirect_uri: String,
 }
 
-/// Tokens, and what they are good for.
+/// Tokens and their properties.
 #[derive(Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OAuthTokens {
-    /// The authorization server that gave them.
+    /// The issuer of the tokens.
     pub issuer: String,
     /// The access token.
     #[serde(serialize_with = "exposed")]
     pub access_token: SecretString,
-    /// What gets the next one without asking anybody.
+    /// The refresh token.
     #[serde(default, serialize_with = "exposed_option")]
     pub refresh_token: Option<SecretString>,
-    /// When the access token ends, in seconds since 1970; none when the server did not say.
+    /// When the access token expires, in seconds since the Unix epoch; `None` if unknown.
     #[serde(default)]
     pub expires_at: Option<u64>,
-    /// The scopes that were asked for.
+    /// The requested scopes.
     #[serde(default)]
     pub scopes: Vec<String>,
-    /// The key that the tokens are bound to (RFC 9449): PKCS#8 in base64.
+    /// The key to which the tokens are bound (RFC 9449): PKCS#8 in Base64.
     #[serde(default, serialize_with = "exposed_option")]
     pub dpop_key: Option<SecretString>,
 }
@@ -165,7 +165,7 @@ pub(super) fn exposed_option<S: Serializer>(
     }
 }
 
-/// Keeps credentials as long as it lives: what a client uses unless it is given another.
+/// Stores credentials in memory. The default store of a client.
 #[derive(Debug, Default)]
 pub struct InMemoryTokenStore {
     entries: Mutex<HashMap<TokenKey, OAuthCredentials>>,

@@ -11,16 +11,16 @@ use url::Url;
 use super::dpop::Dpop;
 use super::{OAuthError, OAuthTokens};
 
-/// A token that ends within so many seconds is renewed before it is used; one with a short
-/// life within a fifth of it.
+/// A token that expires within this many seconds is refreshed before it is used; for a short-lived
+/// token, within a fifth of its lifetime.
 const MARGIN_SECONDS: u64 = 30;
 
-/// The answer of a token endpoint (RFC 6749 section 5.1, RFC 8693 section 2.2.1).
+/// The response of a token endpoint (RFC 6749 section 5.1, RFC 8693 section 2.2.1).
 #[derive(Deserialize)]
 pub(super) struct TokenAnswer {
     pub(super) access_token: SecretString,
     token_type: String,
-    /// A number; some servers write it in quotes.
+    /// A number; some servers send a string.
     #[serde(default)]
     expires_in: Value,
     #[serde(default)]
@@ -33,7 +33,7 @@ impl TokenAnswer {
     fn expires_at(&self) -> Option<u64> {
         let seconds = match &self.expires_in {
             Value::Number(number) => number.as_u64().or_else(|| {
-                // 3600.0, as some languages write every number.
+                // Some languages write every number as 3600.0.
                 number.as_f64().map(|seconds| seconds as u64)
             }),
             Value::String(text) => text.trim().parse().ok(),
@@ -43,14 +43,14 @@ impl TokenAnswer {
     }
 }
 
-/// Where tokens in use come from.
+/// The origin of the current tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// An earlier process.
+    /// Stored by an earlier process.
     Stored,
-    /// A refresh token.
+    /// From a refresh token.
     Refreshed,
-    /// An authorization, just now.
+    /// From an authorization just now.
     Granted,
 }
 
@@ -58,15 +58,16 @@ pub(super) enum Origin {
 pub(super) struct LiveTokens {
     pub(super) tokens: OAuthTokens,
     pub(super) origin: Origin,
-    /// The key, where the tokens are bound to one.
+    /// The key, if the tokens are bound to one.
     pub(super) dpop: Option<Arc<Dpop>>,
     margin_seconds: u64,
-    /// Whether the server has accepted a request with them.
+    /// Whether the server has accepted a request with these tokens.
     accepted: AtomicBool,
 }
 
 impl LiveTokens {
-    /// From an answer. A server that gives no new refresh token means the old one to stay.
+    /// Creates tokens from a token response. If the response has no refresh token, the previous one
+    /// is kept.
     pub(super) fn granted(
         answer: TokenAnswer,
         issuer: &str,
@@ -105,7 +106,7 @@ impl LiveTokens {
         })
     }
 
-    /// From a store; none when the key that they are bound to is damaged.
+    /// Creates tokens from a store; `None` if their key is damaged.
     pub(super) fn stored(tokens: OAuthTokens) -> Option<Self> {
         let dpop = match &tokens.dpop_key {
             Some(key) => Some(Arc::new(Dpop::from_stored(key)?)),
@@ -140,7 +141,7 @@ impl LiveTokens {
         self.tokens.expires_at.is_some_and(|end| end <= time)
     }
 
-    /// `Authorization`, and the proof where the token is bound to a key.
+    /// Returns the value of `Authorization`, and the DPoP proof if the token is bound to a key.
     pub(super) fn headers(
         &self,
         method: &Method,
@@ -163,12 +164,12 @@ impl LiveTokens {
     }
 }
 
-/// Whether a token can stand in a header; none other is kept.
+/// Returns whether a token is valid as a header value; other tokens are not stored.
 fn is_header_text(token: &SecretString) -> bool {
     HeaderValue::try_from(token.expose_secret()).is_ok()
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since the Unix epoch.
 pub(super) fn unix_time() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| now.as_secs())

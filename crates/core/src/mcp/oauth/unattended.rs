@@ -10,11 +10,11 @@ use super::flow::Shared;
 use super::token_request::TokenEndpoint;
 use super::tokens::LiveTokens;
 
-/// Longest assertion that is read from a file, in bytes.
+/// Maximum size of an assertion file, in bytes.
 const LONGEST_ASSERTION: u64 = 64 * 1024;
 
 impl Shared {
-    /// Obtains tokens by a grant that needs no person. Such a grant always has a configured
+    /// Obtains tokens by a grant that requires no user. Such a grant always has a configured
     /// `issuer`, and `endpoint` belongs to that issuer.
     pub(super) async fn by_itself(
         &self,
@@ -24,7 +24,7 @@ impl Shared {
     ) -> Result<(), OAuthError> {
         let jwt_bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer";
         let (mut form, client): (Form, Option<&OAuthClient>) = match &self.grant {
-            // It has no token without a person.
+            // This grant requires a user.
             Grant::AuthorizationCode => return Err(OAuthError::NobodyToAsk),
             Grant::ClientCredentials(client) => {
                 let form = vec![("grant_type", "client_credentials".to_owned())];

@@ -10,22 +10,21 @@ use url::{Host, Url, form_urlencoded};
 use super::OAuthError;
 use crate::egress::{EgressClient, EgressError, EgressPolicy, Purpose, Trust};
 
-/// Longest time for one request to an authorization server.
+/// Timeout of one request to an authorization server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Metadata and token answers are small; what is larger is neither.
+/// Maximum size of a response, in bytes; metadata and token responses are small.
 const MOST_BYTES: usize = 256 * 1024;
 
-/// Requests to authorization servers, those of the SDK and ours: where the egress policy
-/// lets them go, with small answers, and no other credential than what the request is made
-/// with.
+/// Sends requests to authorization servers, for the SDK and for this crate: within the egress
+/// policy, with small responses, and without credentials beyond those of the request.
 #[derive(Clone)]
 pub(super) struct Web {
     client: EgressClient,
     policy: Arc<EgressPolicy>,
 }
 
-/// An answer, read to its end.
+/// A completely read response.
 pub(super) struct WebAnswer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
@@ -33,7 +32,7 @@ pub(super) struct WebAnswer {
 }
 
 impl Web {
-    /// Under the rules for URLs that this server names.
+    /// Creates a client under the egress rules for URLs that this server names.
     pub(super) fn new(egress: &EgressPolicy, server: &Url) -> Result<Self, reqwest::Error> {
         let policy = egress.for_urls_of(server);
         let purpose = Purpose {
@@ -47,8 +46,8 @@ impl Web {
         })
     }
 
-    /// Checks where a request, or a person, is to be sent: to `https`, to this machine, or
-    /// where the policy says (OAuth 2.1 section 1.5).
+    /// Checks the destination of a request or of a user's browser: `https`, this machine, or as the
+    /// policy allows (OAuth 2.1 section 1.5).
     pub(super) fn check(&self, url: &str) -> Result<Url, OAuthError> {
         let url = Url::parse(url).map_err(|_| EgressError::Scheme)?;
         self.policy.check_url(&url)?;
@@ -82,7 +81,7 @@ impl Web {
         let mut response = request.send().await.map_err(failed)?;
         let mut body = Vec::new();
         let is_stream = response.headers().get(CONTENT_TYPE).is_some_and(|kind| {
-            // It may never end, and is not what was asked for.
+            // A stream may never end, and is not the expected content.
             kind.as_bytes().starts_with(b"text/event-stream")
         });
         while !is_stream && let Some(chunk) = response.chunk().await.map_err(failed)? {
@@ -107,7 +106,7 @@ fn failed(error: reqwest::Error) -> OAuthError {
     }
 }
 
-/// The SDK's requests. It follows redirects of metadata itself, within the origin.
+/// Executes the SDK's requests. The SDK itself follows redirects of metadata, within the origin.
 impl OAuthHttpClient for Web {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {

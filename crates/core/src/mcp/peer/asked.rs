@@ -5,12 +5,12 @@ use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-/// The server's requests that are being worked on, by their ids as the server wrote them:
-/// it may take them back (`notifications/cancelled`).
+/// The server's requests that are being processed, by their ids as the server wrote them, so that
+/// the server can cancel them (`notifications/cancelled`).
 #[derive(Default)]
 pub(super) struct Asked(Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>);
 
-/// One of them, for as long as somebody works on it.
+/// One of the server's requests, while it is being processed.
 pub(super) struct Question {
     asked: Asked,
     id: String,
@@ -21,7 +21,7 @@ impl Asked {
     pub(super) fn add(&self, id: &RawValue) -> Question {
         let (take_back, taken_back) = oneshot::channel();
         let id = id.get().to_owned();
-        // A second one with the same id takes the place of the first, which goes on.
+        // A second request with the same id replaces the first, which continues.
         self.0.lock().insert(id.clone(), take_back);
         Question {
             asked: Self(Arc::clone(&self.0)),
@@ -39,7 +39,7 @@ impl Asked {
 }
 
 impl Question {
-    /// What `work` comes to; none if the server takes the question back before.
+    /// Returns the output of `work`, or `None` if the server cancels the request first.
     pub(super) async fn answer<T>(mut self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;

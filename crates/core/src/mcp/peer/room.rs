@@ -6,24 +6,24 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Notification;
 
-/// How many of the server's own requests are worked on at once; they may wait for a person.
+/// Maximum number of the server's requests that are processed concurrently; they may wait for a
+/// user.
 const MOST_ANSWERS: usize = 16;
 
-/// What their parameters take together at most.
+/// Maximum total size of their parameters, in KiB.
 const MOST_KIB: usize = 32 * 1024;
 
-/// How many answers that are known at once, refusals and those to `ping`, may be on their
-/// way. A server that asks faster than it takes the answers gets none to the rest.
+/// Maximum number of immediate responses (errors, and responses to `ping`) that are being sent.
+/// Further requests of a server that does not read them get no response.
 const MOST_SHORT_ANSWERS: usize = 64;
 
-/// The longest id that is sent back in an answer.
+/// Maximum size of an id in a response, in bytes.
 const LONGEST_ID: usize = 1024;
 
-/// The largest notice that waits for whoever hears it.
+/// Maximum size of a notification that waits for a listener, in bytes.
 const LARGEST_NOTICE: usize = 64 * 1024;
 
-/// Room for what one server says on its own account, so that what is held here stays
-/// bounded whatever it does.
+/// Limits the resources that one server's messages can take.
 pub(super) struct Room {
     answers: Arc<Semaphore>,
     kib: Arc<Semaphore>,
@@ -31,7 +31,7 @@ pub(super) struct Room {
     lost: AtomicU64,
 }
 
-/// The room that an answer takes, until it has left.
+/// Reserved capacity, until the response is sent.
 pub(super) struct Taken {
     _permits: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
 }
@@ -46,9 +46,9 @@ impl Room {
         }
     }
 
-    /// Room to work on a request with parameters of so many bytes.
+    /// Reserves capacity for a request with parameters of this size.
     pub(super) fn to_work(&self, bytes: usize) -> Option<Taken> {
-        // The limits of an answer may be set above all of this: one such request fits.
+        // The response limits may be configured above this limit: one such request is accepted.
         let kib = u32::try_from(bytes.div_ceil(1024).min(MOST_KIB)).ok()?;
         let answer = Arc::clone(&self.answers).try_acquire_owned().ok()?;
         let held = Arc::clone(&self.kib).try_acquire_many_owned(kib).ok()?;
@@ -57,12 +57,12 @@ impl Room {
         })
     }
 
-    /// Whether an id is short enough to be sent back.
+    /// Returns whether an id is short enough for a response.
     pub(super) fn fits_id(id: &RawValue) -> bool {
         id.get().len() <= LONGEST_ID
     }
 
-    /// Room for an answer that is known at once.
+    /// Reserves capacity for an immediate response.
     pub(super) fn to_answer(&self) -> Option<Taken> {
         let answer = Arc::clone(&self.short_answers).try_acquire_owned().ok()?;
         Some(Taken {
@@ -70,12 +70,12 @@ impl Room {
         })
     }
 
-    /// Whether a notice is small enough to wait for somebody.
+    /// Returns whether a notification is small enough to wait for a listener.
     pub(super) fn fits(notice: &Notification) -> bool {
         notice.method.len() + notice.params.get().len() <= LARGEST_NOTICE
     }
 
-    /// Takes note of a message that got no room; the first one is worth a warning.
+    /// Counts and logs a dropped message; the first one as a warning.
     pub(super) fn lose(&self, method: &str) {
         let lost = self.lost.fetch_add(1, Ordering::Relaxed) + 1;
         let method: String = method.chars().take(100).collect();

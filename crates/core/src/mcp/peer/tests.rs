@@ -16,7 +16,7 @@ fn ask(peer: &Peer, id: &Value, method: &str, params: &Value) -> Option<Answer> 
     say(peer, &json!({"id": id, "method": method, "params": params}))
 }
 
-/// What is answered at once, or null.
+/// Returns the immediate response, or null.
 fn answered(answer: &mut Answer) -> Value {
     let message = answer.message.as_mut().now_or_never();
     message.flatten().map_or(Value::Null, |message| {
@@ -41,7 +41,7 @@ fn a_flood_of_requests_is_answered_in_part_and_refused_in_part_and_the_rest_drop
             .iter()
             .all(|said| said["error"]["code"] == -32000)
     );
-    // What waits for a person does not keep a sign of life from being given.
+    // Requests that wait for a user do not delay a `ping`.
     answers.truncate(16);
     let mut ping = ask(&peer, &json!("p"), "ping", &json!({})).unwrap();
     assert_eq!(answered(&mut ping)["result"], json!({}));
@@ -128,7 +128,7 @@ async fn a_question_that_is_taken_back_is_not_answered() {
     assert!(first.message.await.is_none());
     assert!(answered(&mut second).is_null());
     drop(second);
-    // Both have left; the same id can be used again.
+    // Both have finished, so their id can be used again.
     say(&peer, &cancelled(json!(2)));
     let third = ask(json!(2));
     say(&peer, &cancelled(json!(2)));

@@ -171,8 +171,8 @@ proptest! {
         prop_assert_eq!(decode(&text), decode_in_chunks(&text, size));
     }
 
-    /// Streams of whole fields, cut anywhere: within CRLF, the byte order mark and a
-    /// character of several bytes, too. Each line shows in the events, the id or the time.
+    /// Streams of whole fields, split anywhere, including inside CRLF, the byte order mark, and a
+    /// multi-byte character. Each line affects the events, the id or the time.
     #[test]
     fn where_the_bytes_are_cut_changes_nothing(
         mark in any::<bool>(),

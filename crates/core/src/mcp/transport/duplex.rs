@@ -1,5 +1,5 @@
-//! A channel in both directions that carries everybody's messages, as stdio and WebSocket
-//! are: requests go out as they come, and responses are told apart by their ids.
+//! A bidirectional channel that multiplexes messages, for stdio and WebSocket. Responses are
+//! matched to requests by id.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,30 +15,30 @@ use crate::mcp::McpErrorKind;
 use crate::mcp::jsonrpc::{Incoming, RequestId, RpcOutcome};
 use crate::mcp::peer::{Answers, Peer};
 
-/// How many messages wait for a server that does not read; who comes then waits as well.
+/// Maximum number of messages that wait for a server that does not read; further callers wait, too.
 const MOST_QUEUED: usize = 64;
 
-/// The callers' side.
+/// The channel's end for callers.
 pub(super) struct Duplex {
     waiting: Arc<Waiting>,
     outbox: mpsc::Sender<Queued>,
 }
 
-/// The side of the task that writes to the server.
+/// The channel's end for the task that writes to the server.
 pub(super) struct Outbox {
     waiting: Arc<Waiting>,
     messages: mpsc::Receiver<Queued>,
 }
 
-/// The note that a message has left, if somebody asks about it.
+/// Marks whether a request was written, if its caller needs to know.
 pub(super) struct Departure(Option<Arc<AtomicBool>>);
 
-/// The side of the task that reads what the server says.
+/// The channel's end for the task that reads from the server.
 pub(super) struct Inbox {
     waiting: Arc<Waiting>,
     outbox: mpsc::WeakSender<Queued>,
     peer: Arc<Peer>,
-    /// Answers on their way to the server; they end with the connection.
+    /// Responses that are being sent to the server; dropped with the connection.
     answers: Answers,
     /// Whether any request has received its result.
     has_answered: bool,
@@ -46,16 +46,16 @@ pub(super) struct Inbox {
 
 enum Queued {
     Message {
-        /// The request's id, and the note of its leaving, if it is one.
+        /// The request's id and its mark of being written, if the message is a request.
         request: Option<(RequestId, Arc<AtomicBool>)>,
         message: Bytes,
     },
-    /// Nothing more comes.
+    /// Ends the writing task.
     End,
 }
 
-/// A channel's three sides. Its callers hear of the end as soon as the inbox or the outbox
-/// is gone.
+/// Creates the three ends of a channel. Callers get an error as soon as the inbox or the outbox is
+/// dropped.
 pub(super) fn duplex(peer: Arc<Peer>) -> (Duplex, Outbox, Inbox) {
     let waiting = Arc::new(Waiting::new());
     let (outbox, messages) = mpsc::channel(MOST_QUEUED);
@@ -77,8 +77,8 @@ impl Duplex {
     /// Sends a request and waits for its response.
     ///
     /// # Errors
-    /// With what the connection has ended with; [`McpErrorKind::SessionExpired`] when not a
-    /// byte of the request has left by then, and it may go over another connection.
+    /// The reason for which the connection ended; [`McpErrorKind::SessionExpired`] if no byte of
+    /// the request was written and the request may be sent over another connection.
     pub(super) async fn exchange(&self, request: Outgoing) -> Result<RpcOutcome, McpErrorKind> {
         let may_go_elsewhere = !request.opens;
         let has_left = Arc::new(AtomicBool::new(false));
@@ -101,21 +101,21 @@ impl Duplex {
         };
         tokio::select! {
             biased;
-            // The end may come while a server that reads nothing keeps us from sending.
+            // The connection may end while a server that does not read blocks the sending.
             reply = place.reply() => return reply,
             _ = self.outbox.send(queued) => {}
         }
-        // If it could not be sent the connection has ended, and the reply says how.
+        // If sending failed, the connection has ended, and the reply contains the reason.
         place.reply().await
     }
 
-    /// Sends a message that has no response.
+    /// Sends a message without a response.
     pub(super) async fn notify(&self, message: Bytes) -> Result<(), McpErrorKind> {
         let sent = self.outbox.send(Queued::notice(message)).await;
         sent.map_err(|_| McpErrorKind::StreamClosed)
     }
 
-    /// Lets the writing task end once it has written what waits.
+    /// Ends the writing task after it has written all waiting messages.
     pub(super) async fn end(&self) {
         let _ = self.outbox.send(Queued::End).await;
     }
@@ -126,7 +126,7 @@ impl Duplex {
 }
 
 impl Queued {
-    /// A message that nobody waits for the response to.
+    /// Returns a message without a response.
     fn notice(message: Bytes) -> Self {
         let request = None;
         Self::Message { request, message }
@@ -138,7 +138,7 @@ impl Departure {
         Self(request.map(|(_, has_left)| has_left))
     }
 
-    /// Not a byte of the message could be written, so that it may be sent elsewhere.
+    /// Marks the message as not written at all, so that it may be sent over another connection.
     pub(super) fn undo(&self) {
         if let Some(has_left) = &self.0 {
             has_left.store(false, Ordering::Release);
@@ -147,7 +147,7 @@ impl Departure {
 }
 
 impl Outbox {
-    /// The next message to write, or none when the connection is to end.
+    /// Returns the next message to write; `None` when the connection is to end.
     pub(super) async fn next(&mut self) -> Option<(Bytes, Departure)> {
         loop {
             match self.messages.recv().await? {
@@ -160,7 +160,7 @@ impl Outbox {
         }
     }
 
-    /// A message that can be written at once together with the one before it.
+    /// Returns a message that can be written together with the previous one.
     pub(super) fn next_waiting(&mut self) -> Option<(Bytes, Departure)> {
         match self.messages.try_recv().ok()? {
             Queued::Message { request, message } => self
@@ -173,12 +173,12 @@ impl Outbox {
         }
     }
 
-    /// Whether a message is to be written: the caller of a request may have gone since.
+    /// Returns whether to write a message: the caller of a request may be gone.
     fn may_leave(&self, request: Option<&(RequestId, Arc<AtomicBool>)>) -> bool {
         let Some((id, has_left)) = request else {
             return true;
         };
-        // First the note: once it is taken for written nobody may send it again.
+        // Set first: once a request may have been written, it must not be sent again.
         has_left.store(true, Ordering::Release);
         self.waiting.has(id)
     }
@@ -191,8 +191,8 @@ impl Drop for Outbox {
 }
 
 impl Inbox {
-    /// Takes what the server said: one message, or a batch. What is no JSON-RPC is left
-    /// out, unless it can be seen to be the response that somebody waits for.
+    /// Handles a message or batch from the server. Skips input that is not JSON-RPC, unless it is
+    /// recognizable as the response to a waiting request.
     pub(super) fn take(&mut self, bytes: &[u8]) {
         if bytes.trim_ascii().is_empty() {
             return;
@@ -215,8 +215,8 @@ impl Inbox {
         }
     }
 
-    /// Takes note of a message that was larger than `limit` bytes. Its caller is told; when
-    /// it has no id and one caller waits, it was that one's.
+    /// Handles a message larger than `limit` bytes: fails its request. If the message has no id and
+    /// exactly one request is waiting, fails that one.
     pub(super) fn take_too_large(&self, id: Option<RequestId>, limit: usize) {
         tracing::debug!(limit, "The server said something larger than allowed");
         if let Some(id) = id.or_else(|| self.waiting.only()) {
@@ -230,14 +230,13 @@ impl Inbox {
         self.has_answered
     }
 
-    /// Tells all callers how the connection has ended.
+    /// Fails all waiting requests with the reason for which the connection ended.
     pub(super) fn close(&self, ending: impl Fn() -> McpErrorKind + Send + Sync + 'static) {
         self.waiting.close(ending);
     }
 
-    /// Takes a request that no server makes. Where it is our own, come back, the other end
-    /// is no server: it would send back an answer of ours as well, which would then pass for
-    /// the server's.
+    /// Handles a request that only clients send. If it is this client's own request, the other end
+    /// echoes: it would echo responses, too, which would then look like the server's.
     fn take_echo(&self, id: &RawValue, method: &str) {
         let id: Option<RequestId> = serde_json::from_str(id.get()).ok();
         if !id.is_some_and(|id| self.waiting.reply(&id, Err(McpErrorKind::Echo))) {
@@ -249,7 +248,7 @@ impl Inbox {
         match message {
             Incoming::Response { id, outcome } => {
                 self.has_answered |= outcome.is_ok();
-                // An error without an id could be anybody's: it might end a good call.
+                // An error without an id could belong to any request, so it must not end one.
                 if !self.waiting.reply(&id, Ok(outcome)) {
                     tracing::debug!(?id, "The server answered what nobody asks any more");
                 }
@@ -277,7 +276,7 @@ impl Drop for Inbox {
     }
 }
 
-/// Whether a method is one that servers answer, in every revision.
+/// Returns whether only clients send this method, in all revisions.
 fn only_clients_ask(method: &str) -> bool {
     let kind = method.split('/').next();
     matches!(

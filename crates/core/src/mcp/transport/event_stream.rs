@@ -15,38 +15,38 @@ use crate::mcp::jsonrpc::{Incoming, RequestId, RpcOutcome};
 use crate::mcp::peer::{Answers, Peer};
 use crate::mcp::{McpErrorKind, ProtocolVersion};
 
-/// How long the answer to a POST may take when the response has come already.
+/// Timeout for the HTTP response to a POST after the JSON-RPC response has arrived.
 const POST_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where requests are posted to.
+/// The URL for POST requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::mcp) enum EndpointRule {
-    /// To the URL that the first `endpoint` event names (MCP 2024-11-05).
+    /// The URL in the first `endpoint` event (MCP 2024-11-05).
     Announced,
-    /// To the URL of the stream (S1), unless an `endpoint` event says otherwise.
+    /// The URL of the stream, unless an `endpoint` event names another.
     SameUrl,
 }
 
-/// A GET stream carries the responses; requests are posted (E7).
+/// Sends requests by POST and receives responses on a GET stream.
 ///
-/// A task of its own reads the stream for as long as the transport lives.
+/// A separate task reads the stream while the transport exists.
 pub(in crate::mcp) struct EventStreamTransport {
     poster: Arc<Poster>,
     reader: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
-/// What the reading task and the callers share.
+/// State shared by the reading task and the callers.
 struct Poster {
     link: HttpLink,
     peer: Arc<Peer>,
     endpoint: Url,
-    /// The server has forgotten what the endpoint stands for, though the stream is there.
+    /// Whether the server has forgotten the session of the endpoint, although the stream is open.
     forgotten: AtomicBool,
     waiting: Waiting,
 }
 
 impl EventStreamTransport {
-    /// Opens the stream and, where the rule asks for it, waits for the endpoint.
+    /// Opens the stream and waits for the endpoint, if the rule requires that.
     pub(in crate::mcp) async fn open(
         link: HttpLink,
         rule: EndpointRule,
@@ -82,8 +82,8 @@ async fn announced_endpoint(reader: &mut AnswerReader, base: &Url) -> Result<Url
     Err(McpErrorKind::StreamClosed)
 }
 
-/// A relative endpoint is resolved against the stream's URL; one of another origin would
-/// carry the credential there and is refused.
+/// Resolves an endpoint against the stream's URL. Rejects another origin, to which the credential
+/// would be sent.
 fn endpoint_url(base: &Url, announced: &str) -> Result<Url, McpErrorKind> {
     let endpoint = base.join(announced.trim());
     let endpoint = endpoint.map_err(|_| McpErrorKind::ForeignEndpoint)?;
@@ -94,7 +94,7 @@ fn endpoint_url(base: &Url, announced: &str) -> Result<Url, McpErrorKind> {
 }
 
 async fn read_responses(poster: Arc<Poster>, mut reader: AnswerReader) {
-    // Whichever way the task ends: nobody is left waiting.
+    // However the task ends, waiting requests fail.
     let _ending = CloseOnDrop(&poster.waiting);
     let mut answers = Answers::default();
     loop {
@@ -126,7 +126,7 @@ impl Poster {
     fn dispatch(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
         match message {
             Incoming::Response { id, outcome } => {
-                // An error without an id could be anybody's: it might end a good call.
+                // An error without an id could belong to any request, so it must not end one.
                 self.waiting.reply(&id, Ok(outcome));
             }
             other => self.hear(other, answers),
@@ -147,7 +147,8 @@ impl Poster {
         let response = self.link.post(&self.endpoint, headers, message).await?;
         let response = check_status(response).await?;
         match read_answer(response, &self.link.limits).await {
-            // `Accepted` as text/plain is what most servers answer: the response comes later.
+            // Most servers respond with `Accepted` as `text/plain`; the JSON-RPC response comes
+            // later.
             Err(McpErrorKind::ContentType { .. } | McpErrorKind::InvalidMessage(_)) => {
                 Ok(Answer::Empty)
             }
@@ -155,8 +156,8 @@ impl Poster {
         }
     }
 
-    /// Whether an error says that there is no such session any more, so that the request was
-    /// not looked at. The announced endpoint names the session; the stream's own URL none.
+    /// Returns whether an error means that the session does not exist, so that the request was not
+    /// processed. Only an announced endpoint identifies a session, not the stream's own URL.
     fn is_forgotten(&self, error: &McpErrorKind) -> bool {
         let is_not_found = matches!(
             error,
@@ -169,7 +170,8 @@ impl Poster {
         is_not_found && self.endpoint != self.link.url
     }
 
-    /// Posts, and gives the response only if the server put it into this very answer.
+    /// Sends a POST, and returns the JSON-RPC response only if it is in the body of the HTTP
+    /// response.
     async fn post_for(
         self: &Arc<Self>,
         id: &RequestId,
@@ -214,7 +216,7 @@ impl Transport for EventStreamTransport {
                 if request.opens {
                     return ending; // There was no session yet.
                 }
-                // Nothing has left: it may go out on another connection.
+                // Nothing was sent: the request may use another connection.
                 McpErrorKind::SessionExpired
             })?;
             let mut post = {
@@ -224,14 +226,14 @@ impl Transport for EventStreamTransport {
             let in_answer = tokio::select! {
                 biased;
                 reply = place.reply() => {
-                    // It has overtaken the answer to the POST. Without that the connection
-                    // could not be used again.
+                    // The response arrived before the POST finished. The POST is still read to its
+                    // end, because the connection could not be reused otherwise.
                     tokio::spawn(tokio::time::timeout(POST_PATIENCE, post));
                     return reply;
                 }
                 in_answer = &mut post => match in_answer {
                     Err(error) if !request.opens && poster.is_forgotten(&error) => {
-                        // Others may still be answered on the stream.
+                        // Other requests may still get their responses on the stream.
                         poster.forgotten.store(true, Ordering::Release);
                         return Err(McpErrorKind::SessionExpired);
                     }
@@ -258,16 +260,16 @@ impl Transport for EventStreamTransport {
         self.poster.waiting.is_open() && !self.poster.forgotten.load(Ordering::Acquire)
     }
 
-    /// The revisions of this transport have no version header.
+    /// The revisions with this transport have no version header.
     fn negotiated(&self, _version: ProtocolVersion) {}
 
-    /// Ends the stream: there is no other way to say goodbye.
+    /// Closes the stream; there is no other way to end the session.
     fn close(&self) -> TransportFuture<'_, ()> {
         Box::pin(async {
             let reader = self.reader.lock().take();
             if let Some(reader) = reader {
                 reader.abort();
-                // With the task goes the connection.
+                // Closes the connection by ending the task.
                 let _ = reader.await;
             }
         })

@@ -1,19 +1,18 @@
 use crate::mcp::jsonrpc::RequestId;
 
-/// The longest id and key that are looked at; ours are shorter.
+/// Maximum size of ids and keys to consider, in bytes; this client's ids are shorter.
 const LONGEST_TOKEN: usize = 64;
 
-/// Finds the id of a response in a message that cannot be read as a whole: one that is
-/// larger than allowed, or no proper JSON. It takes the bytes as they come and holds on to
-/// none of them but the keys and plain values of the outermost object.
+/// Finds the id of a response in a message that cannot be parsed, because it is too large or not
+/// valid JSON. It scans the bytes as they arrive, and stores only keys and plain values of the
+/// outermost object.
 ///
-/// What it is given may be anything: it only never answers with an id that does not stand
-/// there.
+/// The input may be anything. The scan may miss an id, but never returns one that is not there.
 #[derive(Default)]
 pub(super) struct MessageId {
     depth: usize,
     string: InString,
-    /// The string, number or word that is being read at the outermost level.
+    /// The current string, number or word at the outermost level.
     token: Vec<u8>,
     token_is_too_long: bool,
     key: Option<Vec<u8>>,
@@ -31,21 +30,21 @@ enum InString {
 }
 
 impl MessageId {
-    /// The id in a whole message.
+    /// Returns the id in a complete message.
     pub(super) fn of(message: &[u8]) -> Option<RequestId> {
         let mut scan = Self::default();
         scan.read(message);
         scan.finish()
     }
 
-    /// Reads on.
+    /// Scans more bytes.
     pub(super) fn read(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.read_byte(byte);
         }
     }
 
-    /// The id, if the message was a response with one.
+    /// Returns the id, if the message was a response with an id.
     pub(super) fn finish(self) -> Option<RequestId> {
         self.id.filter(|_| !self.has_method)
     }
@@ -102,7 +101,8 @@ impl MessageId {
         }
     }
 
-    /// What was read since the last colon or comma; nothing if it was too long to be ours.
+    /// Returns the bytes since the last colon or comma; empty if they are too long for an id of
+    /// this client.
     fn take_token(&mut self) -> Vec<u8> {
         let token = std::mem::take(&mut self.token);
         if std::mem::take(&mut self.token_is_too_long) {

@@ -26,24 +26,24 @@ use resumption::Resumption;
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
-/// Every request is a POST to the server's URL and its response is in the answer, as JSON
-/// or in an event stream: Streamable HTTP, POST-SSE and plain HTTP (E2, E7).
+/// Sends every request by POST to the server's URL; the response is in the HTTP response, as JSON
+/// or as an event stream. Used for Streamable HTTP, POST-SSE and plain HTTP.
 pub(in crate::mcp) struct PostTransport {
     line: Arc<Line>,
     listener: Mutex<Option<Listener>>,
 }
 
-/// What requests, the answers to the server and the listening task share.
+/// State shared by requests, responses to the server, and the listening task.
 struct Line {
     link: HttpLink,
     peer: Arc<Peer>,
     session: OnceLock<HeaderValue>,
     version: OnceLock<ProtocolVersion>,
-    /// Those of every message, once a revision is agreed on.
+    /// Headers of every message, after the revision was negotiated.
     message_headers: OnceLock<HeaderMap>,
-    /// The server has forgotten the session, or we have ended it.
+    /// Whether the session has expired or was closed.
     over: AtomicBool,
-    /// Requests whose stream broke off: some servers answer on another one.
+    /// Requests whose stream broke: some servers respond to them on another stream.
     astray: Mutex<HashMap<RequestId, oneshot::Sender<RpcOutcome>>>,
 }
 
@@ -71,7 +71,7 @@ impl Line {
             .is_some_and(|version| version.supports(feature))
     }
 
-    /// `extra` and the headers that this session has on every request.
+    /// Adds the headers of this session's requests to `extra`.
     fn headers(&self, mut extra: HeaderMap) -> HeaderMap {
         if let Some(session) = self.session.get() {
             extra.insert(SESSION_ID, session.clone());
@@ -84,7 +84,7 @@ impl Line {
         extra
     }
 
-    /// The headers that this session has on every message.
+    /// Returns the headers of this session's messages.
     fn message_headers(&self) -> HeaderMap {
         match self.message_headers.get() {
             Some(headers) => headers.clone(),
@@ -104,7 +104,8 @@ impl Line {
         }
         let response = self.link.post(url, headers, message).await?;
         let response = self.check_session(check_status(response).await)?;
-        // Only the answer to `initialize` may set it; no version is known before that.
+        // Only the response to `initialize` may set the session id; before that, there is no
+        // revision.
         if self.version.get().is_none()
             && let Some(session) = response.headers().get(&SESSION_ID)
         {
@@ -115,10 +116,10 @@ impl Line {
         Ok(response)
     }
 
-    /// Tells a session that the server has forgotten from every other status. The
-    /// specification says 404; many servers, the official examples among them, say 400 and
-    /// `No valid session ID provided` after a restart. Neither has looked at the request, as
-    /// one has that complains of its parameters.
+    /// Converts the status for an unknown session to [`McpErrorKind::SessionExpired`]. The
+    /// specification requires 404; many servers, including the official examples, send 400 and `No
+    /// valid session ID provided` after a restart. In both cases the request was not processed,
+    /// unlike a request whose parameters are rejected.
     fn check_session<T>(&self, outcome: Result<T, McpErrorKind>) -> Result<T, McpErrorKind> {
         let Err(McpErrorKind::HttpStatus { status, rpc, .. }) = &outcome else {
             return outcome;
@@ -134,14 +135,13 @@ impl Line {
         outcome
     }
 
-    /// Nothing more can be said in this session: the next request has to open another.
-    /// False when that was so before.
+    /// Marks the session as closed: the next request must open another one. Returns `false` if it
+    /// already was.
     fn end_session(&self) -> bool {
         !self.over.swap(true, Ordering::AcqRel)
     }
 
-    /// Tells the server that the session is not needed any more, if there is one (MCP
-    /// 2025-11-25, "Session Management").
+    /// Deletes the session on the server, if there is one (MCP 2025-11-25, "Session Management").
     async fn say_goodbye(&self) {
         if self.session.get().is_some() {
             self.link.delete(self.headers(HeaderMap::new())).await;
@@ -151,7 +151,7 @@ impl Line {
     async fn exchange(self: &Arc<Self>, request: Outgoing) -> Result<RpcOutcome, McpErrorKind> {
         let posted = self.post(request.message, request.mirrored).await;
         if matches!(posted, Err(McpErrorKind::SessionExpired)) {
-            // Not so for a notice: some servers refuse those with 404 and work all the same.
+            // Not for notifications: some servers reject those with 404 but work anyway.
             self.end_session();
         }
         let response = posted?;
@@ -173,7 +173,7 @@ impl Line {
         }
     }
 
-    /// Reads until the response comes; a stream that can be resumed is resumed.
+    /// Reads a stream until the response arrives, resuming the stream if possible.
     async fn read_stream(
         self: &Arc<Self>,
         id: &RequestId,
@@ -205,13 +205,13 @@ impl Line {
                 let headers = self.headers(wait.await);
                 self.check_session(self.link.get_stream(headers).await)
             };
-            // Boxed because it is seldom, and every exchange would be larger for it.
+            // Boxed, because it is rare and every exchange would be larger otherwise.
             let next = Box::pin(async {
                 tokio::select! {
                     biased;
                     Ok(outcome) = answered => Ok(Either::Left(outcome)),
                     stream = resumed => match stream {
-                        // The request itself was taken: to send it again is not safe.
+                        // The request was accepted, so sending it again is not safe.
                         Err(McpErrorKind::SessionExpired) => {
                             self.end_session();
                             Err(McpErrorKind::StreamClosed)
@@ -227,7 +227,7 @@ impl Line {
         }
     }
 
-    /// The response to `id` if it comes on the stream that is listened on.
+    /// Waits for the response to `id` on the listening stream.
     async fn answered_elsewhere(&self, id: &RequestId) -> Result<RpcOutcome, McpErrorKind> {
         struct Astray<'a>(&'a Line, &'a RequestId);
         impl Drop for Astray<'_> {
@@ -241,8 +241,8 @@ impl Line {
         receiver.await.map_err(|_| McpErrorKind::StreamClosed)
     }
 
-    /// The response to `id` among `messages`; the server's own requests are answered, its
-    /// notices are passed on, what is meant for somebody else is left out.
+    /// Returns the response to `id` in `messages`. Answers requests of the server, delivers
+    /// notifications, and skips other responses.
     fn find_response(
         self: &Arc<Self>,
         id: &RequestId,
@@ -285,7 +285,7 @@ impl Transport for PostTransport {
     fn notify(&self, message: Bytes) -> TransportFuture<'_, Result<(), McpErrorKind>> {
         Box::pin(async {
             let response = self.line.post(message, Mirrored::new()).await?;
-            // Whatever the body is, it answers nothing; reading it frees the connection.
+            // The body contains no response, whatever it is; reading it frees the connection.
             if let Ok(Answer::Stream(reader)) = read_answer(response, &self.line.link.limits).await
             {
                 self.line.link.finish(reader).await;
@@ -301,7 +301,7 @@ impl Transport for PostTransport {
     fn negotiated(&self, version: ProtocolVersion) {
         let line = &self.line;
         if line.version.set(version).is_ok() {
-            // A session that there is has been named by now.
+            // The session id is known by now, if there is a session.
             let headers = line.headers(line.link.message_headers());
             let _ = line.message_headers.set(headers);
         }
@@ -335,8 +335,8 @@ impl Transport for PostTransport {
 }
 
 impl Drop for PostTransport {
-    /// An attempt to connect that was given up, or a client that was dropped, says goodbye
-    /// too.
+    /// Deletes the session on the server also if connecting was abandoned or the client was
+    /// dropped.
     fn drop(&mut self) {
         const PATIENCE: Duration = Duration::from_secs(2);
         if !self.line.end_session() || self.line.session.get().is_none() {

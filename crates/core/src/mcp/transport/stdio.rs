@@ -1,5 +1,5 @@
-//! A server that we start ourselves, spoken to over its standard streams: one message a
-//! line (MCP specification, transports, stdio).
+//! Servers that are local programs, with one message per line on their standard streams (MCP
+//! specification, transports, stdio).
 
 mod lines;
 mod process;
@@ -27,16 +27,16 @@ use crate::mcp::jsonrpc::RpcOutcome;
 use crate::mcp::peer::Peer;
 use crate::mcp::{Limits, McpErrorKind, ProtocolVersion, StdioCommand};
 
-/// What is written at once when many messages wait.
+/// Number of bytes after which a batch of waiting messages is written.
 const WRITE_AT_ONCE: usize = 64 * 1024;
 
-/// How long the output may still come of a process that has ended, or that reads no more.
+/// How long output is still read after a process has ended or stopped reading.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// How long a server that has closed its output may take to end, too.
+/// How long a server that has closed its output may take to exit.
 const END_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How one server is started, and how often that went wrong. Cheap to clone.
+/// How to start one server, and its crash history. Cheap to clone.
 #[derive(Clone)]
 pub(in crate::mcp) struct StdioLink {
     command: Arc<StdioCommand>,
@@ -45,7 +45,7 @@ pub(in crate::mcp) struct StdioLink {
     restarts: Arc<Restarts>,
 }
 
-/// A running server.
+/// A connection to a running server.
 pub(in crate::mcp) struct StdioTransport {
     duplex: Duplex,
     process: Arc<ServerProcess>,
@@ -67,18 +67,18 @@ impl StdioLink {
         self.restarts.may_start_again()
     }
 
-    /// The last crash does not count: it came of being asked before the handshake.
+    /// Ignores the last crash, which a request before the handshake caused.
     pub(in crate::mcp) fn forgive(&self) {
         self.restarts.forgive();
     }
 }
 
 impl StdioTransport {
-    /// Starts the server, later if it has crashed lately.
+    /// Starts the server, after a backoff if it has crashed recently.
     ///
     /// # Errors
-    /// [`McpErrorKind::Spawn`]; [`McpErrorKind::KnownDown`] at once while the server is known
-    /// to crash.
+    /// [`McpErrorKind::Spawn`]; [`McpErrorKind::KnownDown`] at once while the server keeps
+    /// crashing.
     pub(in crate::mcp) async fn open(
         link: &StdioLink,
         peer: Arc<Peer>,
@@ -113,8 +113,8 @@ impl StdioTransport {
     }
 }
 
-/// What may be a credential in the server's environment: all that is configured, and what
-/// it inherits unless that is a path.
+/// Returns the possible credentials in the server's environment: all configured values, and the
+/// inherited ones that are not paths.
 fn secrets(command: &StdioCommand) -> Vec<SecretString> {
     let inherited = command.inherit_env.iter();
     let inherited = inherited.filter_map(|name| std::env::var(name).ok());
@@ -125,7 +125,7 @@ fn secrets(command: &StdioCommand) -> Vec<SecretString> {
         .collect()
 }
 
-/// Writes what comes, until the server does not read any more; then gives the outbox back.
+/// Writes messages until the server stops reading; then returns the outbox.
 async fn write(mut input: pipe::Sender, mut outbox: Outbox) -> Outbox {
     let mut batch = Batch::default();
     while let Some((message, departure)) = outbox.next().await {
@@ -140,7 +140,7 @@ async fn write(mut input: pipe::Sender, mut outbox: Outbox) -> Outbox {
             return outbox;
         }
     }
-    // The end of its input asks the server to end; what it still says is read.
+    // Closing the input asks the server to exit; its remaining output is still read.
     drop(input);
     std::future::pending().await
 }
@@ -149,13 +149,13 @@ async fn write(mut input: pipe::Sender, mut outbox: Outbox) -> Outbox {
 #[derive(Default)]
 struct Batch {
     lines: Vec<u8>,
-    /// Where in `lines` each message begins.
+    /// The start of each message in `lines`.
     departures: Vec<(usize, Departure)>,
 }
 
 impl Batch {
-    /// A message is one line: line ends in JSON are white space, for those in strings are
-    /// escaped.
+    /// Adds a message as one line. Line breaks in JSON are only white space, because those in
+    /// strings are escaped.
     fn add(&mut self, message: &[u8], departure: Departure) {
         let from = self.lines.len();
         self.departures.push((from, departure));
@@ -168,8 +168,8 @@ impl Batch {
         self.lines.push(b'\n');
     }
 
-    /// Writes all of it and is empty again. Messages of which not a byte was taken have
-    /// not left.
+    /// Writes and clears the batch. Messages of which no byte was written are marked as not
+    /// written.
     async fn write(&mut self, input: &mut pipe::Sender) -> std::io::Result<()> {
         let mut written = 0;
         while written < self.lines.len() {
@@ -189,13 +189,13 @@ impl Batch {
     }
 }
 
-/// The task that speaks with the server, and sees it end.
+/// The task that communicates with the server and waits for its end.
 struct Connection {
     inbox: Inbox,
     process: Arc<ServerProcess>,
     restarts: Arc<Restarts>,
     last_words: LastWords,
-    /// Copies what it writes to its standard error.
+    /// Copies the server's standard error.
     log: AbortOnDropHandle<()>,
     started: Instant,
     limit: usize,
@@ -203,13 +203,13 @@ struct Connection {
 
 impl Connection {
     async fn run(mut self, output: pipe::Receiver, writing: impl Future<Output = Outbox>) {
-        // Its outbox is kept, whose end would tell the callers less than we can.
+        // Keeps the outbox, because dropping it would fail callers with a less specific error.
         tokio::pin!(writing);
         let mut deaf = None;
         let process = Arc::clone(&self.process);
         let ended = async {
             process.ended().await;
-            // Somebody who left the group may hold the output open for ever.
+            // A process that left the group may keep the output open forever.
             tokio::time::sleep(LINGER).await;
         };
         tokio::select! {
@@ -217,18 +217,18 @@ impl Connection {
             () = ended => {}
             () = async {
                 deaf = Some((&mut writing).await);
-                // It may still answer what it has read.
+                // The server may still respond to what it has read.
                 tokio::time::sleep(LINGER).await;
             } => {}
         }
-        // The server may live on, deaf or mute: it is of no use any more.
+        // The server may still run, but without reading or writing it is useless.
         let ended = tokio::time::timeout(END_PATIENCE, self.process.ended()).await;
         self.process.end();
         let (lived, has_answered) = (self.started.elapsed(), self.inbox.has_answered());
         match ended {
             Ok(ended) if ended.asked => {}
             Ok(ended) => {
-                // What it said last may not have been read yet.
+                // Its last output may not have been read yet.
                 let _ = tokio::time::timeout(LINGER, &mut self.log).await;
                 let (status, last_words) = (ended.status, self.last_words.get());
                 tracing::debug!(?status, last_words, "The server's process has ended");
@@ -260,7 +260,7 @@ impl Connection {
 }
 
 impl Drop for Connection {
-    /// A runtime that shuts down drops its tasks, and leaves a server that nobody speaks to.
+    /// A runtime that shuts down drops its tasks, so the server would be left running.
     fn drop(&mut self) {
         self.process.end();
     }
@@ -279,10 +279,10 @@ impl Transport for StdioTransport {
         self.process.is_running() && self.duplex.is_open()
     }
 
-    /// Messages say their revision themselves, where they say it at all.
+    /// The messages themselves contain the revision, if necessary.
     fn negotiated(&self, _version: ProtocolVersion) {}
 
-    /// Lets the server end on its own, else ends it, and waits until it is gone.
+    /// Lets the server exit by itself, otherwise terminates it, and waits for its end.
     fn close(&self) -> TransportFuture<'_, ()> {
         Box::pin(async {
             self.process.end();
@@ -293,7 +293,7 @@ impl Transport for StdioTransport {
 }
 
 impl Drop for StdioTransport {
-    /// The tasks hold on to the process until their runtime drops them, which may be never.
+    /// The tasks keep the process until their runtime drops them, possibly never.
     fn drop(&mut self) {
         self.process.end();
     }

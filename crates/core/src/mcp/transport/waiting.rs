@@ -9,11 +9,10 @@ use crate::mcp::jsonrpc::{RequestId, RpcOutcome};
 
 type Reply = Result<RpcOutcome, McpErrorKind>;
 
-/// Why a connection has ended, for everybody who waits on it and everybody who comes later.
+/// Creates the error for requests on a closed connection.
 type Ending = Box<dyn Fn() -> McpErrorKind + Send + Sync>;
 
-/// The callers that wait for a response on a stream which carries everybody's, by the id
-/// of their request.
+/// The requests that wait for their response on a multiplexed stream, by request id.
 pub(super) struct Waiting {
     state: Mutex<State>,
 }
@@ -23,7 +22,7 @@ enum State {
     Closed(Ending),
 }
 
-/// A caller's place among the waiting; dropping it gives the place up.
+/// A waiting request; dropping this value stops waiting.
 pub(super) struct Place<'a> {
     waiting: &'a Waiting,
     id: &'a RequestId,
@@ -37,10 +36,10 @@ impl Waiting {
         }
     }
 
-    /// Takes a place, before the request goes out.
+    /// Registers a request; call this before sending it.
     ///
     /// # Errors
-    /// With what the connection has ended with.
+    /// The reason for which the connection ended.
     pub(super) fn place<'a>(&'a self, id: &'a RequestId) -> Result<Place<'a>, McpErrorKind> {
         match &mut *self.state.lock() {
             State::Open(callers) => {
@@ -56,7 +55,7 @@ impl Waiting {
         }
     }
 
-    /// Gives a caller its reply; false when nobody waits for that id.
+    /// Delivers the reply to a request. Returns `false` if no request with this id is waiting.
     pub(super) fn reply(&self, id: &RequestId, reply: Reply) -> bool {
         let caller = match &mut *self.state.lock() {
             State::Open(callers) => callers.remove(id),
@@ -65,12 +64,12 @@ impl Waiting {
         caller.is_some_and(|caller| caller.send(reply).is_ok())
     }
 
-    /// Whether somebody waits for this id.
+    /// Returns whether a request with this id is waiting.
     pub(super) fn has(&self, id: &RequestId) -> bool {
         matches!(&*self.state.lock(), State::Open(callers) if callers.contains_key(id))
     }
 
-    /// The one id that somebody waits for, unless there are none or several.
+    /// Returns the id of the only waiting request; `None` if there are none or several.
     pub(super) fn only(&self) -> Option<RequestId> {
         match &*self.state.lock() {
             State::Open(callers) if callers.len() == 1 => callers.keys().next().cloned(),
@@ -78,13 +77,12 @@ impl Waiting {
         }
     }
 
-    /// Whether responses may still come.
+    /// Returns whether responses can still arrive.
     pub(super) fn is_open(&self) -> bool {
         matches!(&*self.state.lock(), State::Open(_))
     }
 
-    /// Tells every caller, and all who come later, that no response will come. The first
-    /// ending stays.
+    /// Fails all waiting and later requests. Only the first call has an effect.
     pub(super) fn close(&self, ending: impl Fn() -> McpErrorKind + Send + Sync + 'static) {
         let mut state = self.state.lock();
         if let State::Open(callers) = &mut *state {
@@ -95,7 +93,7 @@ impl Waiting {
         }
     }
 
-    /// What the connection has ended with.
+    /// Returns the reason for which the connection ended.
     fn ending(&self) -> McpErrorKind {
         match &*self.state.lock() {
             State::Open(_) => McpErrorKind::StreamClosed,
@@ -105,12 +103,12 @@ impl Waiting {
 }
 
 impl Place<'_> {
-    /// Waits for the reply. It may be called again when its future was dropped before.
+    /// Waits for the reply. Can be called again after its future was dropped.
     pub(super) async fn reply(&mut self) -> Reply {
         match (&mut self.reply).await {
             Ok(reply) => reply,
-            // Nobody replies twice, and a caller is told of the end: this is a caller whose
-            // place was taken by a second one with the same id.
+            // The sender was dropped without a reply: another request with the same id has replaced
+            // this one.
             Err(_) => Err(self.waiting.ending()),
         }
     }

@@ -1,8 +1,8 @@
-//! WebSocket: one message of the protocol is one text message, under the subprotocol `mcp`.
+//! WebSocket with the subprotocol `mcp`: each MCP message is a text message.
 //!
-//! No revision of the specification has this transport; servers that do agree on that
-//! much. The request for it goes out like any other, so that redirects, TLS, proxies and
-//! credentials are what they are for HTTP.
+//! No revision of the specification defines this transport; servers that support it agree on this
+//! much. The opening request uses the normal HTTP client, so redirects, TLS, proxies and
+//! credentials work as for HTTP.
 
 mod upgrade;
 
@@ -29,14 +29,14 @@ use crate::mcp::{McpErrorKind, ProtocolVersion};
 
 type Socket = WebSocketStream<reqwest::Upgraded>;
 
-/// How often the server is pinged. One that has said nothing at all from one ping to the
-/// next is gone, though the system may not know it yet.
+/// Interval of pings to the server. If nothing arrives between two pings, the connection is dead,
+/// even if the system does not know it yet.
 const PING_EVERY: Duration = Duration::from_secs(20);
 
-/// How long a server may take to read one message.
+/// Timeout for sending one message.
 const SEND_PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a server may take to answer our goodbye.
+/// Timeout for the server's close frame.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// An open WebSocket.
@@ -47,11 +47,11 @@ pub(in crate::mcp) struct WebSocketTransport {
 }
 
 impl WebSocketTransport {
-    /// Asks the server for a WebSocket.
+    /// Opens a WebSocket.
     ///
     /// # Errors
-    /// As every HTTP request; [`McpErrorKind::NotWebSocket`] when the server answers, but
-    /// with no WebSocket.
+    /// Same as for HTTP requests; [`McpErrorKind::NotWebSocket`] if the server responds but does
+    /// not open a WebSocket.
     pub(in crate::mcp) async fn open(
         link: &HttpLink,
         peer: Arc<Peer>,
@@ -77,7 +77,7 @@ impl WebSocketTransport {
     }
 }
 
-/// The task that speaks with the server, until one of the two ends it.
+/// Communicates with the server until either side closes the connection.
 async fn run(socket: Socket, mut outbox: Outbox, inbox: Inbox, limit: usize) {
     let (sink, stream) = socket.split();
     let heard = Arc::new(AtomicBool::new(true));
@@ -88,12 +88,12 @@ async fn run(socket: Socket, mut outbox: Outbox, inbox: Inbox, limit: usize) {
         said_goodbye = write(sink, &mut outbox, &heard) => said_goodbye,
     };
     if said_goodbye {
-        // The server's own goodbye ends it; what comes before that still counts.
+        // The server's close frame ends the connection; messages before it are still handled.
         let _ = tokio::time::timeout(CLOSE_PATIENCE, reading).await;
     }
 }
 
-/// Reads until the server closes or breaks the connection. Pings are answered on the way.
+/// Reads until the server closes the connection or it breaks. Pings are answered while reading.
 async fn read(
     mut stream: SplitStream<Socket>,
     mut inbox: Inbox,
@@ -112,7 +112,7 @@ async fn read(
             Err(error) => {
                 tracing::debug!(%error, "The WebSocket broke");
                 match error {
-                    // The rest of the message cannot be skipped: the connection is over.
+                    // The rest of the message cannot be skipped, so the connection is unusable.
                     Error::Capacity(_) => inbox.close(move || McpErrorKind::TooLarge { limit }),
                     Error::Utf8(_) => inbox.close(|| McpErrorKind::InvalidUtf8),
                     _ => {}
@@ -123,7 +123,7 @@ async fn read(
     }
 }
 
-/// Writes what comes, and pings. True when it was our side that ended the connection.
+/// Writes messages and pings. Returns `true` if the client closed the connection.
 async fn write(
     mut sink: SplitSink<Socket, Message>,
     outbox: &mut Outbox,
@@ -168,7 +168,7 @@ async fn send(sink: &mut SplitSink<Socket, Message>, message: Message) -> bool {
     }
 }
 
-/// Our messages are JSON and so UTF-8.
+/// Converts a message; messages are JSON and thus UTF-8.
 fn text(message: Bytes) -> Option<Message> {
     Utf8Bytes::try_from(message).ok().map(Message::Text)
 }
@@ -186,13 +186,13 @@ impl Transport for WebSocketTransport {
         self.duplex.is_open()
     }
 
-    /// There are no headers to say it in.
+    /// There are no headers for the revision.
     fn negotiated(&self, _version: ProtocolVersion) {}
 
-    /// Says goodbye and waits for the server's, unless the server does not even listen.
+    /// Sends a close frame and waits for the server's, with a timeout.
     fn close(&self) -> TransportFuture<'_, ()> {
         Box::pin(async {
-            // Also when whoever closes has no patience left.
+            // Also if the caller drops the future.
             let _abort = AbortOnDrop::new(self.connection.abort_handle());
             let goodbye = async {
                 self.duplex.end().await;

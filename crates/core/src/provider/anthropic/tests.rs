@@ -7,7 +7,7 @@ use crate::tool::{ErrorCode, ToolDefinition, ToolResult};
 
 const ANTHROPIC: Provider = Provider::Anthropic;
 
-/// The shape of a message with a thought, text and two parallel calls.
+/// A message with a thought, text and two parallel calls.
 fn response() -> Value {
     json!({
         "id": "msg_01Aq9w938a90dw8q",
@@ -78,7 +78,7 @@ fn h5_one_user_message_has_all_the_results() {
     assert!(format_results(ANTHROPIC, &[]).is_empty());
 }
 
-/// A body that went through `json_decode(..., true)`: an empty object is `[]` then.
+/// A body that was decoded by `json_decode(..., true)`: an empty object is then `[]`.
 #[test]
 fn e11_an_empty_input_from_php_is_an_object_again() {
     let response =
@@ -89,7 +89,7 @@ fn e11_an_empty_input_from_php_is_an_object_again() {
     assert_eq!(messages[0]["content"][0]["input"], json!({}));
 }
 
-/// An answer that ended in the arguments of a call, put together from a stream.
+/// A response that was cut off in the arguments of a call, assembled from a stream.
 #[test]
 fn a6_an_input_that_is_no_json_goes_back_as_an_object() {
     let response =
@@ -111,7 +111,7 @@ fn h5_a_turn_without_a_word_is_not_sent_back() {
     assert_eq!(assistant_text(ANTHROPIC, &response).unwrap(), "");
 }
 
-/// The API refuses a conversation with such a block.
+/// The API rejects a conversation with a blank text block.
 #[test]
 fn h5_text_without_a_word_is_not_sent_back() {
     let call = json!({"type": "tool_use", "id": "1", "name": "ping", "input": {}});
@@ -126,7 +126,7 @@ fn h5_text_without_a_word_is_not_sent_back() {
     assert!(assistant_messages(ANTHROPIC, &response).unwrap().is_empty());
 }
 
-/// The API refuses a message that ends with such a block.
+/// The API rejects a message that ends with a thinking block.
 #[test]
 fn h5_thinking_that_nothing_came_of_is_not_sent_back() {
     let thought = json!({"type": "thinking", "thinking": "Hm", "signature": "c2ln"});

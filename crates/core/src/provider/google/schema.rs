@@ -1,26 +1,26 @@
-//! From JSON Schema to the `Schema` of Gemini's function declarations.
+//! Converts JSON Schema to the `Schema` of Gemini's function declarations.
 //!
-//! That type is a part of OpenAPI 3.0, and the API refuses the whole request over a keyword
-//! that it does not have. Every node of the outcome therefore has one `type` and no keyword
-//! but `title`, `description`, `default`, `nullable` and those of its type; or it is an
-//! `anyOf` and nothing else (Vertex AI: "When using any_of, it must be the only field
-//! set"). On the way
+//! That type is a subset of OpenAPI 3.0, and the API rejects a request with any other keyword. In
+//! the output, each node therefore has one `type`, and no keywords other than `title`,
+//! `description`, `default`, `nullable` and those of its type; or it has `anyOf` and nothing else
+//! (Vertex AI: "When using any_of, it must be the only field set"). The conversion works as
+//! follows:
 //!
-//! - `$ref` within the schema and `allOf` are resolved; a reference to a node that is being
-//!   resolved (a tree, a list) ends there, as an object without known properties;
-//! - `type: [T, "null"]`, a branch or a value that is `null` become `nullable`, several types
-//!   and `oneOf` an `anyOf`; a union beside a `type` of its own is left out;
-//! - `const` becomes an `enum`. Only strings can be in one, and not the empty string; an
-//!   `enum` of anything else is left out;
-//! - `exclusiveMinimum` and `exclusiveMaximum` become `minimum` and `maximum`, of numbers
-//!   that are no integers one value too wide;
-//! - a node without a type gets the one that its keywords speak of, else `string`; an array
-//!   without `items` gets those of strings; `required` keeps only what is in `properties`;
-//! - all else goes: `additionalProperties`, `$schema`, `patternProperties`, `not`,
-//!   `multipleOf`, `uniqueItems`, `examples`, formats other than `date-time`, `float`,
-//!   `double`, `int32` and `int64`, ...
+//! - `$ref` within the schema and `allOf` are resolved; a recursive reference (a tree, a list)
+//!   becomes an object without known properties;
+//! - `type: [T, "null"]`, and a branch or value that is `null`, become `nullable`; several types
+//!   and `oneOf` become `anyOf`; a union beside a `type` is dropped;
+//! - `const` becomes an `enum`. An `enum` may contain only non-empty strings; any other `enum` is
+//!   dropped;
+//! - `exclusiveMinimum` and `exclusiveMaximum` become `minimum` and `maximum`, which for
+//!   non-integers allow one value too many;
+//! - a node without a type gets the type that its keywords imply, or else `string`; an array
+//!   without `items` gets string items; `required` keeps only names in `properties`;
+//! - everything else is dropped: `additionalProperties`, `$schema`, `patternProperties`, `not`,
+//!   `multipleOf`, `uniqueItems`, `examples`, formats other than `date-time`, `float`, `double`,
+//!   `int32` and `int64`, ...
 //!
-//! The outcome may allow more than the schema did; the executor checks with the latter.
+//! The output may allow more than the schema; the executor validates against the original.
 
 mod resolve;
 mod types;
@@ -34,12 +34,11 @@ use crate::tool::JsonObject;
 use resolve::{Resolved, Resolver};
 use types::{Check, Kind, declared_types};
 
-/// How deep nodes may be nested; what is deeper becomes a node without further detail.
+/// Maximum nesting of nodes; deeper nodes are reduced to their type.
 const MAX_DEPTH: usize = 32;
 
-/// The `parameters` of a function declaration: always an object schema with `properties`.
-/// Functions without parameters have them too, since with the mode `ANY` their absence is
-/// refused.
+/// Returns the `parameters` of a function declaration: always an object schema with `properties`,
+/// even for functions without parameters, because the API requires it in the mode `ANY`.
 pub(super) fn parameters(schema: &Value) -> Value {
     let mut conversion = Conversion {
         resolver: Resolver::new(schema),
@@ -74,7 +73,7 @@ impl<'s> Conversion<'s> {
             let (nulls, others): (Vec<_>, Vec<_>) = branches.iter().partition(|b| is_null(b));
             nullable |= !nulls.is_empty();
             if node.has_own_type() {
-                // The union cannot stand beside it, and says less.
+                // The union cannot be combined with a type, and is less specific.
                 continue;
             }
             match others[..] {
@@ -97,7 +96,7 @@ impl<'s> Conversion<'s> {
         }
     }
 
-    /// The union cannot hold its description and its `nullable`, so the branches get them.
+    /// Returns a union. It cannot have a description and `nullable`, so its branches get them.
     fn union_of(
         &mut self,
         branches: &[&'s Value],
@@ -124,7 +123,7 @@ impl<'s> Conversion<'s> {
         any_of(converted)
     }
 
-    /// The node as one of type `kind`.
+    /// Returns the node as a node of type `kind`.
     fn typed(
         &mut self,
         node: &Resolved<'s>,
@@ -187,7 +186,7 @@ impl<'s> Conversion<'s> {
     }
 }
 
-/// The least that a node of this type must have.
+/// Returns the minimal node of a type.
 fn bare(kind: Kind) -> JsonObject {
     let mut node = Map::from_iter([("type".to_owned(), json!(kind.as_str()))]);
     if kind == Kind::Array {

@@ -8,7 +8,7 @@ use crate::tool::{ErrorCode, ParameterType, ToolDefinition, ToolParameter, ToolR
 
 const CHAT: Provider = Provider::OpenAiChat;
 
-/// The shape of a chat completion with two parallel calls.
+/// A chat completion with two parallel calls.
 fn response() -> Value {
     json!({
         "id": "chatcmpl-abc123",
@@ -113,7 +113,7 @@ fn a6_calls_keep_their_arguments_as_they_came() {
     assert_eq!(calls[1].index, None);
 }
 
-/// What servers do that imitate the API: no type, arguments as an object, an index.
+/// Deviations of compatible servers: no type, arguments as an object, an index.
 #[test]
 fn a6_imitations_are_read_and_put_right() {
     let response = json!({"choices": [{"message": {"content": "", "tool_calls": [
@@ -189,7 +189,7 @@ fn h5_a_refusal_is_what_the_model_said_where_it_said_nothing_else() {
     let response = refused(json!("Well."), json!("I must not."));
     assert_eq!(assistant_text(CHAT, &response).unwrap(), "Well.");
     assert_eq!(refusal(CHAT, &response).unwrap(), "");
-    // A message without calls has content on the way back.
+    // A message without calls gets content when it is sent back.
     let response = refused(json!(null), json!("I must not."));
     let message = &assistant_messages(CHAT, &response).unwrap()[0];
     assert_eq!(message["content"], "");
@@ -235,7 +235,7 @@ fn a6_a_malformed_body_names_the_path() {
             expected
         );
     }
-    // PHP's empty array, which is an empty object too.
+    // PHP's empty array is also an empty object.
     let empty = json!({"choices": [{"message": []}]});
     assert_eq!(
         assistant_messages(CHAT, &empty).unwrap(),

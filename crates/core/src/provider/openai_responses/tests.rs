@@ -8,7 +8,7 @@ use crate::tool::{ErrorCode, ToolDefinition, ToolResult};
 
 const RESPONSES: Provider = Provider::OpenAiResponses;
 
-/// The shape of a response of a reasoning model that calls a function.
+/// A response of a reasoning model with a function call.
 fn response() -> Value {
     json!({
         "id": "resp_67ca09c5efe0819096d0511c92b8c890",

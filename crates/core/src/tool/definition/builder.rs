@@ -7,7 +7,7 @@ use super::{DefinitionError, ToolDefinition};
 use crate::schema::mend_defaults;
 use crate::tool::{JsonObject, ToolName, ToolParameter};
 
-/// Collects what a [`ToolDefinition`] is made of; [`build`](Self::build) checks it.
+/// Builds a [`ToolDefinition`]; [`build`](Self::build) validates it.
 #[derive(Debug, Clone)]
 pub struct ToolDefinitionBuilder {
     name: String,
@@ -36,7 +36,7 @@ impl ToolDefinitionBuilder {
         }
     }
 
-    /// Adds one parameter after those already there.
+    /// Adds one parameter at the end.
     #[must_use]
     pub fn parameter(mut self, parameter: ToolParameter) -> Self {
         self.parameters.push(parameter);
@@ -50,53 +50,53 @@ impl ToolDefinitionBuilder {
         self
     }
 
-    /// Takes a raw JSON Schema of type `object` instead of a list of parameters.
+    /// Sets a raw JSON Schema of type `object`, which replaces a list of parameters.
     #[must_use]
     pub fn schema(mut self, schema: Value) -> Self {
         self.schema = Some(schema);
         self
     }
 
-    /// Lists the tool under `category`.
+    /// Sets the category under which the tool is listed.
     #[must_use]
     pub fn category(mut self, category: impl Into<String>) -> Self {
         self.category = category.into();
         self
     }
 
-    /// Asks for an approval of each call.
+    /// Sets whether each call needs approval.
     #[must_use]
     pub fn requires_confirmation(mut self, yes: bool) -> Self {
         self.requires_confirmation = yes;
         self
     }
 
-    /// Makes one user wait between two calls.
+    /// Sets how long a user has to wait between two calls.
     #[must_use]
     pub fn cooldown(mut self, cooldown: Duration) -> Self {
         self.cooldown = cooldown;
         self
     }
 
-    /// Asks providers to hold the model to the schema exactly.
+    /// Sets whether providers should enforce the schema exactly.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.strict = strict;
         self
     }
 
-    /// Says how the tool behaves, in the words of MCP: `readOnlyHint` and its kin.
+    /// Sets the MCP tool annotations, such as `readOnlyHint`.
     #[must_use]
     pub fn annotations(mut self, annotations: JsonObject) -> Self {
         self.annotations = annotations;
         self
     }
 
-    /// Checks the parts and puts them together.
+    /// Validates the parts and returns the definition.
     ///
     /// # Errors
-    /// [`DefinitionError`]: a bad name, a blank description, two parameters with one name,
-    /// or a raw schema that is no object schema (A4).
+    /// [`DefinitionError`] for an invalid name, a blank description, two parameters with the same
+    /// name, or a raw schema that is not an object schema.
     pub fn build(self) -> Result<ToolDefinition, DefinitionError> {
         let name = ToolName::new(&self.name)?;
         if self.description.trim().is_empty() {
@@ -143,8 +143,8 @@ fn schema_of(parameters: &[ToolParameter]) -> Value {
     json!({"type": "object", "properties": properties, "required": required})
 }
 
-/// A raw schema as an object schema: `type` and `properties` are added where they lack.
-/// PHP writes an empty map as `[]`, so that stands for `{}` where a map must be.
+/// Converts a raw schema to an object schema: adds missing `type` and `properties`. `[]`, PHP's
+/// encoding of an empty map, becomes `{}` where a map is required.
 fn object_schema(schema: Value) -> Option<Value> {
     let mut schema = match schema {
         Value::Object(schema) => schema,

@@ -50,7 +50,7 @@ fn a3_required_is_there_in_a_raw_schema_as_well() {
         let parameters = &definition.unwrap().to_schema()["function"]["parameters"];
         let expected = required.filter(Value::is_array).unwrap_or(json!([]));
         assert_eq!(parameters["required"], expected);
-        // What is inside stays as it was written.
+        // Nested schemas are unchanged.
         assert_eq!(parameters["properties"]["a"], inner);
     }
 }

@@ -1,22 +1,22 @@
-//! What a model reads of a result.
+//! Extracts what a model reads of a result.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-/// What a model reads of a tool's result: of an MCP result (`CallToolResult`) that is text
-/// and nothing else that text, a block a line; of one without blocks its structured content;
-/// anything else as it is.
+/// Returns what a model reads of a tool's result. For an MCP result (`CallToolResult`) with only
+/// text blocks, their text, one block per line; for an MCP result without blocks, its structured
+/// content; anything else unchanged.
 ///
-/// The envelope stays around blocks that are no text, as nothing of them may be lost, and
-/// around a value with members that a `CallToolResult` does not have: that is a tool's own.
+/// Results with other blocks keep the envelope, so that nothing is lost, and so do objects with
+/// members that a `CallToolResult` does not have, because they are a tool's own format.
 pub(super) fn of(result: &Value) -> Cow<'_, Value> {
     let said = result.as_object().filter(|it| is_envelope(it));
     said.and_then(said_by).unwrap_or(Cow::Borrowed(result))
 }
 
-/// The members of a `CallToolResult` (MCP 2025-11-25), and the `resultType` that every result
-/// has since 2026-07-28.
+/// The members of a `CallToolResult` (MCP 2025-11-25), and `resultType`, which every result has
+/// since 2026-07-28.
 const MEMBERS: [&str; 5] = [
     "content",
     "structuredContent",
@@ -27,12 +27,12 @@ const MEMBERS: [&str; 5] = [
 
 fn is_envelope(result: &Map<String, Value>) -> bool {
     let is_known = |name: &String| MEMBERS.contains(&name.as_str());
-    // Only what MCP defines has the second name.
+    // Without one of these members, the object need not be an MCP result.
     let is_mcp = result.contains_key("content") || result.contains_key("structuredContent");
     is_mcp && result.keys().all(is_known)
 }
 
-/// `None` where the blocks are of other kinds.
+/// Returns `None` if any block is not text.
 fn said_by(envelope: &Map<String, Value>) -> Option<Cow<'_, Value>> {
     let blocks = match envelope.get("content") {
         Some(content) => content.as_array()?.as_slice(),

@@ -1,4 +1,4 @@
-//! Steps that somebody has to approve.
+//! Steps that need an approval.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ async fn p_after_an_approval_the_call_goes_on_and_repeats_nothing() {
     assert_eq!(stopped.metadata["arguments"], json!({"what": 7}));
     assert_eq!(stopped.metadata["steps_kept"], json!(true));
     assert_eq!(bench.began(), 1);
-    // Not decided yet: it stops where it was.
+    // Undecided: the call stops at the same step.
     assert_eq!(
         run(&alice, 7).await.metadata["approval_id"],
         stopped.metadata["approval_id"]
@@ -48,7 +48,7 @@ async fn p_after_an_approval_the_call_goes_on_and_repeats_nothing() {
 
     let id = stopped.metadata["approval_id"].as_str().unwrap().to_owned();
     alice.approved.insert(id.clone());
-    // Neither another's call nor one with other arguments goes on from there.
+    // A call of another user, or with other arguments, does not continue there.
     let bob = CallContext {
         user: Some("bob".to_owned()),
         ..alice.clone()
@@ -67,7 +67,7 @@ async fn p_after_an_approval_the_call_goes_on_and_repeats_nothing() {
     assert_eq!(done.data, Some(json!({"a": 7, "gone": 7})), "{done:?}");
     assert_eq!(done.metadata["resumed"]["steps"], json!(["a"]));
     assert_eq!(bench.began(), 5);
-    // What was kept is used up: the next one is a call of its own.
+    // The checkpoint is used up: the next call starts from the beginning.
     let again = run(&alice, 7).await;
     assert!(again.success && !again.metadata.contains_key("resumed"));
     assert_eq!(bench.began(), 8);
@@ -97,7 +97,7 @@ async fn p_a_call_that_goes_on_and_is_turned_away_can_go_on_again() {
     let stopped = run(&executor, "tidy", &alice).await;
     let id = stopped.metadata["approval_id"].as_str().unwrap();
     alice.approved.insert(id.to_owned());
-    // Somebody has used the tool up meanwhile.
+    // Another call has used up the tool's rate limit meanwhile.
     assert!(run(&executor, "delete", &alice).await.success);
     for _ in 0..2 {
         let refused = run(&executor, "tidy", &alice).await;
@@ -107,13 +107,13 @@ async fn p_a_call_that_goes_on_and_is_turned_away_can_go_on_again() {
             "{refused:?}"
         );
     }
-    // A minute later, as it were.
+    // A new executor, as if the rate limit's minute were over.
     let done = run(&bench.executor(), "tidy", &alice).await;
     assert_eq!(done.metadata["resumed"]["steps"], json!(["a"]), "{done:?}");
     assert_eq!(bench.began(), 3);
 }
 
-/// Approves of everything, after so long.
+/// Approves every request after a delay.
 struct Slowly(Duration);
 
 impl Approver for Slowly {
@@ -160,7 +160,7 @@ async fn g3_the_time_that_a_person_takes_for_a_step_is_not_the_outer_calls() {
     };
     let result = run(900).await;
     assert!(result.success, "{result:?}");
-    // What the tools take counts.
+    // The run time of the tools counts.
     let result = run(1_100).await;
     assert_eq!(result.error_code, Some(ErrorCode::Timeout), "{result:?}");
     assert_eq!(bench.began(), 4);

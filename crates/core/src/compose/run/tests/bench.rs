@@ -1,4 +1,4 @@
-//! What the tests of composed tools have in common.
+//! Helpers for the tests of composed tools.
 
 #![expect(
     clippy::needless_pass_by_value,
@@ -21,17 +21,17 @@ use crate::tool::{
     ToolFilter, ToolOutput, ToolResult,
 };
 
-/// A registry with tools to put together, and what became of them.
+/// A registry with tools to compose, and counters of their calls.
 pub(super) struct Bench {
     pub(super) registry: Arc<ToolRegistry>,
-    /// How many calls of `echo` and `pause` began and ended.
+    /// Number of `echo` and `pause` calls that started and ended.
     began: Arc<AtomicUsize>,
     pub(super) ended: Arc<AtomicUsize>,
     pub(super) at_once: Arc<AtomicUsize>,
     pub(super) config: ExecutorConfig,
 }
 
-/// Counts when it is dropped.
+/// Counts on drop.
 struct Counts(Arc<AtomicUsize>, Arc<AtomicUsize>);
 
 impl Drop for Counts {
@@ -42,8 +42,8 @@ impl Drop for Counts {
 }
 
 impl Bench {
-    /// `echo` answers with its arguments; `pause` waits for `ms` first; `fail` fails; `who` says
-    /// on whose behalf it runs.
+    /// Creates the tools: `echo` returns its arguments, `pause` first waits for `ms`, `fail` fails,
+    /// and `who` returns the user.
     pub(super) fn new() -> Self {
         let bench = Self {
             registry: Arc::default(),
@@ -110,7 +110,7 @@ impl Bench {
         call(&self.executor(), name, arguments, &alice).await
     }
 
-    /// Has the results of a tool kept for a minute.
+    /// Caches the results of a tool for a minute.
     pub(super) fn keep(&mut self, name: &str, scope: CacheScope) {
         let rule = CacheRule {
             ttl: Duration::from_secs(60),
@@ -119,13 +119,13 @@ impl Bench {
         self.config.cache.tools.insert(name.to_owned(), rule);
     }
 
-    /// Has each call of a tool wait for an approval.
+    /// Makes each call of a tool need an approval.
     pub(super) fn ask_before(&mut self, name: &str) {
         let tools = &mut self.config.approvals.tools;
         tools.insert(name.to_owned(), ApprovalPolicy::AlwaysAsk);
     }
 
-    /// Allows so many calls of a tool in a minute.
+    /// Sets a rate limit per minute for a tool.
     pub(super) fn limit(&mut self, name: &str, per_minute: u32) {
         let windows = RateWindows {
             per_minute: Some(per_minute),
@@ -142,7 +142,7 @@ impl Bench {
     }
 }
 
-/// A call that an executor makes for somebody.
+/// Calls a tool through an executor.
 pub(super) async fn call(
     executor: &Executor,
     name: &str,
@@ -153,12 +153,12 @@ pub(super) async fn call(
     executor.execute_one(call, context).await
 }
 
-/// A step that calls `echo`.
+/// Returns a step that calls `echo`.
 pub(super) fn echo(name: &str, arguments: Value) -> Value {
     json!({"name": name, "tool": "echo", "arguments": arguments})
 }
 
-/// Alice, who may use the tools of `names`.
+/// Returns the context of Alice, who may use the tools in `names`.
 pub(super) fn alice_with(names: &'static [&'static str]) -> CallContext {
     let filter = ToolFilter::new(names.join(","), |name, _| names.contains(&name));
     CallContext {

@@ -1,4 +1,4 @@
-//! Results that are kept, of composed tools and of their steps.
+//! Cached results of composed tools and of their steps.
 
 use serde_json::json;
 
@@ -42,7 +42,7 @@ async fn h2_l3_a_kept_result_is_for_those_alone_who_may_use_the_same_tools() {
     assert!(run(&many).await.success);
     let refused = run(&alice_with(&["ask"])).await;
     assert_eq!(refused.error_code, Some(ErrorCode::NotFound), "{refused:?}");
-    // Another filter that admits the same has the result, another channel has none.
+    // An equal filter shares the cached result, another channel does not.
     assert!(run(&alice_with(&["ask", "who"])).await.success);
     assert_eq!(executor.cache_counts().hits, 1);
     let elsewhere = CallContext {
@@ -69,7 +69,7 @@ async fn p_another_declaration_of_a_composed_tool_has_none_of_the_kept_results()
     assert_eq!(run().await.data, Some(json!({"n": 2})));
 }
 
-/// As a sandboxed tool may, which is told.
+/// A tool may see whether its user is verified, as sandboxed tools do.
 #[tokio::test]
 async fn l1_a_kept_result_tells_whether_its_user_was_vouched_for() {
     for (kept, asked) in [("who", "who"), ("who", "ask"), ("ask", "ask")] {

@@ -3,32 +3,32 @@ use serde_json::value::RawValue;
 
 use crate::mcp::{ProbeStep, ProtocolVersion, TransportKind};
 
-/// How a server is spoken to, and what it said of itself.
+/// The transport and revision of a connection, and the server's own description.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ConnectionInfo {
     /// The transport in use.
     pub transport: TransportKind,
-    /// The revision in use; none with a server that was never asked.
+    /// The revision in use; `None` if it was not negotiated.
     pub protocol_version: Option<ProtocolVersion>,
     /// The result of `initialize` or `server/discover` as the server wrote it.
     pub server: Option<Box<RawValue>>,
-    /// What was tried when the connection was made.
+    /// The steps of connecting.
     pub steps: Vec<ProbeStep>,
 }
 
-/// Which of a client's connections is open.
+/// Identifies a client's open connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenConnection {
-    /// How many have been opened before it: the number tells a new one from the last.
+    /// Number of connections opened before this one, which distinguishes new connections.
     pub number: u64,
-    /// The revision in use; none with a server that was never asked.
+    /// The revision in use; `None` if it was not negotiated.
     pub protocol_version: Option<ProtocolVersion>,
 }
 
 impl ConnectionInfo {
-    /// The server's name and version, as it calls itself.
+    /// Returns the server's name and version, as the server reports them.
     #[must_use]
     pub fn server_name(&self) -> Option<(String, String)> {
         #[derive(Deserialize)]

@@ -15,25 +15,25 @@ use crate::mcp::jsonrpc::{self, RequestId};
 use crate::mcp::metadata::Mirrored;
 use crate::mcp::peer::Answers;
 
-/// How long to wait before asking again for a stream that cannot be resumed.
+/// Pause before a stream that cannot be resumed is requested again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How far the pause grows while streams bring nothing.
+/// Maximum pause while streams bring no messages.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// A stream that has lived for so long was of use, even if there was nothing to say.
+/// Minimum lifetime after which a stream counts as useful, even without messages.
 const LONG_ENOUGH: Duration = Duration::from_secs(10);
 
-/// How long others wait for the stream to be there. Some servers send its head only with
-/// the first event.
+/// How long to wait for the stream to open. Some servers send the response head only with the first
+/// event.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// How long the server may take to say whether it knows the session.
+/// Timeout for checking whether the server knows the session.
 const PING_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Listens on the GET stream for as long as it lives (MCP 2025-11-25, "Listening for
-/// Messages from the Server"). A server without such a stream is not asked again; one that
-/// has forgotten the session ends it.
+/// Receives messages on the GET stream until dropped (MCP 2025-11-25, "Listening for Messages from
+/// the Server"). A server without such a stream is not asked again; if the server has forgotten the
+/// session, listening ends.
 pub(super) struct Listener {
     ready: watch::Receiver<bool>,
     _task: AbortOnDropHandle<()>,
@@ -48,26 +48,26 @@ impl Listener {
         }
     }
 
-    /// Ends when the first attempt has succeeded or failed.
+    /// Waits until the first attempt to open the stream has succeeded or failed.
     pub(super) fn ready(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut ready = self.ready.clone();
         async move {
             let ready = ready.wait_for(|ready| *ready);
-            // Neither a task that has ended nor one that is slow is worth a failure.
+            // Neither an ended nor a slow task is an error.
             let _ = tokio::time::timeout(LONGEST_WAIT, ready).await;
         }
     }
 }
 
-/// What to do about a stream that the server refuses.
+/// How to handle a rejected stream.
 enum Refused {
-    /// Ask again, later: there is nobody, or the server is busy.
+    /// Retry later: the server is unreachable or busy.
     ForNow,
-    /// Ask again at once, from where the stream stands now.
+    /// Retry at once without `Last-Event-ID`.
     ToResume,
-    /// Nothing: there is no such stream.
+    /// Stop: the server has no such stream.
     ForGood,
-    /// Nothing: there is no such session any more.
+    /// Stop: the session does not exist.
     Forgotten,
 }
 
@@ -75,7 +75,7 @@ async fn listen(line: Arc<Line>, ready: watch::Sender<bool>) {
     let mut place = HeaderMap::new();
     let mut pauses = Pauses::up_to(LONGEST_PAUSE);
     let mut had_stream = false;
-    // They do not end with the stream that the question came in: they are posted.
+    // These outlive the stream in which the request arrived, because they are sent by POST.
     let mut answers = Answers::default();
     loop {
         let resumes = !place.is_empty();
@@ -121,9 +121,8 @@ fn retry_after(error: &McpErrorKind) -> Option<Duration> {
     }
 }
 
-/// What a refusal means. A status of 404 is how the server says that it has forgotten the
-/// session, but also how many say that they have no such stream: where there has never been
-/// one, a request tells which.
+/// Interprets a rejection. Status 404 means that the session does not exist, but many servers also
+/// send it if they have no such stream: if there never was a stream, a request determines which.
 async fn refused(
     line: &Arc<Line>,
     error: McpErrorKind,
@@ -145,14 +144,14 @@ async fn refused(
                 None => Refused::ForNow,
             },
         },
-        // The place in the stream may be what the server does not like.
+        // The server may have rejected the `Last-Event-ID`.
         _ if resumes && status != 405 => Refused::ToResume,
         _ => Refused::ForGood,
     }
 }
 
 impl Line {
-    /// Whether the server still knows the session; none when it does not say.
+    /// Returns whether the server knows the session; `None` if unknown.
     async fn knows_session(self: &Arc<Self>) -> Option<bool> {
         if self.session.get().is_none() {
             return Some(true);
@@ -176,15 +175,15 @@ impl Line {
 
 /// How a stream ended.
 struct Ended {
-    /// It brought something, or at least it lived for a while.
+    /// Whether the stream brought messages or lasted for a while.
     was_of_use: bool,
-    /// The header to resume it with; empty when it cannot be.
+    /// The header for resuming the stream; empty if that is not possible.
     place: HeaderMap,
-    /// How long the server asks to wait.
+    /// The reconnection time that the server requested.
     retry: Option<Duration>,
 }
 
-/// Reads one stream to its end.
+/// Reads a stream to its end.
 async fn read(line: &Arc<Line>, response: reqwest::Response, answers: &mut Answers) -> Ended {
     let since = Instant::now();
     let mut reader = AnswerReader::endless(response, &line.link.limits);

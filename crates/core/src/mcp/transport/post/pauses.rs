@@ -2,17 +2,17 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-/// However little a server asks for: a stream that closes at once is not to be a storm.
+/// Minimum pause, whatever the server requests, so that streams that close at once do not cause a
+/// flood of requests.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// The longest pause that a server can ask for.
+/// Maximum pause that a server can request.
 const LONGEST_ASKED: Duration = Duration::from_secs(60);
 
-/// How long to wait before a stream that ended is asked for again. The pauses grow as long
-/// as nothing comes of it.
+/// Pauses before a stream that ended is requested again. They grow while streams bring nothing.
 #[derive(Debug)]
 pub(super) struct Pauses {
-    /// How far they grow; a server may ask for longer ones.
+    /// Maximum pause, unless the server requests a longer one.
     longest: Duration,
     in_vain: u32,
 }
@@ -25,13 +25,13 @@ impl Pauses {
         }
     }
 
-    /// Something came: the next pause is as short as the first.
+    /// Resets the pauses, because a stream brought something.
     pub(super) fn begin_again(&mut self) {
         self.in_vain = 0;
     }
 
-    /// The next pause, where the server asks for one of this length. Not shorter than that,
-    /// and between half and all of what it has grown to, so that clients come one by one.
+    /// Returns the next pause, where the server requests `asked`: at least that, and otherwise half
+    /// to all of the grown pause, so that clients do not reconnect at the same time.
     pub(super) fn next(&mut self, asked: Duration) -> Duration {
         let asked = asked.clamp(SHORTEST, LONGEST_ASKED);
         let grown = asked.saturating_mul(2_u32.saturating_pow(self.in_vain));

@@ -8,21 +8,19 @@ use crate::mcp::http::AnswerReader;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// The longest id that is sent back. Servers refuse larger headers, and with them the
-/// request.
+/// Maximum size of a returned event id, in bytes. Servers reject requests with larger headers.
 const LONGEST_EVENT_ID: usize = 4 * 1024;
 
-/// How long to wait where the server has not said it.
+/// The reconnection time, if the server has not requested one.
 pub(super) const DEFAULT_WAIT: Duration = Duration::from_millis(500);
 
-/// How far the wait grows while somebody waits for the answer.
+/// Maximum pause while a request waits for its response.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// Streams in a row that brought nothing new before the answer counts as lost.
+/// Number of consecutive streams without a new event after which the response counts as lost.
 const MOST_EMPTY_STREAMS: u32 = 10;
 
-/// The header to go on with where a stream has ended; none when the server has not named
-/// the place.
+/// Returns the header for resuming a stream; `None` if the server sent no event id.
 pub(super) fn place_in(reader: &AnswerReader) -> Option<HeaderMap> {
     let id = reader.last_event_id()?;
     if id.len() > LONGEST_EVENT_ID {
@@ -33,13 +31,14 @@ pub(super) fn place_in(reader: &AnswerReader) -> Option<HeaderMap> {
     Some(HeaderMap::from_iter([(LAST_EVENT_ID, header)]))
 }
 
-/// Decides how a stream that ended too early goes on (MCP 2025-11-25, "Resumability and
-/// Redelivery"): after `retry` milliseconds, by a GET with `Last-Event-ID`.
+/// Resumes a stream that ended before the response (MCP 2025-11-25, "Resumability and Redelivery"):
+/// after `retry` milliseconds, by a GET with `Last-Event-ID`.
 pub(super) struct Resumption {
     allowed: bool,
     pauses: Pauses,
     empty_streams: u32,
-    /// Where the last stream ended. No header yet: every exchange holds room for this.
+    /// The last event id of the previous stream. Not a header yet, because every exchange reserves
+    /// space for it.
     last_id: Option<Box<str>>,
 }
 
@@ -53,13 +52,13 @@ impl Resumption {
         }
     }
 
-    /// Takes note that a stream brings something.
+    /// Notes that a stream brings something.
     pub(super) fn heard(&mut self) {
         self.pauses.begin_again();
     }
 
-    /// The wait that the server asks for, and then the header to resume with; none when
-    /// the stream cannot be resumed.
+    /// Waits for the reconnection time, and returns the header for resuming; `None` if the stream
+    /// cannot be resumed.
     pub(super) fn wait(
         &mut self,
         reader: &AnswerReader,

@@ -6,27 +6,26 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use crate::mcp::jsonrpc::RequestId;
 use crate::mcp::transport::message_id::MessageId;
 
-/// What the buffer holds when nothing is in it; a larger one is given back.
+/// Capacity of the empty buffer; a larger one is released.
 const IDLE_BUFFER: usize = 64 * 1024;
 
 /// One line of a server's output.
 #[derive(Debug)]
 pub(super) enum Line {
-    /// Without its end.
+    /// A line without its line break.
     Whole(Bytes),
-    /// More bytes than allowed; they were read and thrown away, but for the id of the
-    /// response that they were.
+    /// A line longer than the limit. It was discarded, except for the id if it was a response.
     TooLong(Option<RequestId>),
 }
 
-/// Splits a stream into lines, and holds on to no more than one line of the allowed length.
+/// Splits a stream into lines. Holds at most one line of the allowed length.
 pub(super) struct Lines<R> {
     input: R,
     buffer: BytesMut,
-    /// How much of the buffer is known to have no line end.
+    /// Length of the part of the buffer that is known to have no line break.
     searched: usize,
     limit: usize,
-    /// Set while a line that is too long is thrown away.
+    /// Set while an overlong line is discarded.
     skipping: Option<MessageId>,
 }
 
@@ -41,11 +40,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// The next line, or none at the end. What stands after the last line end is a line,
-    /// too. Dropping the future loses nothing.
+    /// Returns the next line; `None` at the end. Text after the last line break is a line, too.
+    /// Cancel-safe: dropping the future loses nothing.
     ///
     /// # Errors
-    /// When reading fails.
+    /// If reading fails.
     pub(super) async fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
             if let Some(line) = self.take_line() {
@@ -103,8 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// The lines of `input`, read in pieces of `piece` bytes; `Err` stands for a line that
-    /// is too long.
+    /// Returns the lines of `input`, read in pieces of `piece` bytes; `Err` for an overlong line.
     fn lines(input: &[u8], piece: usize, limit: usize) -> Vec<Result<Vec<u8>, Option<RequestId>>> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()

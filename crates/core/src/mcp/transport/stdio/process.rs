@@ -1,9 +1,9 @@
-//! The life of a server's process, in a thread of its own.
+//! Runs a server's process in a separate thread.
 //!
-//! A thread rather than tasks: the kernel ends a child with the *thread* that started it,
-//! and tokio's come and go; the end of a child (wait, SIGTERM, wait, SIGKILL, reap) must go
-//! on when the runtime has stopped; and waiting needs no handler for SIGCHLD, which in PHP
-//! would be a second one.
+//! A thread rather than tasks, for three reasons. The kernel kills a child with the *thread* that
+//! started it, and tokio's threads come and go. Terminating a child (wait, SIGTERM, wait, SIGKILL,
+//! reap) must continue after the runtime has stopped. And waiting requires no SIGCHLD handler,
+//! which would be a second one in PHP.
 
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,37 +23,37 @@ use tokio::sync::{oneshot, watch};
 use super::spawn::spawn;
 use crate::mcp::{McpErrorKind, StdioCommand};
 
-/// How long a server may take to end after its input has, and again after SIGTERM.
+/// How long a server may take to exit after its input was closed, and again after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often to look where the kernel cannot tell us of a process's end (before 5.3).
+/// Polling interval where the kernel cannot report a process's end (before 5.3).
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 const SHELL: &str = "/bin/sh";
 
-/// A server's process and all that it started in its process group. Dropping this ends
-/// them, in the background; [`ended`](Self::ended) tells when that is done.
+/// A server's process and its process group. Dropping this value terminates them in the background;
+/// [`ended`](Self::ended) waits for that.
 pub(super) struct ServerProcess {
-    /// A byte here, or its end, asks the thread to end the process.
+    /// A byte here, or closing it, asks the thread to terminate the process.
     stop: PipeWriter,
-    /// Kept so that writing never fails: PHP may not ignore SIGPIPE.
+    /// Kept open so that writing never fails: PHP may not ignore SIGPIPE.
     _stop_reader: Arc<PipeReader>,
     ended: watch::Receiver<Option<Ended>>,
-    /// The process of ours that this belongs to: a forked child has no such thread, and
-    /// its parent's server is not its own to end.
+    /// The id of the process that owns this value: a forked child has no such thread and must not
+    /// terminate its parent's server.
     owner: u32,
 }
 
-/// How a server's process came to its end.
+/// How a server's process ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ended {
-    /// None when somebody else has reaped the process.
+    /// `None` if other code has reaped the process.
     pub(super) status: Option<ExitStatus>,
-    /// Whether it was asked to.
+    /// Whether the client asked the process to end.
     pub(super) asked: bool,
 }
 
-/// Our ends of the server's standard streams.
+/// The client's ends of the server's standard streams.
 pub(super) struct Streams {
     pub(super) input: pipe::Sender,
     pub(super) output: pipe::Receiver,
@@ -88,7 +88,8 @@ impl ServerProcess {
             .stack_size(256 * 1024)
             .spawn(move || run(&to_start, &shell, tell_start, &asking, &tell_end))
             .map_err(failed)?;
-        // From here on dropping it, with this very future too, ends the process.
+        // From here on, dropping this value, including by dropping the future, terminates the
+        // process.
         let process = Self {
             stop,
             _stop_reader: stop_reader,
@@ -102,16 +103,16 @@ impl ServerProcess {
         Ok((process, streams))
     }
 
-    /// Asks the process to end: its input has ended, or does so now; after a while come
-    /// SIGTERM and SIGKILL, to its whole group.
+    /// Asks the process to exit by closing its input; after a while sends SIGTERM, then SIGKILL, to
+    /// the whole group.
     pub(super) fn end(&self) {
         if self.owner == std::process::id() {
-            // The byte, not the pipe's end: a forked child may hold the pipe, too.
+            // A byte rather than closing the pipe, because a forked child may hold the pipe, too.
             let _ = (&self.stop).write_all(b".");
         }
     }
 
-    /// Whether it has not ended, as far as is known.
+    /// Returns whether the process is still running, as far as known.
     pub(super) fn is_running(&self) -> bool {
         self.ended.borrow().is_none()
     }
@@ -120,7 +121,7 @@ impl ServerProcess {
     pub(super) async fn ended(&self) -> Ended {
         let mut ended = self.ended.clone();
         let known = ended.wait_for(Option::is_some).await;
-        // Without its thread nobody knows.
+        // Without its thread, the outcome is unknown.
         known.ok().and_then(|known| *known).unwrap_or(Ended {
             status: None,
             asked: true,
@@ -148,7 +149,7 @@ impl TryFrom<Pipes> for Streams {
     }
 }
 
-/// The thread's work, from start to end.
+/// Runs the thread from start to end.
 fn run(
     command: &StdioCommand,
     shell: &Path,
@@ -171,8 +172,8 @@ fn run(
         pidfd: pidfd_open(pid, PidfdFlags::empty()).ok(),
     };
     let signal = |signal| {
-        // By its own id as well: a server may have left the group. Neither id can be
-        // anybody else's before it is reaped.
+        // Also by process id, because a server may have left the group. Neither id can be reused
+        // before it is reaped.
         if watch.is_ours() {
             let _ = kill_process(pid, signal);
         }
@@ -185,7 +186,7 @@ fn run(
         signal(Signal::TERM);
         watch.wait(None, Some(PATIENCE));
     }
-    // Whatever is left of the group; the keeper and a server that has ended are part of it.
+    // Kills the rest of the group, including the supervisor and an exited server.
     signal(Signal::KILL);
     let status = spawned.server.wait().ok();
     if let Some(mut keeper) = spawned.keeper {
@@ -208,15 +209,15 @@ fn take_pipes(server: &mut Child) -> io::Result<Pipes> {
     }
 }
 
-/// Sees a process's end without reaping it, so that its ids stay its own.
+/// Detects a process's end without reaping it, so that its ids are not reused.
 struct Watch {
     pid: Pid,
     pidfd: Option<OwnedFd>,
 }
 
 impl Watch {
-    /// Waits until the process has ended (true), or until `stop` speaks or the time is up
-    /// (false).
+    /// Waits until the process has ended (returns `true`), or until `stop` has input or the time
+    /// limit passes (returns `false`).
     fn wait(&self, stop: Option<&PipeReader>, longest: Option<Duration>) -> bool {
         let deadline = longest.map(|longest| Instant::now() + longest);
         loop {
@@ -237,7 +238,7 @@ impl Watch {
                 .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
                 .collect();
             let nap = nap.and_then(|nap| Timespec::try_from(nap).ok());
-            // An interruption or a lack of memory: look again, not too often.
+            // Interrupted or out of memory: retry, but not too often.
             if poll(&mut asked, nap.as_ref()).is_err() {
                 std::thread::sleep(Duration::from_millis(1));
             } else if stop.is_some() && asked.last().is_some_and(|stop| !stop.revents().is_empty())
@@ -251,7 +252,8 @@ impl Watch {
         !matches!(self.look(), Ok(None))
     }
 
-    /// False when somebody else has reaped it, as `pcntl_wait` of PHP does with any child.
+    /// Returns `false` if other code has reaped the process, as PHP's `pcntl_wait` does with any
+    /// child.
     fn is_ours(&self) -> bool {
         self.look().is_ok()
     }
@@ -280,7 +282,7 @@ mod tests {
                 .unwrap();
             assert!(process.is_running());
             process.end();
-            // It does not look at its input.
+            // `sleep` does not read its input.
             drop(streams);
             let ended = process.ended().await;
             assert!(ended.asked, "{shell}");
@@ -298,7 +300,7 @@ mod tests {
             pidfd: None,
         };
         assert!(watch.wait(None, None));
-        // The one who reaps it later still finds it.
+        // A later `wait` still finds the process.
         assert!(watch.is_ours());
         assert!(child.wait().unwrap().success());
         assert!(!watch.is_ours());

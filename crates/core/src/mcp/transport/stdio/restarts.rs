@@ -6,8 +6,7 @@ use tokio::time::Instant;
 
 use crate::mcp::McpErrorKind;
 
-/// After its first crash a server is started again this much later, after each further one
-/// twice as much.
+/// Backoff after the first crash; doubles with each further crash.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -18,13 +17,13 @@ const LONGEST_PAUSE_OF_ANSWERING: Duration = Duration::from_secs(1);
 /// starts, calls are refused until the backoff is over.
 const PATIENT_CRASHES: u32 = 3;
 
-/// A server that has run for so long does not crash in a row.
+/// A crash after this run time starts a new series of crashes.
 const STABLE: Duration = Duration::from_secs(10);
 
 /// Minimum run time after which a program that has responded counts as stable.
 const STABLE_OF_ANSWERING: Duration = Duration::from_secs(1);
 
-/// When a server that crashes may be started again.
+/// Decides when a server that crashed may be started again.
 #[derive(Default)]
 pub(super) struct Restarts {
     crashes: Mutex<Crashes>,
@@ -89,7 +88,7 @@ impl Restarts {
         };
         let doublings = row.saturating_sub(1).min(16);
         let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(longest);
-        // Up to half of it off, so that many clients do not start at the same moment.
+        // Reduced by up to half, so that many clients do not start servers at the same time.
         let pause = pause.mul_f64(rand::rng().random_range(0.5..=1.0));
         crashes.next_start = Some(Instant::now() + pause);
     }
@@ -101,8 +100,8 @@ impl Restarts {
         crashes.has_answered && crashes.failed_starts <= PATIENT_CRASHES
     }
 
-    /// Forgets the last crash, for it says nothing about the server: some end when they are asked
-    /// something before the handshake.
+    /// Forgets the last crash, because it means nothing: some servers exit when they get a request
+    /// before the handshake.
     pub(super) fn forgive(&self) {
         let mut crashes = self.crashes.lock();
         crashes.in_a_row = crashes.in_a_row.saturating_sub(1);
@@ -134,7 +133,7 @@ mod tests {
             panic!()
         };
         assert!(retry_after <= Duration::from_millis(800));
-        // Half-open: one try is let through when the pause is over.
+        // Half-open: one attempt is allowed after the backoff.
         tokio::time::sleep(retry_after).await;
         restarts.wait().await.unwrap();
         for _ in 0..100 {
@@ -144,7 +143,7 @@ mod tests {
             panic!()
         };
         assert!(retry_after <= LONGEST_PAUSE);
-        // A crash after a good while is the first of a new row.
+        // A crash after a long run time starts a new series.
         restarts.crashed(STABLE, false);
         restarts.wait().await.unwrap();
         restarts.crashed(Duration::ZERO, false);

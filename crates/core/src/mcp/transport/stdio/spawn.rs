@@ -1,4 +1,4 @@
-//! Starting the two processes of a stdio server: the server itself and its keeper.
+//! Starts the two processes of a stdio server: the server and its supervisor.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -9,17 +9,17 @@ use secrecy::ExposeSecret;
 
 use crate::mcp::StdioCommand;
 
-/// What the keeper does: it waits for the end of its input, which comes when we end,
-/// however that happens; then it ends its process group, itself included. The group's
-/// SIGTERM, which servers send themselves, too, must not end the keeper.
+/// The supervisor's script: waits for the end of its input, which comes when the client's process
+/// ends for any reason, and then terminates its process group, including itself. SIGTERM to the
+/// group, which servers may send themselves, must not end the supervisor.
 const KEEPER: &str =
     "trap '' HUP INT QUIT TERM; read -r _; kill -s TERM 0; sleep 2; kill -s KILL 0";
 
-/// A running server. Its process group has the keeper's id, and so it cannot become
-/// anybody else's before the keeper is reaped.
+/// A running server. Its process group has the id of the supervisor, so that id cannot be reused
+/// before the supervisor is reaped.
 pub(super) struct Spawned {
     pub(super) server: Child,
-    /// None where there is no shell to run it: then the server leads its group itself.
+    /// The supervisor; `None` if there is no shell to run it. The server then leads the group.
     pub(super) keeper: Option<Child>,
 }
 
@@ -29,17 +29,17 @@ impl Spawned {
     }
 }
 
-/// Starts keeper and server. The calling thread must live as long as they do: the kernel
-/// ends them with it.
+/// Starts the supervisor and the server. The calling thread must live as long as they do, because
+/// the kernel kills them with it.
 ///
 /// # Errors
-/// When the server cannot be started: no such program, no such directory, no permission,
-/// no more processes.
+/// If the server cannot be started: no such program, no such directory, no permission, or no more
+/// processes.
 pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<Spawned> {
     if let Some(cwd) = &command.cwd
         && !cwd.is_dir()
     {
-        // The error of starting would read as if the program were missing.
+        // The error of `spawn` would look as if the program were missing.
         let error = "the working directory is not a directory";
         return Err(io::Error::new(io::ErrorKind::NotADirectory, error));
     }
@@ -82,7 +82,7 @@ pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<Spawned>
         Ok(server) => Ok(Spawned { server, keeper }),
         Err(error) => {
             if let Some(mut keeper) = keeper {
-                // Both can only say that it has ended already.
+                // Both fail only if the supervisor has already ended.
                 let _ = keeper.kill();
                 let _ = keeper.wait();
             }
@@ -101,16 +101,17 @@ fn start_keeper(shell: &Path) -> io::Result<Child> {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    // The kernel ends the keeper's charge as well as the keeper can, but it must not end
-    // the keeper: it has work to do just then.
+    // Without a parent-death signal: the kernel could kill the supervisor just when it has to
+    // terminate the group.
     start.process_group(0);
     clean(&mut start, None).spawn()
 }
 
-/// Puts the process into a group (0: a new one), and has the kernel end it with us.
+/// Puts the process into a group (0: a new one), and has the kernel signal it when the calling
+/// thread ends.
 fn isolate(command: &mut Command, group: i32) -> &mut Command {
     let signal = if group == 0 {
-        // Nobody comes after it.
+        // There is no supervisor to kill it later.
         rustix::process::Signal::KILL
     } else {
         rustix::process::Signal::TERM
@@ -119,10 +120,10 @@ fn isolate(command: &mut Command, group: i32) -> &mut Command {
     clean(command, Some(signal))
 }
 
-/// Takes off what a process would inherit besides its environment: blocked signals (our
-/// threads block all in PHP, and a server that cannot hear SIGTERM or SIGCHLD is broken),
-/// and descriptors that were opened without close-on-exec (PHP's sockets among them: a
-/// client's connection would stay open for as long as the server runs).
+/// Resets what a process would inherit besides its environment: blocked signals (in PHP, the
+/// client's threads block all signals, and a server that cannot receive SIGTERM or SIGCHLD is
+/// broken), and file descriptors without close-on-exec (such as PHP's sockets: a client's
+/// connection would stay open while the server runs).
 fn clean(command: &mut Command, dies_with_us: Option<rustix::process::Signal>) -> &mut Command {
     let take_off = move || {
         unblock_signals()?;
@@ -134,7 +135,7 @@ fn clean(command: &mut Command, dies_with_us: Option<rustix::process::Signal>) -
         unsafe_code,
         reason = "std has no other way to run something between fork and exec"
     )]
-    // SAFETY: what runs in the child are four system calls: no allocation, no lock.
+    // SAFETY: the child only makes four system calls: no allocation, no lock.
     unsafe {
         command.pre_exec(take_off)
     }
@@ -142,7 +143,7 @@ fn clean(command: &mut Command, dies_with_us: Option<rustix::process::Signal>) -
 
 #[expect(unsafe_code, reason = "no safe wrapper of ours needs it anywhere else")]
 fn unblock_signals() -> io::Result<()> {
-    // SAFETY: `sigemptyset` initialises the set; both calls are async-signal-safe.
+    // SAFETY: `sigemptyset` initializes the set; both calls are async-signal-safe.
     let result = unsafe {
         let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigemptyset(none.as_mut_ptr());
@@ -157,8 +158,8 @@ fn unblock_signals() -> io::Result<()> {
 
 #[expect(unsafe_code, reason = "no crate here wraps close_range")]
 fn close_on_exec_from(first: libc::c_uint) {
-    // SAFETY: three integers; a kernel before 5.11 answers with an error, and then all is
-    // as it would be without the call.
+    // SAFETY: the arguments are integers; a kernel before 5.11 returns an error, which has the same
+    // effect as omitting the call.
     unsafe {
         libc::syscall(
             libc::SYS_close_range,

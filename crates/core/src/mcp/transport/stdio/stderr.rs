@@ -6,21 +6,20 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::Instant;
 
-/// Bytes of one line that are looked at; the rest of it is thrown away.
+/// Maximum length of a logged line, in bytes; the rest is discarded.
 const LONGEST_LINE: usize = 2048;
 
-/// So many lines go into the log in so much time; the rest is counted.
+/// Maximum number of logged lines per time window; further lines are only counted.
 const LINES_AT_ONCE: u32 = 50;
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Characters of the last line that an error repeats.
+/// Maximum length of the last line in an error, in characters.
 const LAST_WORDS: usize = 300;
 
-/// Values that are shorter are no secrets, and what stands for them would hide the rest.
+/// Minimum length of a secret, in bytes: masking shorter values would hide too much.
 const SHORTEST_SECRET: usize = 4;
 
-/// What a server wrote to its standard error last: when it crashes that is the reason,
-/// more often than not.
+/// The last line on a server's standard error, which usually explains a crash.
 #[derive(Clone, Default)]
 pub(super) struct LastWords(Arc<Mutex<String>>);
 
@@ -34,12 +33,11 @@ impl LastWords {
     }
 }
 
-/// Copies a server's standard error into the log, line by line, for as long as the server
-/// writes. It never waits for anything but the server: one that floods it costs time of
-/// ours, but no memory, and is not held up.
+/// Copies a server's standard error to the log, line by line. It waits only for the server: a
+/// server that writes a flood costs time, but no memory, and is not blocked.
 pub(super) struct StderrLog {
     label: String,
-    /// The values of the server's environment: they may be credentials.
+    /// Values of the server's environment, which may be credentials.
     secrets: Vec<SecretString>,
     last_words: LastWords,
     line: Vec<u8>,
@@ -57,7 +55,7 @@ impl StderrLog {
         }
     }
 
-    /// Reads to the end.
+    /// Copies to the end.
     pub(super) async fn copy(mut self, mut errors: impl AsyncRead + Unpin) {
         let mut piece = vec![0; 8 * 1024];
         loop {
@@ -95,7 +93,7 @@ impl StderrLog {
         self.line.clear();
     }
 
-    /// The line without what configures a terminal, and without secrets.
+    /// Returns the line without control characters and secrets.
     fn presentable(&self, line: &str) -> String {
         let mut line: String = line
             .chars()
@@ -111,7 +109,7 @@ impl StderrLog {
     }
 }
 
-/// How much has gone into the log lately.
+/// Counts the recently logged lines.
 struct Window {
     since: Instant,
     logged: u32,

@@ -12,7 +12,7 @@ use crate::mcp::http::{HttpLink, check_status};
 
 const SUBPROTOCOL: HeaderValue = HeaderValue::from_static("mcp");
 
-/// Turns a connection into a WebSocket (RFC 6455, section 4.1).
+/// Opens a WebSocket (RFC 6455, section 4.1).
 pub(super) async fn request(link: &HttpLink) -> Result<reqwest::Upgraded, McpErrorKind> {
     let key = BASE64_STANDARD.encode(rand::random::<[u8; 16]>());
     let mut headers = HeaderMap::new();
@@ -36,8 +36,8 @@ pub(super) async fn request(link: &HttpLink) -> Result<reqwest::Upgraded, McpErr
         .map_err(|error| McpErrorKind::Broken(error.without_url().into()))
 }
 
-/// Whether the answer belongs to our request. A server that names no subprotocol may not
-/// know of any; one that names another speaks something else.
+/// Returns whether the response belongs to the request. A missing subprotocol is accepted, because
+/// the server may not know subprotocols; a different one is not.
 fn agrees(headers: &HeaderMap, key: &str) -> bool {
     let is = |name, wanted: &str| {
         let value = headers

@@ -5,23 +5,23 @@ use serde_json::Value;
 
 use crate::tool::JsonObject;
 
-/// How much of a schema is looked at, in the units of [`weight`]: a megabyte or so.
-/// References let a small schema stand for an endless one.
+/// Maximum total [`weight`] of the processed schema, about a megabyte. With references, a small
+/// schema can be arbitrarily large when resolved.
 const BUDGET: usize = 100_000;
 
 static OBJECT: LazyLock<Value> = LazyLock::new(|| Value::from("object"));
 
-/// Resolves `$ref` and `allOf`, and knows which references are being looked into.
+/// Resolves `$ref` and `allOf`, and detects recursion.
 pub(super) struct Resolver<'s> {
     root: &'s Value,
-    /// The addresses of the targets on the way from the root to the node at hand. Meeting
-    /// one again means that the schema is recursive.
+    /// Addresses of the reference targets on the path from the root to the current node. A repeated
+    /// address means that the schema is recursive.
     open: IndexSet<*const Value>,
     budget: usize,
 }
 
-/// A node with its references and `allOf` put into one. Of two values for a keyword the one
-/// nearer to the node counts; properties and required names add up.
+/// A node merged with its references and `allOf`. If a keyword has several values, the value
+/// nearest to the node wins; properties and required names are combined.
 #[derive(Default)]
 pub(super) struct Resolved<'s> {
     keywords: IndexMap<&'s str, &'s Value>,
@@ -42,8 +42,8 @@ impl<'s> Resolver<'s> {
         self.budget == 0
     }
 
-    /// Takes the weight of something off the budget; false if that is too much, and then
-    /// nothing else is looked at either.
+    /// Subtracts the weight of a value from the budget. Returns `false` if the budget is exceeded;
+    /// then nothing else is processed.
     pub(super) fn pay_for(&mut self, value: &Value) -> bool {
         let cost = weight(value);
         let affordable = cost <= self.budget;
@@ -65,10 +65,10 @@ impl<'s> Resolver<'s> {
         node
     }
 
-    /// Adds what `schema` says to `node`. The targets of its references stay open until the
-    /// caller closes them.
+    /// Merges `schema` into `node`. The targets of its references stay open until the caller closes
+    /// them.
     pub(super) fn merge(&mut self, schema: &'s Value, node: &mut Resolved<'s>) {
-        // Not recursive: a chain of references may be as long as the schema.
+        // Iterative, because a chain of references can be as long as the schema.
         let mut pending = vec![schema];
         while let Some(schema) = pending.pop() {
             if !self.pay_for(schema) {
@@ -93,14 +93,14 @@ impl<'s> Resolver<'s> {
         }
     }
 
-    /// The target of a reference within the schema: `#` or `#/$defs/Name`.
+    /// Returns the target of a reference within the schema: `#` or `#/$defs/Name`.
     fn find(&self, target: &Value) -> Option<&'s Value> {
         let pointer = target.as_str()?.strip_prefix('#')?;
         self.root.pointer(pointer)
     }
 }
 
-/// About how long a value would be to write, without the values within its values.
+/// Returns the approximate serialized size of a value, without nested values.
 fn weight(value: &Value) -> usize {
     let text = |text: &str| 1 + text.len() / 16;
     match value {
@@ -133,7 +133,7 @@ impl<'s> Resolved<'s> {
         }
     }
 
-    /// Adds only what says what the target is, not what is in it.
+    /// Adds the type, title and description of a recursive target, but not its members.
     fn add_outline(&mut self, target: &'s Value) {
         for key in ["type", "title", "description"] {
             if let Some(value) = target.get(key) {
@@ -168,7 +168,7 @@ impl<'s> Resolved<'s> {
         }
     }
 
-    /// The branches of `anyOf` or `oneOf`, which the node then no longer has.
+    /// Removes and returns the branches of `anyOf` or `oneOf`.
     pub(super) fn take_union(&mut self) -> Option<&'s Vec<Value>> {
         ["anyOf", "oneOf"]
             .into_iter()
@@ -180,7 +180,7 @@ impl<'s> Resolved<'s> {
         self.keywords.contains_key("type") || !self.properties.is_empty()
     }
 
-    /// The schema of the items; of a tuple, that of the first one.
+    /// Returns the schema of the items; for a tuple, that of the first item.
     pub(super) fn items(&self) -> Option<&'s Value> {
         match self.get("items") {
             Some(items @ Value::Object(_)) => Some(items),
@@ -189,7 +189,7 @@ impl<'s> Resolved<'s> {
         }
     }
 
-    /// The values of `enum` or `const`.
+    /// Returns the values of `enum` or `const`.
     pub(super) fn values(&self) -> Option<Vec<&'s Value>> {
         match self.get("enum") {
             Some(Value::Array(values)) => Some(values.iter().collect()),
@@ -202,8 +202,8 @@ impl<'s> Resolved<'s> {
             .is_some_and(|values| values.iter().any(|value| value.is_null()))
     }
 
-    /// The values, if they can stand in a Gemini `enum`: strings, with `null` and the empty
-    /// string left out.
+    /// Returns the values for a Gemini `enum`, if all are strings or `null`, without `null` and the
+    /// empty string.
     pub(super) fn string_values(&self) -> Option<Vec<&'s str>> {
         let strings: Option<Vec<_>> = self
             .values()?

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::parameters;
 
-/// The conversion of `property` as the property `p` of the parameters.
+/// Returns the conversion of `property` as the property `p` of the parameters.
 fn property(property: &Value) -> Value {
     let schema = json!({"type": "object", "properties": {"p": property}});
     parameters(&schema)["properties"]["p"].clone()
@@ -184,7 +184,7 @@ fn h1_exclusive_bounds_become_inclusive() {
     );
 }
 
-/// What pydantic writes for a nested model, and for an optional one.
+/// The output of pydantic for a nested model and an optional one.
 #[test]
 fn h1_references_are_resolved() {
     let schema = json!({
@@ -243,7 +243,7 @@ fn h1_a_recursive_schema_ends() {
 
 #[test]
 fn h1_a_schema_that_unfolds_without_end_is_cut() {
-    // 2^60 nodes, were each reference followed.
+    // 2^60 nodes, if every reference were followed.
     let mut definitions = serde_json::Map::new();
     for level in 0..60 {
         let next = json!({"$ref": format!("#/$defs/{}", level + 1)});
@@ -257,7 +257,7 @@ fn h1_a_schema_that_unfolds_without_end_is_cut() {
                       "properties": {"p": {"$ref": "#/$defs/0"}}});
     assert!(parameters(&bomb).to_string().len() < 10_000_000);
 
-    // A long text, a long enum and a wide object, each referred to 10,000 times.
+    // A long text, a long enum and a wide object, with 10,000 references to each.
     for target in [
         json!({"type": "string", "description": "x".repeat(100_000)}),
         json!({"type": "string", "enum": vec!["x"; 10_000]}),

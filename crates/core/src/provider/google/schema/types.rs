@@ -3,10 +3,10 @@ use serde_json::{Value, json};
 use super::resolve::Resolved;
 use crate::tool::JsonObject;
 
-/// Whether a value may stand at a keyword.
+/// Checks whether a value is allowed for a keyword.
 pub(super) type Check = fn(&Value) -> bool;
 
-/// A type of Gemini's `Schema`, but for `null`, which is `nullable` there.
+/// A type of Gemini's `Schema`, except `null`, which is represented by `nullable`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     String,
@@ -44,9 +44,8 @@ impl Kind {
             .find(|kind| kind.as_str().eq_ignore_ascii_case(name))
     }
 
-    /// The keywords whose value depends on the type, with the check that it must pass.
-    /// Defaults are scalars only: Gemini reads over them, and a large one is copied for
-    /// nothing.
+    /// Returns the keywords that depend on the type, with a check of their values. Defaults are
+    /// limited to scalars, because Gemini ignores them and copying large ones is wasteful.
     pub(super) fn keywords(self) -> &'static [(&'static str, Check)] {
         match self {
             Self::String => &[
@@ -77,7 +76,7 @@ impl Kind {
         }
     }
 
-    /// The type that the keywords of a node without one speak of.
+    /// Returns the type that the keywords of a node without a type imply.
     pub(super) fn implied_by(node: &Resolved<'_>) -> Self {
         let has_any = |keys: &[&str]| keys.iter().any(|key| node.get(key).is_some());
         if node.properties().next().is_some() || has_any(&["additionalProperties"]) {
@@ -108,7 +107,7 @@ impl Kind {
         }
     }
 
-    /// The type of a node that is not looked into any further.
+    /// Returns the type of a node that is not processed further.
     pub(super) fn of_cut_node(schema: &Value) -> Self {
         schema
             .get("type")
@@ -122,7 +121,7 @@ fn is_integer(value: &Value) -> bool {
     value.is_i64() || value.is_u64()
 }
 
-/// The types that a node names, and whether `null` is among them.
+/// Returns the declared types of a node, and whether they include `null`.
 pub(super) fn declared_types(node: &Resolved<'_>) -> (Vec<Kind>, bool) {
     let names: Vec<_> = match node.get("type") {
         Some(Value::String(name)) => vec![name.as_str()],
@@ -139,8 +138,8 @@ pub(super) fn declared_types(node: &Resolved<'_>) -> (Vec<Kind>, bool) {
     (kinds, named("null"))
 }
 
-/// Writes `exclusiveMinimum` and `exclusiveMaximum` as the inclusive bounds, unless there
-/// are inclusive ones already. The boolean form of draft 4 stands beside such a bound.
+/// Converts `exclusiveMinimum` and `exclusiveMaximum` to inclusive bounds, unless these are
+/// present. The boolean form of draft 4 accompanies an inclusive bound.
 pub(super) fn inclusive_bounds(node: &Resolved<'_>, kind: Kind, out: &mut JsonObject) {
     for (exclusive, inclusive, step) in [
         ("exclusiveMinimum", "minimum", 1),
