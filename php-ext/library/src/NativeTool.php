@@ -29,7 +29,7 @@ final class NativeTool implements ToolInterface
         return $this->definition;
     }
 
-    /** Runs the tool with all the checks of an executor. */
+    /** Runs the tool with all checks of an executor. */
     public function execute(array $arguments, string $toolCallId): ToolResult
     {
         return Remote::run($this, $arguments, $toolCallId);
