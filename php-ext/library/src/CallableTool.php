@@ -41,7 +41,7 @@ final class CallableTool implements ToolInterface
             ToolDefinition::class,
         )($this->definition);
         $arguments = $binding === null ? [$arguments, $toolCallId] : Signature::bind($binding, $arguments);
-        // By PHP's own function, so that scalars are converted as from the extension.
+        // `call_user_func_array()` converts scalar arguments as the extension does.
         $value = call_user_func_array($this->handler, $arguments);
         return $value instanceof ToolResult ? $value : new ToolResult($toolCallId, $this->definition->name, $value);
     }

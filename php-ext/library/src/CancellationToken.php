@@ -10,7 +10,7 @@ namespace Pillion;
  */
 final class CancellationToken
 {
-    /** Null until it is cancelled. */
+    /** The reason; null until the token is canceled. */
     private ?string $reason = null;
 
     public function __construct()

@@ -10,8 +10,7 @@ use Pillion\Fallback\Http\EventSource;
 use Pillion\Fallback\Json;
 
 /**
- * A chat that is under way, with what happens as it comes. A stream that is dropped before its end cancels
- * what is under way.
+ * A running chat whose events arrive as they happen. Destroying an unfinished stream cancels the chat run.
  *
  * @implements \Iterator<int, ChatEvent>
  */

@@ -93,7 +93,7 @@ class DmcpTool extends MCPToolAdapter
         return self::result(is_array($response) ? $response : [], $dice, $reason);
     }
 
-    /** Calls the remote tool under the names that the server entry gives to it and its arguments. */
+    /** Calls the remote tool with the tool and argument names from the server entry. */
     private function callRemote(MCPSSEClient $client, string $dice, ?string $reason): mixed
     {
         $arguments = [];
@@ -112,8 +112,8 @@ class DmcpTool extends MCPToolAdapter
     }
 
     /**
-     * The result of HAWKI's own tool. Where its demo server has `total` at the top, a server of
-     * today has it in `structuredContent`, or in a text that is JSON.
+     * Returns the result in the form of HAWKI's own tool. HAWKI's demo server sends `total` at the top level;
+     * current servers send it in `structuredContent` or in a JSON text block.
      *
      * @param array<string, mixed> $response
      *

@@ -12,8 +12,8 @@ use Pillion\Fallback\Json;
 use Pillion\Fallback\McpServer;
 
 /**
- * An MCP server that the sidecar knows: by the option `label`, else by its URL. The sidecar
- * speaks to it, with the credentials, limits and time limits of its own configuration.
+ * A client for an MCP server that the sidecar knows by the option `label`, or otherwise by its URL. The
+ * sidecar connects to the server with the credentials, limits and timeouts of the sidecar's configuration.
  */
 class MCPSSEClient
 {
@@ -22,7 +22,7 @@ class MCPSSEClient
     /**
      * Creates a client without any I/O.
      *
-     * @param int|float|null       $timeout seconds for one call, with all it does; 30 unless set
+     * @param int|float|null       $timeout timeout of one call in seconds, including retries and reconnects; default: 30
      * @param ?string              $apiKey  sent as a bearer token
      * @param array<string, mixed> $options see docs/PHP.md
      *
@@ -41,12 +41,12 @@ class MCPSSEClient
     }
 
     /**
-     * Sends a request; returns the JSON-RPC `result` unchanged, objects as associative arrays.
-     * Through the sidecar these are `tools/call` and `tools/list`.
+     * Sends a request and returns the JSON-RPC `result` unchanged, with objects as associative arrays. The
+     * sidecar supports `tools/call` and `tools/list`.
      *
      * @param array<string, mixed> $params
      *
-     * @throws Exception\UnavailableException   when the sidecar is not there, does not know the server, or has no such request
+     * @throws Exception\UnavailableException   when the sidecar is not available, does not know the server, or does not support the request
      * @throws Exception\TransportException     when the server cannot be reached or sends an invalid response
      * @throws Exception\TimeoutException
      * @throws Exception\JsonRpcException       when the server answers with a JSON-RPC error

@@ -18,7 +18,7 @@ final class MCPServerTool implements MCPToolInterface
         private readonly ToolDefinition $definition,
         private readonly Origin $origin,
         private readonly string $sidecarName,
-        /** What the server's entry says of approvals: a policy. */
+        /** The approval policy that the server entry sets for this tool. */
         private readonly ?string $approvalPolicy,
     ) {
     }

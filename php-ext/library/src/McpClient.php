@@ -13,11 +13,11 @@ use Pillion\Fallback\McpEntry;
 use Pillion\Fallback\McpOptions;
 
 /**
- * An MCP server that the sidecar knows: by the option `label`, else by its URL. Tools can be
- * listed and called; everything else needs the extension, and says so.
+ * A client for an MCP server that the sidecar knows by the option `label`, or otherwise by its URL. The
+ * client can list and call tools; every other method requires the extension and throws an exception.
  *
- * Results are what the server sent: objects as associative arrays, but `{}` as an empty
- * `stdClass`, so that `json_encode()` gives back what came.
+ * Results are what the server sent: objects are associative arrays, but `{}` is an empty `stdClass`, so that
+ * `json_encode()` reproduces the original JSON.
  */
 class McpClient
 {
@@ -32,7 +32,7 @@ class McpClient
      *   see docs/PHP.md
      *
      * @throws Exception\InvalidInputException when the server or an option is not valid
-     * @throws Exception\UnavailableException  for roots, which cannot go through the sidecar
+     * @throws Exception\UnavailableException  for roots, which the sidecar does not support
      */
     public function __construct(
         #[\SensitiveParameter]
@@ -162,7 +162,8 @@ class McpClient
     }
 
     /**
-     * A call as a stream. The sidecar tells no progress, so it has no reports, only the result.
+     * Returns a call as a stream without progress reports: the sidecar does not forward progress, so the
+     * stream has only a result.
      *
      * @param array<string, mixed> $arguments
      * @param array{timeout?: int|float, cancellation?: CancellationToken, meta?: array<string, mixed>, id?: string} $options

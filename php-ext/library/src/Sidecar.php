@@ -23,8 +23,8 @@ class Sidecar
     /**
      * Creates a client without any I/O.
      *
-     * @param ?string   $socketPath unless set: `$PILLION_SOCKET`, or the default path
-     * @param int|float|null $timeout seconds for one call, with all it does; 60 unless set
+     * @param ?string   $socketPath default: `$PILLION_SOCKET`, or the default path
+     * @param int|float|null $timeout timeout of one call in seconds; default: 60
      *
      * @throws Exception\InvalidInputException when the timeout is not valid
      */

@@ -14,8 +14,8 @@ use Pillion\Fallback\Json;
 use Pillion\Fallback\SidecarApi;
 
 /**
- * A language model that uses tools until it answers in words. The loop runs in the sidecar;
- * that of the extension runs also in this process, with the tools of a `ToolExecutor`.
+ * A language model that calls tools until it has a final answer. The tool loop runs in the sidecar. With the
+ * extension, the loop can also run in this process with the tools of a `ToolExecutor`.
  */
 class ToolAwareChat
 {

@@ -16,7 +16,7 @@ use Pillion\Fallback\Signature\Target;
  */
 class ToolDefinition
 {
-    /** In characters: what MCP advises (SEP-986). */
+    /** Maximum length of a name in characters, as MCP recommends (SEP-986). */
     private const LONGEST_NAME = 128;
 
     public readonly string $name;
@@ -27,7 +27,7 @@ class ToolDefinition
     public readonly string $category;
     public readonly bool $requiresConfirmation;
     public readonly float $cooldownSeconds;
-    /** @var ?array<string, ?class-string<\BackedEnum>> how arguments become the parameters of PHP code; see {@see Signature} */
+    /** @var ?array<string, ?class-string<\BackedEnum>> how arguments are converted to the parameters of PHP code; see {@see Signature} */
     private ?array $binding = null;
 
     /**

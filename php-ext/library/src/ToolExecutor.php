@@ -71,7 +71,7 @@ class ToolExecutor
     }
 
     /**
-     * Runs tools in PHP one after the other, then those of the sidecar side by side.
+     * Runs PHP tools one after the other, then the sidecar's tools concurrently.
      *
      * @param list<ToolCall|array<string, mixed>> $calls
      * @param array{user?: string, channel?: string, approved?: list<string>, denied?: list<string>, ...} $context

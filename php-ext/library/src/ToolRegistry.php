@@ -26,7 +26,7 @@ use Pillion\Fallback\Signature\Target;
 class ToolRegistry implements \Countable
 {
     private readonly Entries $entries;
-    /** Runs what is called through the registry itself. */
+    /** Runs calls made with {@see ToolRegistry::execute()}. */
     private readonly Pipeline $pipeline;
 
     public function __construct()
@@ -45,7 +45,7 @@ class ToolRegistry implements \Countable
      * @param array{get_time?: array{timezone?: string}, get_weather?: array{provider?: 'open-meteo'|'openweathermap'|'mock', api_key?: string, api_key_env?: string, base_url?: string, geocoding_url?: string, units?: 'celsius'|'fahrenheit', timeout?: int|float, egress?: array<string, mixed>}, web_search?: array{provider?: 'google'|'brave'|'searxng'|'mock', api_key?: string, api_key_env?: string, cx?: string, base_url?: string, timeout?: int|float, egress?: array<string, mixed>}} $services
      *
      * @throws Exception\InvalidInputException when a setting is invalid
-     * @throws Exception\UnavailableException  for settings that are not empty: the sidecar runs these tools, and has its own
+     * @throws Exception\UnavailableException  for settings that are not empty: the sidecar runs these tools with its own settings
      */
     public static function withBuiltins(#[\SensitiveParameter] array $services = []): ToolRegistry
     {
@@ -109,8 +109,7 @@ class ToolRegistry implements \Countable
     }
 
     /**
-     * Asks an MCP server for its tools and registers them all. A tool with an illegal name
-     * is left out, which goes to the log.
+     * Registers all tools of an MCP server. A tool with an invalid name is skipped and logged.
      *
      * @param MCPSSEClient|McpClient|array{server_url: string, server_label?: string, timeout?: int|float, api_key?: string, options?: array<string, mixed>, require_approval?: 'always'|'prompt'|'never'|array{always?: array{tool_names: list<string>}, never?: array{tool_names: list<string>}}, ...} $server
      *        `require_approval` of an entry is the approval policy of the server and uses the server's tool names
@@ -123,7 +122,7 @@ class ToolRegistry implements \Countable
      */
     public function registerMcpServer(#[\SensitiveParameter] MCPSSEClient|McpClient|array $server, string $prefix = '', bool $replace = false): array
     {
-        // A client says nothing of approvals.
+        // Only an array entry can set `require_approval`; a client has no approval policy.
         $approval = RequireApproval::ofEntry(is_array($server) ? $server : []);
         $entries = array_map(Entry::of(...), McpServer::of($server)->tools($prefix, $approval));
         foreach ($entries as $entry) {

@@ -204,10 +204,10 @@ class ToolResult implements \JsonSerializable
     }
 
     /**
-     * Of the class that it is called on, whatever its constructor takes.
+     * Creates an instance of the called class without calling the constructor of a subclass.
      *
      * @param class-string<static> $class
-     * @param list<mixed>          $arguments of the constructor here
+     * @param list<mixed>          $arguments of the constructor of ToolResult
      */
     private static function made(string $class, array $arguments): static
     {

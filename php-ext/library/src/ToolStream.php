@@ -5,8 +5,8 @@ declare(strict_types=1);
 namespace Pillion;
 
 /**
- * A call of a tool, whose progress the sidecar does not tell: there are no reports, only the
- * result. The call is made when the stream is first looked at.
+ * A tool call as a stream without progress reports: the sidecar does not forward progress, so the stream has
+ * only a result. The call starts when the stream is read first.
  *
  * @implements \Iterator<int, Progress>
  */
@@ -14,7 +14,7 @@ final class ToolStream implements \Iterator
 {
     private ?ToolResult $result = null;
 
-    /** @param ?\Closure(): ToolResult $call null once it is made: it may have run also where it failed */
+    /** @param ?\Closure(): ToolResult $call null after the call has started, so that a failed call does not run twice */
     private function __construct(private ?\Closure $call)
     {
     }
