@@ -15,7 +15,10 @@ use Pillion\ToolRegistry;
 use Pillion\ToolResult;
 use Pillion\Worker\Call;
 
-/** What happens around each call of a worker: the limits that the whole application shares, and the end of its scope. */
+/**
+ * Wraps each call of a worker: checks the limits that the whole application shares, and ends the call's
+ * scope.
+ */
 final class AroundCall
 {
     public function __construct(
