@@ -114,7 +114,7 @@ pub fn mcp_server(
 /// whole configuration, credentials included: only what is all the same is shared.
 ///
 /// # Errors
-/// As [`engine`].
+/// Same as [`engine`].
 pub fn mcp_connection(
     key: &str,
     make: impl FnOnce() -> Connection,
@@ -125,7 +125,7 @@ pub fn mcp_connection(
 /// The connection of that key, if there is one.
 ///
 /// # Errors
-/// As [`engine`].
+/// Same as [`engine`].
 pub fn known_mcp_connection(key: &str) -> Result<Option<Arc<Connection>>, Failure> {
     with_process(|process| process.sessions.known(key))
 }
@@ -133,7 +133,7 @@ pub fn known_mcp_connection(key: &str) -> Result<Option<Arc<Connection>>, Failur
 /// Lets a connection be found under another key from now on.
 ///
 /// # Errors
-/// As [`engine`].
+/// Same as [`engine`].
 pub fn move_mcp_connection(key: &str, connection: &Arc<Connection>) -> Result<(), Failure> {
     with_process(|process| process.sessions.rename(connection, key))
 }
@@ -150,7 +150,7 @@ pub fn release(connection: Option<Bound<Arc<Connection>>>) {
 /// The client of an MCP server whose questions nobody answers.
 ///
 /// # Errors
-/// As [`engine`].
+/// Same as [`engine`].
 pub fn mcp_client(server: &Server) -> Result<McpClient, Failure> {
     let tokens = server.oauth().map(|_| Arc::default());
     let make = || Connection::new(server.config().clone(), &Offers::default(), tokens);

@@ -102,10 +102,10 @@ pub fn wait<T: Send + 'static>(
     wait_serving(|_: JobSender<()>| work, |()| Ok(()))
 }
 
-/// As [`wait`], for work that can send jobs, which `serve` does on this thread.
+/// Same as [`wait`], for work that can send jobs, which `serve` does on this thread.
 ///
 /// # Errors
-/// As [`wait`], and what `serve` fails with.
+/// Same as [`wait`], and what `serve` fails with.
 pub fn wait_serving<T, J, W>(
     work: impl FnOnce(JobSender<J>) -> W,
     serve: impl Fn(J) -> Result<(), Failure>,
@@ -151,7 +151,7 @@ impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
         Ok(waiting)
     }
 
-    /// As [`start`](Self::start), for work that PHP waits for at once.
+    /// Same as [`start`](Self::start), for work that PHP waits for at once.
     fn new<W>(work: impl FnOnce(JobSender<J>) -> W) -> Result<Self, Failure>
     where
         W: Future<Output = T> + Send + 'static,

@@ -46,15 +46,15 @@ pub fn encode_arguments(arguments: &Zval) -> Result<Box<RawValue>, Failure> {
 /// A PHP value as a JSON tree.
 ///
 /// # Errors
-/// As [`encode_arguments`].
+/// Same as [`encode_arguments`].
 pub fn to_value(value: &Zval) -> Result<Value, Failure> {
     to_value_as("value", value)
 }
 
-/// As [`to_value`]; errors call the value `what`, such as `argument $options`.
+/// Same as [`to_value`]; errors call the value `what`, such as `argument $options`.
 ///
 /// # Errors
-/// As [`to_value`].
+/// Same as [`to_value`].
 pub fn to_value_as(what: &str, value: &Zval) -> Result<Value, Failure> {
     run(what, value, |php| serde_json::to_value(php))
 }

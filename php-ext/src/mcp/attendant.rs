@@ -24,7 +24,7 @@ impl<'a> Attendant<'a> {
     /// Tells PHP what there is to tell before a call.
     ///
     /// # Errors
-    /// As [`Link::connection`], and what the PHP code throws.
+    /// Same as [`Link::connection`], and what the PHP code throws.
     pub fn new(link: &'a Link, hooks: Hooks<'a>) -> Result<Self, Failure> {
         let connection = link.connection(hooks)?;
         link.deliver(hooks, &connection)?;
@@ -69,7 +69,7 @@ impl<'a> Attendant<'a> {
     /// Waits for a call of this client's line.
     ///
     /// # Errors
-    /// As [`wait_serving`].
+    /// Same as [`wait_serving`].
     pub fn wait<T, F>(&self, call: impl FnOnce(&Line) -> F) -> Result<T, Failure>
     where
         T: Send + 'static,

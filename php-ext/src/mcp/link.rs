@@ -138,7 +138,7 @@ impl Link {
     /// Who calls whom, credentials included; none while the credentials are not there yet.
     ///
     /// # Errors
-    /// As [`connection`](Self::connection).
+    /// Same as [`connection`](Self::connection).
     pub fn identity(&self, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
         let mut identity = self.server.key().to_owned();
         if self.is_personal() {
@@ -183,7 +183,7 @@ impl Link {
         outcome.or_else(|error| Err(self.failure(hooks, &error)?))
     }
 
-    /// As [`send`](Self::send), for work of any kind. `reported` hears its progress.
+    /// Same as [`send`](Self::send), for work of any kind. `reported` hears its progress.
     ///
     /// # Errors
     /// What PHP code threw that ran meanwhile, and the end of the request.

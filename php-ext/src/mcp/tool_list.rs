@@ -22,7 +22,7 @@ pub const TENANT: &str = "cache_tenant";
 /// The list as PHP has it: of the cache, or of the server.
 ///
 /// # Errors
-/// As [`Link::send`].
+/// Same as [`Link::send`].
 pub fn list(link: &Link, hooks: Hooks<'_>, empty: EmptyObject) -> Outcome {
     let json = obtain(link, hooks)?;
     let raw: &RawValue = serde_json::from_str(&json).map_err(|error| not_a_list(&error))?;
@@ -32,7 +32,7 @@ pub fn list(link: &Link, hooks: Hooks<'_>, empty: EmptyObject) -> Outcome {
 /// The list as the registry takes it: each tool as the server wrote it.
 ///
 /// # Errors
-/// As [`list`].
+/// Same as [`list`].
 pub fn raw(link: &Link, hooks: Hooks<'_>) -> Result<Vec<Box<RawValue>>, Failure> {
     serde_json::from_str(&obtain(link, hooks)?).map_err(|error| not_a_list(&error))
 }

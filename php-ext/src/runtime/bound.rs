@@ -25,7 +25,7 @@ impl<T> Bound<T> {
         self.is_ours().then_some(&*self.value)
     }
 
-    /// As [`get`](Self::get), to be changed.
+    /// Same as [`get`](Self::get), to be changed.
     pub(super) fn get_mut(&mut self) -> Option<&mut T> {
         self.is_ours().then_some(&mut *self.value)
     }

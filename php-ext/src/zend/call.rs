@@ -118,7 +118,7 @@ impl<'a> Call<'a> {
         self.slot(index).map(|slot| unsafe { &*slot })
     }
 
-    /// As [`value`](Self::value), with null taken as left out.
+    /// Same as [`value`](Self::value), with null taken as left out.
     pub fn some(&self, index: usize) -> Option<&'a Zval> {
         self.value(index).filter(|value| !value.is_null())
     }
@@ -153,7 +153,7 @@ impl<'a> Call<'a> {
     /// A string argument that may be null or left out.
     ///
     /// # Errors
-    /// As [`string`](Self::string).
+    /// Same as [`string`](Self::string).
     pub fn optional_string(&self, index: usize) -> Result<Option<&'a str>, Failure> {
         self.some(index).map(|_| self.string(index)).transpose()
     }

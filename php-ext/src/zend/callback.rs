@@ -43,7 +43,7 @@ pub fn call_callable<const N: usize>(callable: &Zval, arguments: [Zval; N]) -> O
 /// Calls anything that is callable with named arguments: an array with the names as keys.
 ///
 /// # Errors
-/// As [`guarded`].
+/// Same as [`guarded`].
 pub fn call_with_names(callable: &Zval, arguments: &Zval) -> Outcome {
     call_function(None, callable.shallow_clone(), [], arguments.array())
 }

@@ -77,7 +77,7 @@ thread_local! {
     static NOTED: RefCell<Option<Failure>> = const { RefCell::new(None) };
 }
 
-/// As [`check_interrupt`], for a place that can only say "stop": says so, and keeps the
+/// Same as [`check_interrupt`], for a place that can only say "stop": says so, and keeps the
 /// reason for [`noted_interrupt`].
 pub fn note_interrupt() -> bool {
     match check_interrupt() {

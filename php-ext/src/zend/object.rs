@@ -121,7 +121,7 @@ impl<'a> Object<'a> {
     /// Calls a method.
     ///
     /// # Errors
-    /// As [`guarded`](super::guarded).
+    /// Same as [`guarded`](super::guarded).
     pub fn call<const N: usize>(self, name: &str, arguments: [Zval; N]) -> Outcome {
         callback::call(Some(&mut self.to_value()), name, arguments)
     }

@@ -59,7 +59,7 @@ impl<T: State> StateClass<T> {
     /// Registers the class; its objects can be neither cloned nor serialized.
     ///
     /// # Errors
-    /// As [`Class::register`].
+    /// Same as [`Class::register`].
     pub fn register(&self, class: Class) -> ext_php_rs::error::Result<()> {
         class.create_with(allocate::<T>).register(&self.slot)
     }
