@@ -54,8 +54,8 @@ class ToolAwareChat
     }
 
     /**
-     * Runs the chat until the model has answered, calls wait for approval, or a failure occurs; the status of
-     * the answer tells which.
+     * Runs the chat until the model has answered, calls wait for approval, or a failure occurs. The status of
+     * the answer shows the outcome.
      *
      * @param string|list<array<string, mixed>>|null $message the user's message, or messages in the format of
      *                                  OpenAI's chat completions; null resumes a chat whose calls have been decided, or

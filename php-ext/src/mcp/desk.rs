@@ -1,9 +1,10 @@
 //! Routes the server's requests and notifications to the PHP thread that handles them.
 //!
-//! Each call has a line. A request waits in the queue of the desk and not in the queue of a line,
-//! because no thread may be waiting at that line (as with a `ToolStream` that is not read), or the
-//! call may end before PHP takes the request. The desk only wakes up a waiting thread, and this
-//! thread then takes the request.
+//! Each call has a line, its entry at the desk, which holds the channel to the PHP thread of the
+//! call. A request waits in the queue of the desk and not in the queue of a line, because no thread
+//! may be waiting at that line (as with a `ToolStream` that is not read), or the call may end
+//! before PHP takes the request. The desk only wakes up a waiting thread, and this thread then
+//! takes the request.
 
 mod line;
 mod mailbox;

@@ -54,7 +54,7 @@ unsafe extern "C" fn on_modify(
 
 /// Returns the text of a setting. Null counts as empty; `None` means that the text is not UTF-8.
 unsafe fn text_of<'a>(text: *mut zend_string) -> Option<&'a str> {
-    // SAFETY: the caller has it from the engine, null or alive.
+    // SAFETY: the engine passed the pointer, which is null or points to a live string.
     match unsafe { text.cast::<ZendStr>().as_ref() } {
         Some(text) => std::str::from_utf8(text.as_bytes()).ok(),
         None => Some(""),

@@ -47,16 +47,16 @@ pub(super) fn has_gone() -> bool {
 }
 
 fn connection_of(context: *mut c_void) -> Option<(BorrowedFd<'static>, AddressFamily)> {
-    // SAFETY: FPM's context is its request, which lives as long as the PHP request does and
-    // is larger than what is read of it.
+    // SAFETY: FPM's context is its request, which lives as long as the PHP request and is larger
+    // than the fields that are read.
     let request = unsafe { context.cast::<Request>().as_ref() }?;
     // A web server that keeps its connections may close one after fastcgi_finish_request() without
     // any loss. This case cannot be distinguished from a client that disconnected.
     if request.keep != 0 || request.listen_socket < 0 || request.connection < 0 {
         return None;
     }
-    // SAFETY: not negative, and only asked about. Should they be no descriptors at all, the
-    // system says so.
+    // SAFETY: the numbers are not negative and only queried. If they are not file descriptors, the
+    // system returns an error.
     let (listener, connection) = unsafe {
         (
             BorrowedFd::borrow_raw(request.listen_socket),

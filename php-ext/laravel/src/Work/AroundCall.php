@@ -38,7 +38,10 @@ final class AroundCall
         }
     }
 
-    /** Returns the account of a call for limits. A claimed user is not an account: its caller could claim another one for each call. */
+    /**
+     * Returns the account of a call for limits. A claimed user is not an account: its caller could claim another
+     * one for each call.
+     */
     private static function counted(Call $call): ?string
     {
         return $call->user ?? ($call->principal === null ? null : "\0$call->principal");
