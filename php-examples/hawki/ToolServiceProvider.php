@@ -10,7 +10,10 @@ use Illuminate\Support\ServiceProvider;
 use Pillion\DmcpTool;
 use Pillion\ToolRegistry;
 
-/** Registers tools as HAWKI's guide says: server entries with a class each, and no network traffic. */
+/**
+ * Registers tools as described in HAWKI's guide: server entries with a tool class each, without any network
+ * traffic.
+ */
 class ToolServiceProvider extends ServiceProvider
 {
     public function boot(): void

@@ -3,13 +3,13 @@
 declare(strict_types=1);
 
 /*
- * HAWKI's way to MCP tools, with Pillion's classes: server entries as its ToolServiceProvider
- * has them, tools that a model sees only with the right flags, calls as a model makes them.
+ * HAWKI's use of MCP tools with Pillion's classes: server entries as in its ToolServiceProvider, tools that a
+ * model sees only with the right flags, and calls as a model makes them.
  *
  *   php run.php URL
  *
- * URL is an MCP server with a tool `roll` that takes {dice}, such as
- * `tests/peers/start mcp1-sse 8000`, which prints it.
+ * URL is the URL of an MCP server with a tool `roll` that takes {dice}. `tests/peers/start mcp1-sse 8000`
+ * starts such a server and prints its URL.
  */
 
 use App\Services\AI\Tools\Implementations\MyMcpTool;
@@ -69,7 +69,7 @@ $calls = [
 ];
 $executor = new ToolExecutor($registry);
 $results = $executor->executeParallel($calls);
-// The entry of my_mcp says `always`. Somebody has looked at the call, and lets it run:
+// The entry of my_mcp requires approval (`always`). The user has approved the call:
 $results[] = $executor->execute($calls[1], ['approved' => [$results[1]->metadata['approval_id']]]);
 echo "Nobody listens where my_mcp's entry points: its call is meant to fail.\n";
 foreach ($results as $result) {

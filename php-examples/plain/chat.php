@@ -1,13 +1,13 @@
 <?php
 
 /**
- * A chat in the terminal: a language model uses tools, some of them in this file. Each line is said;
- * a call that needs approval is asked about.
+ * A chat in the terminal: a language model uses tools, some of them defined in this file. Each input line is
+ * a message; calls that need approval are confirmed interactively.
  *
  *   LLM_URL=http://127.0.0.1:11434/v1 LLM_MODEL=llama3.2 php -d extension=pillion.so chat.php
  *
- * LLM_KEY is the provider's key, where it wants one. With a socket as the argument the chat is the
- * sidecar's, which has its own models and tools; this runs on the library in plain PHP, too.
+ * LLM_KEY is the provider's key, if required. With a socket path as the argument, the chat runs in the
+ * sidecar, with the sidecar's models and tools; this also works with the library in plain PHP.
  */
 
 declare(strict_types=1);
@@ -37,7 +37,7 @@ function chatHere(): ToolAwareChat
     );
 }
 
-/** Says it, and shows what happens. */
+/** Sends the message and prints the events. */
 function talk(ToolAwareChat $chat, ?string $message, ?string $state, array $context = []): ChatAnswer
 {
     $stream = $chat->stream($message, $state, $context);

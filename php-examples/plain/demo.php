@@ -1,8 +1,8 @@
 <?php
 
 /**
- * The main job, step by step: native classes call tools on real MCP servers, then the same
- * calls go through the sidecar's socket.
+ * The main features step by step: native classes call tools on real MCP servers, then the same calls go
+ * through the sidecar's socket.
  *
  *   php -d extension=pillion.so demo.php STREAMABLE_URL LEGACY_SSE_URL SOCKET
  *
@@ -26,7 +26,7 @@ function heading(string $text): void
     echo stream_isatty(STDOUT) ? "\n\e[1m$text\e[0m\n" : "\n$text\n";
 }
 
-/** Prints a call, its result and how long it took. */
+/** Prints a call, its result and its duration. */
 function show(string $call, callable $run): void
 {
     $start = hrtime(true);

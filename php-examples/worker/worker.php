@@ -6,7 +6,7 @@ declare(strict_types=1);
  * Offers the tools of a shop to the sidecar: php worker.php [socket]
  *
  * The extension is not needed: a worker is plain PHP. An application with Composer requires
- * vendor/autoload.php here.
+ * vendor/autoload.php instead.
  */
 
 use Pillion\AsTool;
@@ -16,7 +16,7 @@ use Pillion\Worker\Call;
 
 require __DIR__ . '/../../php-ext/library/autoload.php';
 
-/** What the shop knows. A real one has a database. */
+/** Fake data; a real shop has a database. */
 final class Shop
 {
     private const ORDERS = [
@@ -27,7 +27,7 @@ final class Shop
     /**
      * Finds an order.
      *
-     * @param int $number of the order, as on the invoice
+     * @param int $number the number of the order, as on the invoice
      */
     #[AsTool(category: 'orders')]
     public function find_order(int $number): array
@@ -42,7 +42,7 @@ final class Shop
         return "Order $number is cancelled";
     }
 
-    /** Counts the stock, which takes a while. */
+    /** Counts the stock. Takes a while. */
     #[AsTool(category: 'stock')]
     public function count_stock(int $shelves = 3): array
     {

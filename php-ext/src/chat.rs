@@ -1,5 +1,5 @@
-//! Chats with language models that use tools (requirements H4 to H7), as the PHP classes have
-//! them: with the loop in this process, or in the sidecar.
+//! Chats with language models that use tools, as exposed to PHP: with the tool loop in this process
+//! or in the sidecar.
 
 mod begin;
 mod company;
@@ -24,24 +24,24 @@ pub use here::Here;
 pub use settings::{ModelSettings, Settings, read_model, read_options};
 pub use there::{Request, There};
 
-/// What comes next in a chat that runs.
+/// The next step of a running chat.
 pub enum Step {
-    /// Something has happened: its name and its data.
+    /// An event: its name and its data.
     Said(String, Value),
     /// The run has ended.
     Done(Done),
 }
 
-/// How a run has ended.
+/// The outcome of a chat run.
 pub struct Done {
     /// A `ChatAnswer` of the sidecar's API.
     pub answer: Value,
-    /// What it takes to go on.
+    /// The state that resumes the chat.
     pub state: String,
 }
 
-/// What is said now, in the shapes of OpenAI's chat completions: a text, or a list of messages;
-/// nothing where it is null.
+/// Returns the new messages in the format of OpenAI's chat completions, from a string or a list of
+/// messages; no messages for null.
 ///
 /// # Errors
 /// An `InvalidInputException`.

@@ -1,4 +1,4 @@
-//! The classes of the namespace `Pillion`, one in a file.
+//! The classes of the namespace `Pillion`, one per file.
 
 pub mod attributes;
 pub mod callable_tool;
@@ -29,7 +29,7 @@ mod tool_stream;
 
 use ext_php_rs::error::Result;
 
-/// Registers them all, each after those it refers to.
+/// Registers all classes, in the order of their dependencies.
 pub fn register() -> Result<()> {
     #[cfg(feature = "bench")]
     crate::json::bench::register()?;

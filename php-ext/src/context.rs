@@ -1,4 +1,4 @@
-//! The array `$context` that goes along with calls (requirement C1).
+//! The `$context` array of calls.
 
 use std::collections::HashSet;
 
@@ -10,12 +10,11 @@ use crate::json::to_value_as;
 use crate::switchboard;
 use crate::zend::{Call, Failure};
 
-/// Reads the context that is an argument of a method and may be left out: `user` and
-/// `channel` say on whose behalf the calls run, `approved` and `denied` are ids of approvals
-/// (G3), the rest is for the tools.
+/// Reads the optional context argument of a method: `user` and `channel` specify the caller,
+/// `approved` and `denied` are approval IDs, everything else is for the tools.
 ///
 /// # Errors
-/// A `TypeError`, or an `InvalidInputException` that names the key.
+/// A `TypeError`, or an `InvalidInputException` naming the key.
 pub fn context_argument(call: &Call<'_>, index: usize) -> Result<CallContext, Failure> {
     let Some(context) = call.value(index) else {
         return Ok(CallContext::default());
@@ -33,7 +32,7 @@ pub fn context_argument(call: &Call<'_>, index: usize) -> Result<CallContext, Fa
     let mut text = |key: &str| match extra.shift_remove(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        // User ids are often numbers.
+        // User IDs are often numbers.
         Some(Value::Number(number)) => Ok(Some(number.to_string())),
         Some(_) => Err(exception::invalid_input(format!(
             "The context's '{key}' must be a string"
@@ -69,11 +68,11 @@ fn ids(context: &mut JsonObject, key: &str) -> Result<HashSet<String>, Failure> 
     }
 }
 
-/// The key of the approval that a call needs.
+/// The context key with the ID of the approval that the call needs.
 const APPROVAL: &str = "approval_id";
 
-/// The context as PHP code gave it, with the id of the approval that the call needs instead
-/// of those that it brings along.
+/// Returns the context for PHP code, with the ID of the approval that the call needs instead of the
+/// approval IDs in the context.
 pub fn shown(context: &CallContext, approval: Option<&str>) -> Value {
     let mut shown = JsonObject::new();
     let user = context.user.as_deref();

@@ -1,4 +1,4 @@
-//! The exceptions of `Pillion\Exception`, and how failures of the engine become one.
+//! The exceptions of `Pillion\Exception`, and the conversion of engine failures to exceptions.
 
 mod caught;
 
@@ -18,7 +18,7 @@ use crate::zend::{
 };
 pub use caught::{as_internal, into_tool_failure, on_the_way};
 
-/// The root: everything that the extension throws on purpose.
+/// The base class of all exceptions that the extension throws.
 static PILLION: ClassSlot = ClassSlot::new();
 static INVALID_INPUT: ClassSlot = ClassSlot::new();
 static NOT_FOUND: ClassSlot = ClassSlot::new();
@@ -33,7 +33,7 @@ static JSON_RPC: ClassSlot = ClassSlot::new();
 static APPROVAL_REQUIRED: ClassSlot = ClassSlot::new();
 static DENIED: ClassSlot = ClassSlot::new();
 
-/// Registers the classes. They are plain, so that file, line and trace are right.
+/// Registers the classes. They do not override anything, so that file, line and trace are correct.
 pub fn register() -> Result<()> {
     let null = Zval::new;
     public(
@@ -107,31 +107,31 @@ fn public(class: Class, name: &'static str, kind: Type, default: Zval) -> Class 
     class.property(Property::new(PropertyFlags::Public, name, kind, default))
 }
 
-/// As [`child`], for a class that stands for one error code: PHP code that throws one says no
-/// more than the class.
+/// Like [`child`], for a class with a fixed error code: PHP code that throws the exception does not
+/// need to set the code.
 fn child_of_code(name: &'static str, code: ErrorCode) -> Result<Class> {
     let code = text(code.as_str())?;
     Ok(public(child(name), "errorCode", Type::STRING, code))
 }
 
-/// A default must not be counted, so it is an interned string.
+/// Default values must not be reference-counted, so this uses an interned string.
 fn text(text: &str) -> Result<Zval> {
     let mut value = Zval::new();
     value.set_interned_string(text, true)?;
     Ok(value)
 }
 
-/// The code of a JSON-RPC error that has none (E3).
+/// Returns -1, the `rpcCode` of a JSON-RPC error without a code.
 fn minus_one() -> Zval {
     int_of(-1)
 }
 
-/// The input is wrong; sending it again cannot help.
+/// Creates an exception for invalid input.
 pub fn invalid_input(message: impl Into<String>) -> Failure {
     of_code(ErrorCode::InvalidInput, message)
 }
 
-/// The failure that fits an error code.
+/// Creates the exception for an error code.
 pub fn of_code(code: ErrorCode, message: impl Into<String>) -> Failure {
     Failure::Thrown(Box::new(thrown(class_of(code).get(), code, message.into())))
 }
@@ -150,16 +150,16 @@ fn class_of(code: ErrorCode) -> &'static ClassSlot {
     }
 }
 
-/// A failed result as PHP code has it.
+/// A failed result created by PHP code.
 pub struct FailedResult {
     pub tool_name: String,
     pub error: String,
-    /// PHP code may write a code that the engine does not know.
+    /// The error code, possibly one that the engine does not know.
     pub code: String,
     pub metadata: Zval,
 }
 
-/// The failure that fits a failed result.
+/// Creates the exception for a failed result.
 pub fn of_result(result: &FailedResult) -> Failure {
     let code = error_code(&result.code).unwrap_or(ErrorCode::InternalError);
     let mut thrown = thrown(class_of(code).get(), code, result.error.clone());
@@ -198,18 +198,19 @@ fn seconds_of(whole: i64) -> f64 {
     whole as f64
 }
 
-/// A peer cannot be reached, breaks off, or sends what makes no sense.
+/// Creates an exception for a peer that cannot be reached, closes the connection, or sends an
+/// invalid message.
 pub fn transport(message: impl Into<String>) -> Failure {
     let code = ErrorCode::Unavailable;
     Failure::Thrown(Box::new(thrown(TRANSPORT.get(), code, message.into())))
 }
 
-/// A request to an MCP server that failed. The message is the engine's (E3, E4).
+/// Creates the exception for a failed request to an MCP server, with the engine's message.
 pub fn of_mcp(error: &McpError) -> Failure {
     let (code, message) = (error.code(), error.to_string());
     if let Some(rpc) = error.rpc_error() {
         let number = int_of(rpc.code);
-        // Data that cannot be read must not hide the error that it came with.
+        // Invalid `data` must not hide the error itself.
         let data = rpc
             .data
             .as_deref()
@@ -247,7 +248,8 @@ pub fn of_mcp(error: &McpError) -> Failure {
     Failure::Thrown(Box::new(thrown))
 }
 
-/// Whether the server wants a credential, or a better one, or none could be had.
+/// Returns whether the server requires a credential or rejects it, or whether no credential could
+/// be obtained.
 fn is_refusal(error: &McpError) -> bool {
     match error.kind() {
         McpErrorKind::HttpStatus { status, .. } => matches!(status, 401 | 403),
@@ -256,13 +258,13 @@ fn is_refusal(error: &McpError) -> bool {
     }
 }
 
-/// An authorization that was not given.
+/// Creates an exception for a denied authorization.
 pub fn refused(message: impl Into<String>) -> Failure {
     let code = ErrorCode::Denied;
     Failure::Thrown(Box::new(thrown(AUTHORIZATION.get(), code, message.into())))
 }
 
-/// Says where the authorization that is missing can be given.
+/// Adds the authorization URL and the scopes to an authorization failure.
 pub fn with_authorization(failure: Failure, url: &str, scopes: &[String]) -> Failure {
     match failure {
         Failure::Thrown(mut thrown) if thrown.class == AUTHORIZATION.get() => {
@@ -290,7 +292,7 @@ fn of_refusal(error: &McpError, message: String) -> Thrown {
     thrown
 }
 
-/// A call through the sidecar that has no answer.
+/// Creates the exception for a sidecar request without a response.
 pub fn of_client(error: &ClientError) -> Failure {
     let code = error_code(error.code()).unwrap_or(ErrorCode::InternalError);
     match error {
@@ -311,7 +313,7 @@ fn thrown(class: &'static ClassEntry, code: ErrorCode, message: String) -> Throw
     }
 }
 
-/// The error code of that name; PHP code may write another word, which says nothing.
+/// Returns the error code with this name; `None` for other words, which PHP code may use.
 pub fn error_code(name: &str) -> Option<ErrorCode> {
     serde_json::from_value(Value::String(name.to_owned())).ok()
 }

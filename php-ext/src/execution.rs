@@ -1,4 +1,4 @@
-//! Takes calls from PHP through the executor of the engine (requirements C1 to C7, G3).
+//! Runs calls from PHP with the engine's executor.
 
 mod approval;
 mod gate;
@@ -26,22 +26,22 @@ pub use notices::Begun;
 pub enum Mode {
     /// One after the other.
     Sequential,
-    /// Native and MCP tools side by side, beside them the tools in PHP one after the other.
+    /// Native and MCP tools concurrently; at the same time PHP tools one after the other.
     Parallel,
 }
 
-/// On whose behalf calls run, and what of PHP takes part in them.
+/// The PHP objects that take part in an execution.
 pub struct Attendants<'a> {
-    /// The registry of the tools, as the engine and as PHP know it.
+    /// The registry of the tools.
     pub registry: &'a Registry,
-    /// Its object, which has the tools in PHP.
+    /// The registry object, which contains the PHP tools.
     pub object: Object<'a>,
-    /// What the application has set on the executor.
+    /// The hooks that the application has set on the executor.
     pub hooks: Option<Hooks<'a>>,
 }
 
 impl Attendants<'_> {
-    /// What of it is there.
+    /// Returns which hooks are set.
     pub fn serves(&self) -> Serves {
         let has = |name: &str| self.hooks.is_some_and(|hooks| hooks.get(name).is_some());
         Serves {
@@ -52,8 +52,8 @@ impl Attendants<'_> {
     }
 }
 
-/// What an executor whose calls run through [`execute`] needs: approvals that the PHP
-/// thread gives, its word before a call runs, and notices to it.
+/// Returns the hooks of an executor whose calls run through [`execute`]: approvals, the `before`
+/// check and notices, all handled on the PHP thread.
 pub fn hooks(switchboard: &Arc<Switchboard>) -> ExecutorHooks {
     ExecutorHooks {
         approver: Some(Arc::new(approval::PhpApprover::new(switchboard))),
@@ -63,14 +63,15 @@ pub fn hooks(switchboard: &Arc<Switchboard>) -> ExecutorHooks {
     }
 }
 
-/// Runs calls and waits for them; the results are in the order of the calls.
+/// Runs calls and waits for their results, which are in the order of the calls.
 ///
-/// There is one PHP thread, so tools in PHP take turns. Each one's time limit starts when
-/// its turn comes: waiting for the thread is not the tool's fault.
+/// There is one PHP thread, so PHP tools run one at a time. A tool's timeout starts when its turn
+/// comes, so that waiting for the thread does not count.
 ///
 /// # Errors
-/// What ends the wait as a whole: an exception of a signal handler, of a listener or of the
-/// logger, `exit()` in a tool, the end of the request. A tool that fails has a failed result instead.
+/// Failures that end the whole execution: an exception from a signal handler, a listener or the
+/// logger, `exit()` in a tool, or the end of the request. A failed tool has a failed result
+/// instead.
 pub fn execute(
     attendants: &Attendants<'_>,
     executor: &Executor,
@@ -94,7 +95,7 @@ pub fn execute(
         .into_iter()
         .enumerate()
         .partition(|(_, call)| mode == Mode::Sequential || registry.is_php(&call.name));
-    // A tool in PHP that makes calls holds a permit until its calls have ended.
+    // A PHP tool that makes calls holds its permit until those calls have finished.
     let executor = match is_nested() {
         true => executor.with_own_permits(),
         false => executor.clone(),
@@ -143,8 +144,8 @@ pub fn execute(
     Ok(ordered.into_iter().flatten().collect())
 }
 
-/// Returns the result of a call that nests too deep. Listeners are not notified of the call: a
-/// listener might make another one.
+/// Returns the result of a call that nests too deep. Listeners are not notified, because a listener
+/// might make another call.
 fn refused_as_too_deep(call: ToolCall) -> ToolResult {
     let mut result = ToolResult::failure(call.id, call.name, ErrorCode::InternalError, too_deep());
     result
@@ -153,10 +154,10 @@ fn refused_as_too_deep(call: ToolCall) -> ToolResult {
     result
 }
 
-/// Does what the engine asks for, on the PHP thread; `mcp` does what a client's server wants.
+/// Serves a job of the engine on the PHP thread; `mcp` serves jobs of MCP clients.
 ///
 /// # Errors
-/// What must end the wait.
+/// Failures that must end the wait.
 pub fn serve(
     attendants: &Attendants<'_>,
     begun: &Begun,

@@ -1,4 +1,4 @@
-//! JSON to PHP values and back, each in one pass, without a tree in between.
+//! Conversion between JSON and PHP values, in one pass and without an intermediate tree.
 
 #[cfg(feature = "bench")]
 pub mod bench;
@@ -8,5 +8,5 @@ mod encode;
 pub use decode::{EmptyObject, decode, decode_exactly, decode_value};
 pub use encode::{encode_arguments, to_value, to_value_as};
 
-/// How deep arrays and objects may nest, in both directions.
+/// Maximum nesting depth of arrays and objects, in both directions.
 pub const DEPTH_LIMIT: usize = 128;

@@ -1,13 +1,12 @@
-//! The PHP extension `pillion`: native classes over the engine of `pillion-core`, in the
-//! PHP process, and over the client of the sidecar.
+//! The PHP extension `pillion`: native classes on top of the engine `pillion-core`, which runs in
+//! the PHP process, and on top of the client of the sidecar.
 //!
-//! `stubs/` describes the classes as PHP sees them; a test holds the two
-//! together. Here is how it is made:
+//! `stubs/` declares the classes for PHP. A test compares the stubs with the extension.
 //!
-//! - `zend` is the layer on Zend's API; each class is a file of `classes`.
-//! - `runtime` owns the state of the process, `wait` is how a PHP thread
-//!   waits for it without stopping signals, timeouts and callbacks.
-//! - `json` turns JSON into PHP values and back.
+//! - `zend` is the layer on top of Zend's API. Each class is a file in `classes`.
+//! - `runtime` owns the state of the process. `wait` lets a PHP thread wait for the runtime without
+//!   blocking signals, timeouts and callbacks.
+//! - `json` converts between JSON and PHP values.
 
 #![expect(unsafe_code, reason = "Zend's API is C")]
 

@@ -1,15 +1,15 @@
-//! Lines in PHP's error log (requirement M2), as far as `pillion.log_level` lets them.
+//! Log lines in PHP's error log, filtered by `pillion.log_level`.
 //!
-//! They are written on PHP's thread only, and hold no arguments and no results: those may
-//! hold anything.
+//! Only PHP's thread writes them. They contain no arguments and no results, because those may
+//! contain confidential data.
 
 use serde_json::Value;
 
 use crate::settings::{LogLevel, log_level};
 use crate::zend::write_log;
 
-/// Writes one line: `[pillion] [debug] MCP SSE Request {"url": ...}`. The facts are made
-/// only if the line is wanted.
+/// Writes one line, such as `[pillion] [debug] MCP SSE Request {"url": ...}`. Computes the facts
+/// only if the line passes the log level.
 pub fn log(level: LogLevel, message: &str, facts: impl FnOnce() -> Value) {
     if log_level() < level {
         return;

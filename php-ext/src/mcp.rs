@@ -1,9 +1,10 @@
-//! MCP servers as the PHP classes see them: what `MCPSSEClient` and `McpClient` share.
+//! The part of the MCP client that the classes `MCPSSEClient` and `McpClient` share.
 //!
-//! A PHP object has a `Link` to its server. The connection behind it belongs to the
-//! process, and objects of the same configuration share it; what is PHP's (callbacks, a
-//! logger) belongs to the object, as its hidden value, where the garbage collector sees it. The `Desk` of a connection brings the two together: it knows which PHP threads wait,
-//! and what the server asks waits there for one of them.
+//! A PHP object has a `Link` to its server. The connection behind the link belongs to the process,
+//! and objects with the same configuration share it. The PHP values (callbacks, a logger) belong to
+//! the object: they are its hidden value, which the garbage collector can traverse. The `Desk` of a
+//! connection connects the two: it lists the waiting PHP threads, and the server's requests wait
+//! there until one of these threads takes them.
 
 mod answers;
 mod attendant;

@@ -1,4 +1,4 @@
-//! The tools of a whole MCP server in a registry (requirements B4, F6).
+//! The tools of a whole MCP server in a registry.
 
 mod line;
 mod tool;
@@ -20,15 +20,15 @@ use crate::zend::Failure;
 use line::Line;
 use tool::ServerTool;
 
-/// A server whose tools are in registries, in one or in several.
+/// A server whose tools are in one or several registries.
 pub struct McpServer {
     server: Arc<Server>,
     line: Arc<Line>,
-    /// What the tools call now.
+    /// The client that the tools use now.
     called: RefCell<Called>,
 }
 
-/// A connection of a process.
+/// The connection of a process.
 #[derive(Default)]
 struct Called {
     process: Option<u32>,
@@ -36,7 +36,7 @@ struct Called {
 }
 
 impl McpServer {
-    /// A server that is not connected yet.
+    /// Creates a server without a connection.
     pub fn new(server: Arc<Server>) -> Self {
         Self {
             server,
@@ -45,12 +45,12 @@ impl McpServer {
         }
     }
 
-    /// The tools that it listed, for registries. `prefix` goes before their names here; `approval`
-    /// is what its entry says. One with an illegal name or definition is left out, with a line
-    /// in the log (F6).
+    /// Returns the listed tools for registries. `prefix` is prepended to their names; `approval` is
+    /// the policy of the server's entry. A tool with an invalid name or definition is omitted and
+    /// logged.
     ///
     /// # Errors
-    /// What the logger of the client throws.
+    /// An exception of the client's logger.
     pub fn tools(
         &self,
         listed: &[Box<RawValue>],
@@ -58,7 +58,7 @@ impl McpServer {
         approval: &RequireApproval,
         hooks: Option<Hooks<'_>>,
     ) -> Result<Vec<Arc<dyn Tool>>, Failure> {
-        // Says where the tools are from, and is never connected.
+        // This client only identifies the tools' server. It never connects.
         let place = McpClient::new(self.server.config().clone());
         let mut tools: Vec<Arc<dyn Tool>> = Vec::with_capacity(listed.len());
         for listed in listed {
@@ -82,12 +82,13 @@ impl McpServer {
         Ok(tools)
     }
 
-    /// To be done before the tools run: has them call the connection that the client has now,
-    /// whose callbacks the server is told of, or without a client one of this process. That of a
-    /// parent process is forgotten, not dropped.
+    /// Must be called before the tools run. Makes the tools use the client's current connection,
+    /// whose callbacks the server knows, or without a client a connection of this process. A
+    /// connection of the parent process is leaked, not dropped.
     ///
     /// # Errors
-    /// When the process has no runtime; what the client's token store throws.
+    /// A failure if the process cannot create a runtime, and an exception of the client's token
+    /// store.
     pub fn follow(&self, client: Option<(&Link, Hooks<'_>)>) -> Result<(), Failure> {
         let is_forked = self.is_of_another_process();
         let (client, connection) = match client {
@@ -110,7 +111,7 @@ impl McpServer {
         Ok(())
     }
 
-    /// Whether the tools call the connection of the parent of this process, or none yet.
+    /// Returns whether the tools use a connection of the parent process, or none yet.
     pub fn is_of_another_process(&self) -> bool {
         self.called.borrow().process != Some(forks::so_far())
     }

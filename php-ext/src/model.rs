@@ -1,4 +1,4 @@
-//! Models as PHP code has them, for the capability filter (requirement H2).
+//! Models as PHP values, for the capability filter.
 
 use ext_php_rs::types::Zval;
 use pillion_core::capability::{ModelConfig, ToolCapabilities};
@@ -8,10 +8,10 @@ use crate::exception;
 use crate::json::to_value;
 use crate::zend::{Call, Failure, Object};
 
-/// The capabilities of a model that is an argument of a method.
+/// Returns the capabilities of a model that is an argument of a method.
 ///
 /// # Errors
-/// A `TypeError`, and as [`capabilities_of`].
+/// A `TypeError`, or an error of [`capabilities_of`].
 pub fn model_argument(call: &Call<'_>, index: usize) -> Result<ToolCapabilities, Failure> {
     let model = call
         .value(index)
@@ -20,14 +20,15 @@ pub fn model_argument(call: &Call<'_>, index: usize) -> Result<ToolCapabilities,
     capabilities_of(model)
 }
 
-/// What a model can do with tools.
+/// Returns the tool capabilities of a model.
 ///
-/// The model is an array: a model configuration with the key `tools`, or that key's value
-/// (`function_calling`, `mcp`, `enabled_tools`). Or it is an object with `getTools()`, as
-/// HAWKI's `AiModel` has it, or with public properties like the keys of the array.
+/// The model is an array: a model configuration with the key `tools`, or the value of this key
+/// (`function_calling`, `mcp`, `enabled_tools`). Or the model is an object with the method
+/// `getTools()`, such as HAWKI's `AiModel`, or an object whose public properties have the names of
+/// the array's keys.
 ///
 /// # Errors
-/// An `InvalidInputException` that names the key with a wrong value.
+/// An `InvalidInputException` that names the key with the invalid value.
 fn capabilities_of(model: &Zval) -> Result<ToolCapabilities, Failure> {
     let tools = match Object::of(model) {
         Some(object) if object.has_method("getTools") => to_value(&object.call("getTools", [])?)?,
@@ -36,7 +37,7 @@ fn capabilities_of(model: &Zval) -> Result<ToolCapabilities, Failure> {
             tools => tools,
         },
     };
-    // The reader wants a whole configuration, whose id plays no part here.
+    // The parser requires a whole configuration. The id has no effect here.
     ModelConfig::from_value(&json!({"id": "model", "tools": tools}))
         .map(|model| model.tools)
         .map_err(|error| exception::invalid_input(error.to_string()))

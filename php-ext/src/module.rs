@@ -1,4 +1,4 @@
-//! The module as PHP loads it: start-up, shutdown, `phpinfo()`.
+//! The module as PHP loads it: startup, shutdown and `phpinfo()`.
 
 use std::panic::catch_unwind;
 
@@ -40,12 +40,12 @@ extern "C" fn shutdown(_kind: i32, _module: i32) -> i32 {
 }
 
 extern "C" fn information(module: *mut ModuleEntry) {
-    // A panic must not cross into C; the table ends where it is.
+    // A panic must not cross into C. It ends the table early.
     let _ = catch_unwind(|| show(module));
 }
 
-/// The table of `phpinfo()` and `php --ri`. It starts nothing, and shows no credential:
-/// there is none in the settings.
+/// Prints the table of `phpinfo()` and `php --ri`. It starts nothing, and shows no credentials,
+/// because the settings contain none.
 fn show(module: *mut ModuleEntry) {
     ext_php_rs::info_table_start!();
     ext_php_rs::info_table_row!("Pillion", "enabled");

@@ -1,4 +1,4 @@
-//! Tools that are PHP code, seen from the engine.
+//! Tools that are PHP code, from the engine's point of view.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +10,8 @@ use pillion_core::tool::{
 
 use crate::switchboard::{Run, Switchboard, Work};
 
-/// A tool whose work is done by the PHP thread that waits for the call. The PHP object
-/// itself stays in the registry's `$tools`.
+/// A tool that the PHP thread runs while it waits for the call. The PHP object itself stays in the
+/// registry's property `$tools`.
 pub struct PhpTool {
     definition: ToolDefinition,
     origin: ToolOrigin,
@@ -21,7 +21,7 @@ pub struct PhpTool {
 }
 
 impl PhpTool {
-    /// A tool of that definition; the registry finds the PHP object by its name.
+    /// Creates a tool with this definition. The registry finds the PHP object by the tool's name.
     pub fn new(
         definition: ToolDefinition,
         origin: ToolOrigin,
@@ -37,13 +37,13 @@ impl PhpTool {
         }
     }
 
-    /// The same tool, with what its server entry says of approvals (G2).
+    /// Returns the same tool with the approval policy of its server entry.
     pub fn with_approval_policy(mut self, policy: Option<ApprovalPolicy>) -> Self {
         self.approval_policy = policy;
         self
     }
 
-    /// Tells it from another tool that has its name later.
+    /// Returns the number that distinguishes the tool from a later one with the same name.
     pub fn number(&self) -> u64 {
         self.number
     }

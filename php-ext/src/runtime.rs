@@ -1,20 +1,20 @@
-//! The state of the process: the tokio runtime, and the MCP clients whose sessions stay
-//! warm from one PHP request to the next.
+//! The state of the process: the tokio runtime, and the MCP clients whose sessions stay open from
+//! one PHP request to the next.
 //!
-//! This is the one place with process-wide state. FPM and the PHP command line leave no
-//! other: objects end with the request, and a session that is opened anew for each request
-//! costs more than the calls in it.
+//! This is the only module with process-wide state. FPM and the PHP command line offer no
+//! alternative: objects end with the request, and opening a session for each request would cost
+//! more than the calls in it.
 //!
-//! - The runtime is made on first use, never at module start-up: FPM forks its workers
-//!   after that, and threads do not survive a fork.
-//! - After a fork (`pcntl_fork`) the child makes a runtime of its own. The parent's is
-//!   forgotten, not dropped: dropping it would wait for threads that are not there, or
-//!   take locks that they held.
-//! - Sessions are shared by clients of the same server with the same credential, and by no
-//!   others; the list has a limit, and who is on it unused is taken off after a while.
-//! - At the end of the process the servers are told, within a bound of time.
-//! - PHP's thread drives it while it waits; a thread of ours stands in at other times, so
-//!   that connections are served (pings, event streams) while PHP runs: see [`Engine`].
+//! - The runtime is created on first use, never at module startup: FPM forks its workers after
+//!   module startup, and threads do not survive a fork.
+//! - After a fork (`pcntl_fork`) the child creates its own runtime. It leaks the parent's runtime
+//!   instead of dropping it: the drop would wait for threads that do not exist in the child, or
+//!   take locks that those threads held.
+//! - Only clients of the same server with the same credential share a session. The number of
+//!   sessions is limited, and an unused session ends after a while.
+//! - At the end of the process the servers are notified, within a time limit.
+//! - PHP's thread drives the runtime while it waits. A background thread drives it at other times,
+//!   so that connections are served (pings, event streams) while PHP runs: see [`Engine`].
 //! - No PHP code ever runs inside the runtime: see [`wait`](crate::wait).
 
 mod bound;
@@ -42,14 +42,13 @@ use crate::mcp::{Connection, Offers, Server};
 use crate::zend::{Failure, note_interrupt};
 use crate::{exception, settings};
 
-/// How long the end of a process may take for telling MCP servers that their sessions are
-/// over.
+/// Maximum time at the end of a process for closing its MCP sessions.
 const GOODBYE: Duration = Duration::from_millis(500);
 
-/// How long it may take for what was left behind just before its end.
+/// Maximum time for work that was abandoned just before the end of the process.
 const LAST_WORDS: Duration = Duration::from_millis(50);
 
-/// What belongs to one process, and is forgotten in a forked child.
+/// The state of one process. A forked child leaks it.
 struct Process {
     engine: Arc<Engine>,
     sessions: Sessions,
@@ -58,7 +57,7 @@ struct Process {
 
 static PROCESS: Mutex<Option<Bound<Process>>> = Mutex::new(None);
 
-/// Does something with the state of this process, which is made if it is not there.
+/// Calls `work` with the state of this process, and creates the state if it does not exist.
 fn with_process<R>(work: impl FnOnce(&mut Process) -> R) -> Result<R, Failure> {
     // A panic while the lock is held leaves a valid value behind.
     let mut slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,18 +83,18 @@ fn start() -> Result<Arc<Engine>, Failure> {
     })
 }
 
-/// What runs the work of this process.
+/// Returns the engine of this process.
 ///
 /// # Errors
-/// An `UnavailableException` when the system gives us no threads.
+/// An `UnavailableException` if the system cannot create threads.
 pub fn engine() -> Result<Arc<Engine>, Failure> {
     with_process(|process| Arc::clone(&process.engine))
 }
 
-/// The server of that configuration, read if it is not known.
+/// Returns the server with this configuration. Calls `read` if the server is unknown.
 ///
 /// # Errors
-/// What `read` fails with.
+/// The failure of `read`.
 pub fn mcp_server(
     configuration: String,
     read: impl FnOnce(&str) -> Result<Server, Failure>,
@@ -110,11 +109,12 @@ pub fn mcp_server(
     Ok(server)
 }
 
-/// The connection of that key, with its session, made if it is not there. The key says the
-/// whole configuration, credentials included: only what is all the same is shared.
+/// Returns the connection with this key and its session, and creates it if it does not exist. The
+/// key covers the whole configuration including credentials, so only identical configurations share
+/// a connection.
 ///
 /// # Errors
-/// As [`engine`].
+/// Same as [`engine`].
 pub fn mcp_connection(
     key: &str,
     make: impl FnOnce() -> Connection,
@@ -122,24 +122,24 @@ pub fn mcp_connection(
     with_process(|process| process.sessions.connection(key, || Arc::new(make())))
 }
 
-/// The connection of that key, if there is one.
+/// Returns the connection with this key, if there is one.
 ///
 /// # Errors
-/// As [`engine`].
+/// Same as [`engine`].
 pub fn known_mcp_connection(key: &str) -> Result<Option<Arc<Connection>>, Failure> {
     with_process(|process| process.sessions.known(key))
 }
 
-/// Lets a connection be found under another key from now on.
+/// Moves a connection to another key.
 ///
 /// # Errors
-/// As [`engine`].
+/// Same as [`engine`].
 pub fn move_mcp_connection(key: &str, connection: &Arc<Connection>) -> Result<(), Failure> {
     with_process(|process| process.sessions.rename(connection, key))
 }
 
-/// Drops what an object has of its connection. Where it is the last who has it, the server
-/// is told: that takes the runtime.
+/// Drops an object's reference to its connection. If this is the last reference, the session ends
+/// and the server is notified, which requires the runtime.
 pub fn release(connection: Option<Bound<Arc<Connection>>>) {
     let Some(connection) = connection.and_then(Bound::into_inner) else {
         return;
@@ -147,10 +147,10 @@ pub fn release(connection: Option<Bound<Arc<Connection>>>) {
     let _ = with_process(|process| process.sessions.let_go([connection]));
 }
 
-/// The client of an MCP server whose questions nobody answers.
+/// Returns a client of an MCP server without callbacks for the server's requests.
 ///
 /// # Errors
-/// As [`engine`].
+/// Same as [`engine`].
 pub fn mcp_client(server: &Server) -> Result<McpClient, Failure> {
     let tokens = server.oauth().map(|_| Arc::default());
     let make = || Connection::new(server.config().clone(), &Offers::default(), tokens);
@@ -158,11 +158,11 @@ pub fn mcp_client(server: &Server) -> Result<McpClient, Failure> {
     Ok(connection.client().clone())
 }
 
-/// The language model of that identity, made if it is not there: its connections stay open from
-/// one request to the next.
+/// Returns the language model with this identity, and creates it if it does not exist. Its
+/// connections stay open from one request to the next.
 ///
 /// # Errors
-/// What `make` fails with, and as [`engine`].
+/// The failure of `make`, and same as [`engine`].
 pub fn language_model(
     identity: &str,
     make: impl FnOnce() -> Result<HttpModel, Failure>,
@@ -177,16 +177,16 @@ pub fn language_model(
     Ok(model)
 }
 
-/// What `phpinfo()` shows of this process.
+/// The values that `phpinfo()` shows about this process.
 pub struct Status {
-    /// MCP sessions that are kept for later requests.
+    /// The number of MCP sessions that are kept for later requests.
     pub sessions: usize,
-    /// How many there may be.
+    /// The maximum number of kept sessions.
     pub limit: usize,
 }
 
-/// The state of this process; `None` when it has not started its engine, which this does
-/// not either.
+/// Returns the state of this process. Returns `None` if the process has not started its engine;
+/// this function does not start it.
 pub fn status() -> Option<Status> {
     let slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     let process = slot.as_ref()?.get()?;
@@ -196,11 +196,11 @@ pub fn status() -> Option<Status> {
     })
 }
 
-/// Ends the runtime at module shutdown, without waiting for work that is under way. The
-/// servers of MCP sessions are told, side by side and for [`GOODBYE`] at most: else each
-/// command-line script would leave them a session. A program that is a server ends by
-/// itself, its keeper sees to that. A forked child says nothing: the sessions are its
-/// parent's. Nor does a process that a signal handler ends in the middle of its work.
+/// Ends the runtime at module shutdown, without waiting for running work. The MCP sessions are
+/// closed in parallel, within [`GOODBYE`]; otherwise each command-line script would leave a session
+/// on its servers. MCP servers that run as child processes need no notification: a helper process
+/// ends them as soon as this process has ended. A forked child closes no sessions, because they
+/// belong to its parent. Neither does a process that a signal handler ends while work is running.
 pub fn shut_down() {
     if Engine::is_driven_here() {
         return;
@@ -217,14 +217,14 @@ pub fn shut_down() {
     else {
         return;
     };
-    // A panic has been written to the error stream; there is nobody else to tell.
+    // The panic has already been written to stderr, and there is no other place to report it.
     let _ = catch_unwind(AssertUnwindSafe(|| say_goodbye(&engine, &sessions)));
     drop((sessions, models));
     engine.stop();
 }
 
 fn say_goodbye(engine: &Arc<Engine>, sessions: &Sessions) {
-    // The end of what was given up or let go a moment ago may not be on its way yet.
+    // The tasks that end abandoned calls or dropped sessions may not have run yet.
     if engine.is_untidy() {
         let tasks = engine.handle().metrics();
         engine.drive(LAST_WORDS, async {
@@ -247,8 +247,8 @@ fn say_goodbye(engine: &Arc<Engine>, sessions: &Sessions) {
     }
 }
 
-/// The client of the sidecar at `path`, with its kept-alive connections. It needs no care
-/// at a fork: it sees one itself.
+/// Returns the client of the sidecar at `path`, with its kept-alive connections. A fork needs no
+/// special handling, because the client detects it.
 pub fn sidecar(path: &Path, timeout: Duration) -> Arc<Client> {
     type Key = (PathBuf, Duration, Option<u64>);
     static CLIENTS: Mutex<Recent<Key, Arc<Client>>> = Mutex::new(Recent::new(8));

@@ -1,9 +1,9 @@
 //! The ini settings `pillion.*`.
 //!
-//! A value that makes no sense is refused, and the one before stays: `ini_set()` returns
-//! false, `php.ini` and a pool's configuration get a line in the log. They are read when an
-//! object is made, or when the process starts its engine; never on the engine's thread,
-//! which in a thread-safe PHP has no settings of its own.
+//! An invalid value is rejected, and the previous value stays: `ini_set()` returns false, and an
+//! invalid value from `php.ini` or from a pool's configuration is logged. Settings are read when an
+//! object is created or when the process starts its engine, but never on the engine's thread,
+//! because this thread has no settings in a thread-safe PHP.
 
 use std::ffi::CStr;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::log::log;
 use crate::zend::{setting, with_setting};
 
-// The level comes first: it is looked at when another is refused.
+// `log_level` is the first entry, because the rejection of any other entry reads it.
 static SETTINGS: IniEntryDefs<7> = IniEntryDefs::new([
     setting(c"pillion.log_level", c"warning", ANYWHERE, check_level),
     setting(c"pillion.max_response_bytes", c"0", ANYWHERE, check_bytes),
@@ -29,12 +29,12 @@ static SETTINGS: IniEntryDefs<7> = IniEntryDefs::new([
 
 /// `ini_set`, `.user.ini`, `php_value` and above.
 const ANYWHERE: IniEntryPermission = IniEntryPermission::All;
-/// `php.ini` and `php_admin_value`: what belongs to the process, not to one request.
+/// `php.ini` and `php_admin_value`, for settings of the process rather than of one request.
 const SYSTEM: IniEntryPermission = IniEntryPermission::System;
 
-/// The longest time that a setting can ask for: 24 days.
+/// Maximum duration of a setting: 24 days.
 const LONGEST_MS: u64 = i32::MAX as u64;
-/// The most that a setting lets anybody read: 4 GiB.
+/// Maximum size that a setting permits to read: 4 GiB.
 const MOST_BYTES: u64 = 4 << 30;
 const MOST_SESSIONS: usize = 10_000;
 
@@ -43,23 +43,23 @@ pub fn register(module: i32) {
     IniEntryDef::register(SETTINGS.as_slice(), module);
 }
 
-/// How much goes to PHP's error log: `pillion.log_level`.
+/// The level of messages in PHP's error log: `pillion.log_level`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// Nothing.
     Off,
-    /// Failures that the caller does not see as an exception or a result.
+    /// Failures that the caller does not receive as an exception or a result.
     Error,
-    /// The default: also what is odd but works.
+    /// The default. Also unusual events that cause no failure.
     Warning,
-    /// Also what tools are run.
+    /// Also the names of the tools that run.
     Info,
     /// Also every request to an MCP server.
     Debug,
 }
 
 impl LogLevel {
-    /// Its name in the setting, and in PSR-3.
+    /// Returns the name in the setting and in PSR-3.
     pub fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -71,7 +71,7 @@ impl LogLevel {
     }
 
     fn parse(name: &str) -> Option<Self> {
-        // An unquoted `off` or `none` in php.ini arrives as nothing.
+        // PHP passes an unquoted `off` or `none` in php.ini as an empty string.
         let levels = [
             ("", Self::Off),
             ("off", Self::Off),
@@ -85,34 +85,36 @@ impl LogLevel {
     }
 }
 
-/// `pillion.log_level`.
+/// Returns `pillion.log_level`.
 pub fn log_level() -> LogLevel {
     read(c"pillion.log_level", LogLevel::parse).unwrap_or(LogLevel::Warning)
 }
 
-/// `pillion.socket`, if it is set.
+/// Returns `pillion.socket`, if it is set.
 pub fn socket() -> Option<PathBuf> {
     read(c"pillion.socket", |path| {
         (!path.is_empty()).then(|| PathBuf::from(path))
     })
 }
 
-/// `pillion.timeout_ms`: the deadline of clients that are made without one, if it is set.
+/// Returns `pillion.timeout_ms`, the default timeout of clients, if it is set.
 pub fn timeout() -> Option<Duration> {
     read(c"pillion.timeout_ms", parse_time).filter(|time| !time.is_zero())
 }
 
-/// `pillion.max_response_bytes`, if it is set.
+/// Returns `pillion.max_response_bytes`, if it is set.
 pub fn max_response_bytes() -> Option<u64> {
     read(c"pillion.max_response_bytes", parse_bytes).filter(|bytes| *bytes > 0)
 }
 
-/// `pillion.max_sessions`: how many MCP sessions a process keeps for later requests.
+/// Returns `pillion.max_sessions`: the number of MCP sessions that a process keeps for later
+/// requests.
 pub fn max_sessions() -> usize {
     read(c"pillion.max_sessions", parse_sessions).unwrap_or(64)
 }
 
-/// `pillion.session_idle_ms`: for how long it keeps one that nobody uses; `None` for ever.
+/// Returns `pillion.session_idle_ms`: how long an unused session is kept. `None` means without
+/// limit.
 pub fn session_idle() -> Option<Duration> {
     read(c"pillion.session_idle_ms", parse_time).filter(|time| !time.is_zero())
 }
@@ -126,7 +128,7 @@ fn parse_time(text: &str) -> Option<Duration> {
     time.map(Duration::from_millis)
 }
 
-/// Bytes, with the suffixes that PHP's own settings have.
+/// Parses a number of bytes, with the same suffixes as PHP's own settings.
 fn parse_bytes(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last() {
         Some(b'k' | b'K') => (&text[..text.len() - 1], 10),
@@ -143,7 +145,7 @@ fn parse_sessions(text: &str) -> Option<usize> {
     (1..=MOST_SESSIONS).contains(&number).then_some(number)
 }
 
-/// A whole number without a sign, which Rust would take.
+/// Parses a whole number without a sign. Rust's parser would accept a sign.
 fn number(text: &str) -> Option<u64> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()

@@ -1,5 +1,5 @@
-//! What the signature and the doc comment of PHP code say about it as a tool: name,
-//! description, a JSON Schema of its parameters, and how arguments become those again.
+//! Derives a tool from the signature and the doc comment of PHP code: its name, its description,
+//! the JSON Schema of its parameters, and the conversion of arguments to parameters.
 
 mod doc_comment;
 mod doc_type;
@@ -21,19 +21,19 @@ use reflection::attribute_of;
 pub use reflection::attributed;
 pub use target::Target;
 
-/// The parameters of a tool's PHP code, by name, each with what its argument becomes: the
-/// name of an enum, `int` for a whole number, or nothing else.
+/// The parameters of a tool's PHP code by name, each with the conversion of its argument: the name
+/// of an enum, `int` for a whole number, or none.
 pub type Binding = Vec<(String, Option<String>)>;
 
 /// PHP code as a tool.
 pub struct Signature {
-    /// What models read.
+    /// The definition for the model.
     pub definition: ToolDefinition,
-    /// How arguments become parameters.
+    /// The conversion of arguments to parameters.
     pub binding: Binding,
 }
 
-/// What the caller says in place of the code itself.
+/// Values that the caller specifies and that override those of the code.
 #[derive(Default)]
 pub struct Said<'a> {
     pub name: Option<&'a str>,
@@ -41,7 +41,8 @@ pub struct Said<'a> {
 }
 
 impl Signature {
-    /// The binding as a value: names as keys, each with what its argument becomes or null.
+    /// Returns the binding as a PHP value: an array of names, each with the conversion of its
+    /// argument or null.
     pub fn binding_value(&self) -> Zval {
         array_of(self.binding.iter().map(|(name, kind)| {
             let kind = kind.as_ref().map_or_else(Zval::new, string_of);
@@ -50,12 +51,13 @@ impl Signature {
     }
 }
 
-/// Arguments of a call as parameters: in the order of the parameters, without those that
-/// nobody takes, with the enums that values stand for, and with whole numbers as integers
-/// (to JSON Schema `5.0` is one). `binding` is what [`Signature::binding_value`] gave.
+/// Converts the arguments of a call to parameters: in the order of the parameters, without unknown
+/// ones, with enum cases in place of their values, and with whole numbers as integers (JSON Schema
+/// treats `5.0` as an integer). `binding` comes from [`Signature::binding_value`].
 ///
 /// # Errors
-/// An `InvalidInputException` that names an argument which is no integer of PHP; what PHP code throws that runs meanwhile, such as an autoloader.
+/// An `InvalidInputException` that names an argument which does not fit into a PHP integer. An
+/// exception of PHP code that runs during the conversion, such as an autoloader.
 pub fn bind(binding: &Zval, arguments: &Zval) -> Result<Zval, Failure> {
     let mut bound = Vec::new();
     let table = arguments.array();
@@ -82,8 +84,8 @@ pub fn bind(binding: &Zval, arguments: &Zval) -> Result<Zval, Failure> {
 /// Reads a signature.
 ///
 /// # Errors
-/// An `InvalidInputException` that names the code and what cannot be a tool about it; what
-/// PHP code throws that runs meanwhile, such as an autoloader.
+/// An `InvalidInputException` that names the code and the part that cannot be expressed as a tool.
+/// An exception of PHP code that runs meanwhile, such as an autoloader.
 pub fn read(target: &Target, said: &Said<'_>) -> Result<Signature, Failure> {
     let function = &target.function;
     let comment = function.text("getDocComment")?.unwrap_or_default();
@@ -166,7 +168,7 @@ fn parameters(
     }
     let mut schema = json!({"type": "object", "properties": properties, "required": required});
     if strict {
-        // OpenAI's strict mode wants it said.
+        // OpenAI's strict mode requires this keyword.
         schema["additionalProperties"] = false.into();
     }
     Ok((schema, binding))

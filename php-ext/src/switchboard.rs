@@ -1,4 +1,4 @@
-//! How work that only PHP can do finds the PHP thread that waits for it.
+//! Routes work that only PHP can do to the PHP thread that waits for it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,49 +12,50 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use crate::mcp::Errand;
 use crate::wait::{Job, JobSender};
 
-/// The key of the call context under which an execution's line is found.
+/// The key of the call context that holds the number of an execution's line.
 const EXECUTION: &str = "php_execution";
-/// The key that says that the call holds the turn of its line.
+/// The key of the call context that marks that the call holds the turn of its line.
 const HOLDS_TURN: &str = "php_turn";
 
-/// The keys that an execution adds to the context of its calls: nobody else's business.
+/// The keys that an execution adds to the context of its calls. They are internal.
 pub const KEYS: [&str; 2] = [EXECUTION, HOLDS_TURN];
 
-/// What the engine asks of the PHP thread.
+/// A job that the engine passes to the PHP thread.
 pub enum Work {
-    /// To run a tool in PHP.
+    /// Run a tool in PHP.
     Run(Job<Run, Result<ToolOutput, ToolFailure>>),
-    /// To ask the application whether a call may run.
+    /// Ask the application whether a call may run.
     Approve(Job<Box<ApprovalRequest>, Result<Decision, ToolFailure>>),
-    /// To ask the application before a call runs.
+    /// Ask the application before a call runs.
     Enter(Job<Box<ReadyCall>, Result<Option<ToolOutput>, ToolFailure>>),
-    /// To tell the application of a call.
+    /// Notify the application about a call.
     Notice(Notice),
-    /// What the server of an MCP client wants, which takes part in that place.
+    /// Handle a job of an MCP client's server. The number is the index of the client among the
+    /// participants.
     Mcp(usize, Errand),
 }
 
-/// That a call begins or has ended. It holds no arguments and no result.
+/// The start or the end of a call. It contains no arguments and no result.
 #[derive(Clone)]
 pub struct Notice {
     /// The name that was called.
     pub tool: String,
     /// The id of the call.
     pub call_id: String,
-    /// The MCP server that the tool is of.
+    /// The MCP server that the tool belongs to.
     pub server: Option<String>,
-    /// Why it failed, if it did, and how long it took.
+    /// The reason if the call failed, and its duration.
     pub ended: Option<(Option<ErrorCode>, Duration)>,
 }
 
-/// What an application takes part in.
+/// The kinds of work that an application handles.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Serves {
     /// It decides on approvals.
     pub approvals: bool,
     /// It is asked before a call runs.
     pub gate: bool,
-    /// It wants to know of calls.
+    /// It receives notices about calls.
     pub notices: bool,
 }
 
@@ -64,17 +65,17 @@ pub struct Run {
     pub tool: String,
     /// [`PhpTool::number`](crate::php_tool::PhpTool::number).
     pub number: u64,
-    /// The arguments, validated.
+    /// The validated arguments.
     pub arguments: JsonObject,
     /// The id of the call.
     pub call_id: String,
 }
 
-/// Where the PHP threads that wait for executions can be reached.
+/// A registry of the PHP threads that wait for executions.
 ///
-/// An execution opens a line for its length; its number travels in the call context, so
-/// that a tool finds the thread that waits for exactly this execution, also when one
-/// execution runs inside a tool of another.
+/// An execution opens a line for its duration. The line's number is part of the call context, so
+/// that a tool finds the thread that waits for exactly this execution, even if one execution runs
+/// inside a tool of another.
 #[derive(Default)]
 pub struct Switchboard {
     next: AtomicU64,
@@ -86,14 +87,14 @@ pub struct Switchboard {
 pub struct Line {
     jobs: JobSender<Work>,
     serves: Serves,
-    /// Who has the turn may expect the thread to be free: the time limit of a tool must not
-    /// pass while the thread asks somebody about another call.
+    /// A call that holds the turn can expect the thread to be free, so that the timeout of a tool
+    /// does not elapse while the thread asks the user about another call.
     turn: Arc<AsyncMutex<()>>,
 }
 
 impl Switchboard {
-    /// Opens a line and notes it in `context`. It closes when the guard is dropped.
-    /// `serves` says what of [`Work`] may be sent over it, beside runs.
+    /// Opens a line and stores its number in `context`. The line closes when the guard is dropped.
+    /// `serves` specifies which kinds of [`Work`] may be sent over it in addition to runs.
     pub fn open(
         self: &Arc<Self>,
         jobs: JobSender<Work>,
@@ -116,7 +117,7 @@ impl Switchboard {
         }
     }
 
-    /// The line on which the caller of this context waits.
+    /// Returns the line of the thread that waits for this context's execution.
     pub fn find(&self, context: &CallContext) -> Option<Line> {
         let number = context.extra.get(EXECUTION)?.as_u64()?;
         self.lines().get(&number).cloned()
@@ -128,16 +129,16 @@ impl Switchboard {
 }
 
 impl Line {
-    /// Sends work. If the PHP thread has gone away, the answer never comes: the sender of
-    /// it is dropped.
+    /// Sends work. If the PHP thread no longer waits, the sender of the answer is dropped, so the
+    /// answer never arrives.
     pub fn send(&self, work: Work) {
         (self.jobs)(work);
     }
 
-    /// Has work done by the thread and waits for its outcome.
+    /// Sends work to the thread and waits for its outcome.
     ///
     /// # Errors
-    /// What the work fails with, or that the thread waits no more: then `what` was cancelled.
+    /// The failure of the work, or an error that `what` was canceled if the thread no longer waits.
     pub async fn ask<Q, A>(
         &self,
         work: impl FnOnce(Job<Q, Result<A, ToolFailure>>) -> Work,
@@ -155,7 +156,7 @@ impl Line {
         answer.await.unwrap_or_else(gone)
     }
 
-    /// What the application at the end of this line takes part in.
+    /// Returns the kinds of work that the application behind this line handles.
     pub fn serves(&self) -> Serves {
         self.serves
     }
@@ -166,7 +167,7 @@ impl Line {
         Arc::clone(&self.turn).lock_owned().await
     }
 
-    /// Waits for the turn, unless the call has it already.
+    /// Waits for the turn, unless the call already holds it.
     pub async fn turn_of_another(&self, context: &CallContext) -> Option<OwnedMutexGuard<()>> {
         if context.extra.contains_key(HOLDS_TURN) {
             return None;
@@ -183,7 +184,7 @@ pub struct OpenLine {
 }
 
 impl OpenLine {
-    /// The line itself.
+    /// Returns the line.
     pub fn line(&self) -> &Line {
         &self.line
     }

@@ -1,10 +1,10 @@
-//! How a PHP thread waits for the engine.
+//! Lets a PHP thread wait for the engine.
 //!
 //! The work is a task of the runtime, which the PHP thread drives in slices of 20 ms. Between
-//! slices, and outside the runtime, it does what PHP's engine does between
-//! opcodes (signal handlers, `max_execution_time`), looks whether the client of the request
-//! is still there, and runs the PHP functions that tools ask for. However the wait ends, the
-//! work ends with it; a panic in it becomes an `Error`.
+//! slices, outside the runtime, the thread does what PHP's engine does between opcodes (signal
+//! handlers, `max_execution_time`), checks whether the client of the request is still connected,
+//! and runs the PHP code that the work requests. However the wait ends, the work ends with it. A
+//! panic in the work becomes an `Error`.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -21,30 +21,29 @@ use tokio::task::{JoinHandle, yield_now};
 use crate::runtime::{self, Bound, Engine, Unattended};
 use crate::zend::{Failure, check_interrupt};
 
-/// How long a signal may go unnoticed.
+/// Maximum delay of a signal.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// How long work that was stopped may take to end: it does where it waits next.
+/// Maximum time that stopped work has to end. It ends at its next await point.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// The way back for an answer. It is bound to the process, because a forked child must not
-/// wake the parent's task: that takes locks which another thread of the parent may have held
-/// at the fork.
+/// The sender of an answer. It is bound to the process, because a forked child must not wake the
+/// parent's task: waking takes locks that another thread of the parent may have held at the fork.
 pub struct Reply<A>(Bound<oneshot::Sender<A>>);
 
 impl<A> Reply<A> {
-    /// The way, and its end.
+    /// Creates the sender and its receiver.
     pub fn new() -> (Self, oneshot::Receiver<A>) {
         let (reply, answer) = oneshot::channel();
         (Self(Bound::new(reply)), answer)
     }
 
-    /// Whether nobody waits for the answer any more: the deadline has passed.
+    /// Returns whether nothing waits for the answer any more, because the deadline has passed.
     pub fn is_abandoned(&self) -> bool {
         self.0.get().is_none_or(oneshot::Sender::is_closed)
     }
 
-    /// Answers. An answer that comes too late is dropped, as is that of a forked child.
+    /// Sends the answer. A late answer is dropped, and so is an answer from a forked child.
     pub fn send(self, answer: A) {
         if let Some(reply) = self.0.into_inner() {
             let _ = reply.send(answer);
@@ -52,23 +51,23 @@ impl<A> Reply<A> {
     }
 }
 
-/// A question to the PHP thread that waits, with the way back for the answer.
+/// A request to the waiting PHP thread, with the sender for the answer.
 pub struct Job<Question, Answer> {
     question: Question,
     reply: Reply<Answer>,
 }
 
 impl<Question, Answer> Job<Question, Answer> {
-    /// A question, and where its answer will come.
+    /// Creates a request and the receiver of its answer.
     pub fn new(question: Question) -> (Self, oneshot::Receiver<Answer>) {
         let (reply, answer) = Reply::new();
         (Self { question, reply }, answer)
     }
 
-    /// Answers with what `work` gives, unless nobody waits for that any more.
+    /// Answers with the result of `work`, unless nothing waits for it any more.
     ///
     /// # Errors
-    /// What `work` fails with; then there is no answer.
+    /// The failure of `work`. In this case no answer is sent.
     pub fn serve(
         self,
         work: impl FnOnce(&Question) -> Result<Answer, Failure>,
@@ -81,12 +80,12 @@ impl<Question, Answer> Job<Question, Answer> {
     }
 }
 
-/// Hands jobs to the PHP thread that waits; it can be cloned and used from any thread.
+/// Sends jobs to the waiting PHP thread. It can be cloned and used from any thread.
 pub type JobSender<J> = Arc<dyn Fn(J) + Send + Sync>;
 
-/// What the PHP thread wakes up for.
+/// An event that wakes up the PHP thread.
 pub enum Event<T, J> {
-    /// PHP code is to be run.
+    /// PHP code must run.
     Job(J),
     /// The work is done.
     Done(T),
@@ -95,17 +94,17 @@ pub enum Event<T, J> {
 /// Runs `work` on the runtime and waits for it.
 ///
 /// # Errors
-/// What a signal handler threw, the end of the request, or that the work panicked.
+/// An exception of a signal handler, the end of the request, or a panic in the work.
 pub fn wait<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Failure> {
     wait_serving(|_: JobSender<()>| work, |()| Ok(()))
 }
 
-/// As [`wait`], for work that can send jobs, which `serve` does on this thread.
+/// Same as [`wait`], for work that can send jobs. `serve` handles the jobs on this thread.
 ///
 /// # Errors
-/// As [`wait`], and what `serve` fails with.
+/// Same as [`wait`], and the failure of `serve`.
 pub fn wait_serving<T, J, W>(
     work: impl FnOnce(JobSender<J>) -> W,
     serve: impl Fn(J) -> Result<(), Failure>,
@@ -124,9 +123,10 @@ where
     }
 }
 
-/// Work on the runtime, seen from the PHP thread. When it is dropped the work ends.
+/// Work on the runtime, from the PHP thread's point of view. Dropping it ends the work.
 pub struct Waiting<T, J> {
-    /// Bound, because what another thread was doing with it at a fork stays half done.
+    /// Bound to the process, because an operation of another thread stays half done in a forked
+    /// child.
     inner: Bound<Inner<T, J>>,
 }
 
@@ -138,10 +138,10 @@ struct Inner<T, J> {
 }
 
 impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
-    /// Starts `work` on the runtime, which goes on while PHP does something else.
+    /// Starts `work` on the runtime. It continues while PHP does something else.
     ///
     /// # Errors
-    /// An `UnavailableException` when the system gives us no threads.
+    /// An `UnavailableException` if the system cannot create threads.
     pub fn start<W>(work: impl FnOnce(JobSender<J>) -> W) -> Result<Self, Failure>
     where
         W: Future<Output = T> + Send + 'static,
@@ -151,7 +151,7 @@ impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
         Ok(waiting)
     }
 
-    /// As [`start`](Self::start), for work that PHP waits for at once.
+    /// Same as [`start`](Self::start), for work that PHP waits for immediately.
     fn new<W>(work: impl FnOnce(JobSender<J>) -> W) -> Result<Self, Failure>
     where
         W: Future<Output = T> + Send + 'static,
@@ -159,13 +159,13 @@ impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
         let (events, inbox) = mpsc::unbounded_channel();
         let jobs = events.clone();
         let work = work(Arc::new(move |job| {
-            // When nobody listens the job is dropped, and with it the place for its answer.
+            // If the receiver is gone, the job is dropped, and with it the sender of its answer.
             let _ = jobs.send(Event::Job(job));
         }));
         let engine = runtime::engine()?;
         let task = engine.handle().spawn(async move {
-            // Nobody may have looked at the connections for a moment: one that has ended
-            // since is noticed before it is used.
+            // The connections may not have been polled for a moment. This yield detects a closed
+            // connection before the work uses it.
             yield_now().await;
             let done = AssertUnwindSafe(work).catch_unwind().await;
             let _ = events.send(Event::Done(done.map_err(|panic| message_of(&*panic))));
@@ -180,13 +180,13 @@ impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
         })
     }
 
-    /// Whether this is the process that the work runs in.
+    /// Returns whether the work runs in this process.
     pub fn is_ours(&self) -> bool {
         self.inner.get().is_some()
     }
 
-    /// Ends the work, and waits until nothing of it goes on. What it had sent is dropped. Does
-    /// nothing in a fork.
+    /// Ends the work, and waits until it has ended. Its pending jobs are dropped. Does nothing in a
+    /// forked child.
     pub fn stop(&self) {
         if let Some(inner) = self.inner.get() {
             inner.unattended.replace(None);
@@ -194,7 +194,7 @@ impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
         }
     }
 
-    /// PHP does something else now.
+    /// Called when PHP continues with something else.
     fn leave(&self) {
         if let Some(inner) = self.inner.get() {
             inner
@@ -203,11 +203,11 @@ impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
         }
     }
 
-    /// Sleeps until there is something to do.
+    /// Sleeps until there is an event.
     ///
     /// # Errors
-    /// What a signal handler threw, the end of the request, that the work panicked, or that
-    /// this is a fork, in which nothing goes on.
+    /// An exception of a signal handler, the end of the request, or a panic in the work. In a
+    /// forked child, an error, because no work runs there.
     pub fn next(&self) -> Result<Event<T, J>, Failure> {
         loop {
             let Some(inner) = self.inner.get() else {
@@ -234,7 +234,7 @@ impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
 }
 
 impl<T, J> Inner<T, J> {
-    /// Drives the runtime until there is something to do, or for a slice.
+    /// Drives the runtime until there is an event, at most for one slice.
     fn turn(&self) -> Option<Event<Result<T, String>, J>> {
         let mut inbox = self.inbox.borrow_mut();
         let received = self.engine.drive(SLICE, inbox.recv())?;
@@ -248,7 +248,7 @@ impl<T, J> Inner<T, J> {
         task.abort();
         let end = Instant::now() + FAREWELL;
         while !task.is_finished() && Instant::now() < end {
-            // How it ended is of no matter.
+            // The outcome does not matter.
             let _ = self.engine.drive(SLICE, &mut *task);
         }
     }

@@ -1,10 +1,10 @@
-//! The layer on Zend's C API: classes with typed properties, their methods, objects with
-//! Rust state, calls into PHP. Nearly all `unsafe` of the extension is in here.
+//! The layer on top of Zend's C API: classes with typed properties, their methods, objects with
+//! Rust state, and calls into PHP. It contains nearly all `unsafe` code of the extension.
 //!
-//! `ext-php-rs` gives the bindings, `Zval`, strings, hash tables and the guards around
-//! panics and bail-outs. Its class macros are not used, because with them properties are
-//! not truly readonly, a native class cannot inherit from a native class, and a parameter
-//! cannot have a union type (see `docs/adr`).
+//! `ext-php-rs` provides the bindings, `Zval`, strings, hash tables and the guards against panics
+//! and bail-outs. Its class macros are not used, because their properties are not truly readonly, a
+//! native class cannot inherit from a native class, and a parameter cannot have a union type (see
+//! `docs/adr`).
 
 mod call;
 mod callback;

@@ -3,8 +3,8 @@
 declare(strict_types=1);
 
 /*
- * One request, one tool call: `?tool=get-sum&a=2&b=40`. The session with the MCP server belongs to
- * the worker, so that its first request opens one and all others find it warm.
+ * Each request makes one tool call: `?tool=get-sum&a=2&b=40`. The worker owns the session with the MCP
+ * server: the worker's first request opens the session, later requests reuse it.
  */
 
 use Pillion\Exception\PillionException;

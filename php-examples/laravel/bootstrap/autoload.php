@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 require_once __DIR__ . '/../vendor/autoload.php';
 
-// Debian's package php-laravel-framework is not Composer's: it has an autoloader of its own.
+// Debian's package php-laravel-framework is not installed by Composer and has its own autoloader.
 if (!class_exists(Illuminate\Foundation\Application::class)) {
     require_once '/usr/share/php/Illuminate/autoload.php';
 }

@@ -5,13 +5,13 @@ return [
     'env' => env('APP_ENV', 'local'),
     'debug' => (bool) env('APP_DEBUG', true),
     'url' => env('APP_URL', 'http://localhost'),
-    // For an example that runs on one's own machine; an application of yours has its own in .env.
+    // For an example on a local machine; a real application sets its own key in .env.
     'key' => env('APP_KEY', 'base64:' . base64_encode(hash('sha256', __DIR__, true))),
     'cipher' => 'AES-256-CBC',
     'timezone' => 'UTC',
     'locale' => 'en',
     'fallback_locale' => 'en',
-    // Pillion's provider is not here: Composer's package discovery brings it.
+    // Composer's package discovery adds Pillion's provider.
     'providers' => [
         Illuminate\Bus\BusServiceProvider::class,
         Illuminate\Cache\CacheServiceProvider::class,

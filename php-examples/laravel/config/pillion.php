@@ -1,25 +1,28 @@
 <?php
 
-/* What is not said here is as in the package's own file: see `artisan vendor:publish --tag=pillion-config`. */
+/*
+ * Settings not listed here have the defaults of the package's file: see
+ * `artisan vendor:publish --tag=pillion-config`.
+ */
 
-// Any endpoint in OpenAI's shape. `run` starts one that only looks like a model; see README.md for a real one.
+// Any OpenAI-compatible endpoint. `run` starts a fake model; see README.md for a real one.
 $model = [
     'base_url' => env('LLM_URL', 'http://127.0.0.1:8081/v1'),
     'api_key' => env('LLM_KEY'),
-    'model' => env('LLM_MODEL', 'fake'),        // what its provider calls it
+    'model' => env('LLM_MODEL', 'fake'),        // the provider's model name
     'function_calling' => true,
 ];
 
 return [
     'servers' => [
-        // A real MCP server: npm's server-everything, unless the environment names another.
+        // npm's server-everything, a real MCP server, unless the environment sets another.
         'everything' => [
             'url' => env('MCP_URL', 'http://127.0.0.1:3001/mcp'),
             'token' => env('MCP_TOKEN'),
             'only' => ['echo', 'get-sum'],
         ],
     ],
-    // The same model twice: what it may do is said here.
+    // The same model with two sets of permissions.
     'models' => [
         'with-mcp' => $model + ['mcp' => true],
         'without-mcp' => $model + ['mcp' => false],
@@ -28,7 +31,7 @@ return [
         'options' => ['system' => 'You help the customers of a shop.', 'timeout' => 120],
     ],
     'limits' => [
-        'max_rounds' => 3,                      // how often a model may call tools before it has to answer
+        'max_rounds' => 3,                      // rounds of tool calls before the model must answer
         'rate_limits' => ['tools' => ['refund_order' => ['per_day' => 3]]],
     ],
     'log' => ['channel' => 'pillion'],

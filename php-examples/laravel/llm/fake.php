@@ -3,8 +3,8 @@
 declare(strict_types=1);
 
 /*
- * Looks like a language model: an endpoint in OpenAI's shape that calls tools by simple rules, for
- * tests and for trying the example without a key.
+ * A fake language model: an OpenAI-compatible endpoint that calls tools by simple rules, for tests and for
+ * trying the example without a key.
  *
  *   php -S 127.0.0.1:8081 llm/fake.php
  */
@@ -16,7 +16,7 @@ if (!is_array($request) || !isset($request['messages'])) {
     exit('{"error": {"message": "no messages"}}');
 }
 
-/** What comes first: a tool that is called, or an answer. */
+/** Returns the next step: a tool call, or an answer. */
 $answer = static function (array $request): string|array {
     $last = end($request['messages']);
     if ($last['role'] === 'tool') {
@@ -53,7 +53,7 @@ if (!($request['stream'] ?? false)) {
     echo json_encode($body + ['object' => 'chat.completion', 'choices' => [['index' => 0, 'message' => $message, 'finish_reason' => $finish]]]);
     return;
 }
-// Word by word, or the call in one piece.
+// Streams an answer word by word, and a call in one piece.
 $deltas = is_string($said)
     ? array_map(fn (string $word) => ['content' => $word], preg_split('/(?<= )/', $said))
     : [['tool_calls' => array_map(fn (array $call) => ['index' => 0] + $call, $message['tool_calls'])]];

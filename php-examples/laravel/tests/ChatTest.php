@@ -10,7 +10,7 @@ use Illuminate\Foundation\Testing\TestCase;
 use Illuminate\Testing\TestResponse;
 use Pillion\Laravel\Facades\Pillion;
 
-/** How an application tests what it does with tools: no server is asked, and no model. */
+/** Shows how to test an application with tools, without a server or a model. */
 final class ChatTest extends TestCase
 {
     public function createApplication(): Application
@@ -26,7 +26,7 @@ final class ChatTest extends TestCase
     protected function tearDown(): void
     {
         parent::tearDown();
-        // Those of Laravel, which PHPUnit from 11 on holds against the test.
+        // Removes Laravel's handlers: PHPUnit 11 and later report leftover handlers as risky tests.
         restore_error_handler();
         restore_exception_handler();
     }
@@ -49,7 +49,7 @@ final class ChatTest extends TestCase
         return array_map(fn (array $event) => [$event[1], json_decode($event[2], true)], $events);
     }
 
-    /** @return array{status: string, text: ?string, limit: ?string, error: ?string, waiting: list<array<string, mixed>>} how the stream ends */
+    /** @return array{status: string, text: ?string, limit: ?string, error: ?string, waiting: list<array<string, mixed>>} the data of the last event */
     private static function answer(TestResponse $response): array
     {
         $events = self::events($response);
@@ -176,7 +176,7 @@ final class ChatTest extends TestCase
             ->modelSays(['refund_order' => ['order' => 7]], 'You have your money back.', 'You are welcome.');
         $id = $this->askForARefund();
         $first = $this->decide($id, true);
-        // Its stream has not been read: the call has not run.
+        // The stream has not been read yet, so the call has not run.
         $this->say('Well?')->assertStatus(409);
         $this->decide($id, true)->assertStatus(409);
         self::assertSame('You have your money back.', self::answer($first)['text']);

@@ -3,8 +3,8 @@
 declare(strict_types=1);
 
 /*
- * Talks to the running application as a browser does, and checks what it answers. `run --check`
- * starts everything and runs this.
+ * Talks to the running application like a browser, and checks the answers. `run --check` starts everything
+ * and runs this script.
  *
  *   php tests/conversation.php http://127.0.0.1:8080
  */
@@ -29,7 +29,7 @@ $ask = static function (string $path, ?array $body = null) use ($curl, $base, $t
         curl_setopt($curl, CURLOPT_POSTFIELDS, json_encode($body));
     }
     $answer = (string) curl_exec($curl);
-    // A stream is told by its last event, which has the answer.
+    // A stream is summarized by its last event, which contains the answer.
     preg_match_all('/^event: (\w+)\ndata: (.*)$/m', $answer, $events);
     $last = $events[1] === [] ? $answer : (string) end($events[2]);
     return (json_decode($last, true) ?? exit("$path answered:\n" . substr($answer, 0, 2000) . "\n")) + ['events' => $events[1]];

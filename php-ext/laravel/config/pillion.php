@@ -1,8 +1,9 @@
 <?php
 
 /*
- * Everything here may be cached (`config:cache`): no closures. What needs code (who the user is,
- * a user's own token, the tenant) is set in a service provider; docs/LARAVEL.md shows how.
+ * This file contains no closures, so that `config:cache` can cache it. Settings that need code
+ * (the current user, a user's own token, the tenant) belong in a service provider; see
+ * docs/LARAVEL.md.
  */
 
 return [
@@ -12,9 +13,9 @@ return [
     | MCP servers
     |--------------------------------------------------------------------------
     |
-    | By name. A server is a URL or a command; nothing is contacted before a tool
-    | is needed. `Pillion::server('name')` speaks to one directly; with `register`
-    | its tools are offered to models that have the `mcp` flag.
+    | The MCP servers by name. A server has a URL or a command. Pillion connects to a
+    | server only when a tool is needed. `Pillion::server('name')` returns a client for
+    | a server; with `register`, models with the `mcp` flag see the server's tools.
     |
     */
 
@@ -23,13 +24,13 @@ return [
         // 'everything' => [
         //     'url' => env('MCP_EVERYTHING_URL', 'http://127.0.0.1:3001/mcp'),
         //     'token' => env('MCP_EVERYTHING_TOKEN'),   // a bearer token
-        //     'timeout' => 30,                          // seconds for one call
-        //     'register' => true,                       // offer its tools to models
-        //     'prefix' => 'everything_',                // goes before their names; '' for none
-        //     'only' => [],                             // these tools alone (the server's names) ...
-        //     'except' => [],                           // ... or all but these
-        //     'require_approval' => 'never',            // never, always, prompt
-        //     'options' => [],                          // what McpClient takes: headers, transport, ...
+        //     'timeout' => 30,                          // timeout of one call, in seconds
+        //     'register' => true,                       // offer the server's tools to models
+        //     'prefix' => 'everything_',                // prefix of the tool names; '' for none
+        //     'only' => [],                             // offer only these tools (the server's names); [] for all
+        //     'except' => [],                           // do not offer these tools (the server's names)
+        //     'require_approval' => 'never',            // never, always or prompt
+        //     'options' => [],                          // options of McpClient: headers, transport, ...
         // ],
 
         // 'files' => [
@@ -37,8 +38,8 @@ return [
         //     'env' => [],
         // ],
 
-        // A tool class of your own that speaks to the server (Pillion\MCPToolAdapter): it gets the
-        // whole entry, and decides what goes in and out.
+        // A server with its own tool class (a subclass of Pillion\MCPToolAdapter): the class
+        // receives the complete entry and calls the server itself.
         // 'dmcp' => [
         //     'class' => Pillion\DmcpTool::class,
         //     'server_url' => 'https://dmcp-server.deno.dev/sse',
@@ -51,10 +52,10 @@ return [
     | Tools of this application
     |--------------------------------------------------------------------------
     |
-    | Classes with Pillion\ToolInterface or the attribute #[Pillion\AsTool] are found
-    | in the folders of `discover` (path => namespace); `classes` names others.
-    | `builtins` is true for all of calculator, get_time and roll_dice, and for the
-    | `services` that have settings here (docs/BUILTINS.md), or a list.
+    | Pillion discovers classes with Pillion\ToolInterface or the attribute
+    | #[Pillion\AsTool] in the folders of `discover` (path => namespace); `classes` adds
+    | more classes. `builtins` is a list of built-in tools, or true for calculator,
+    | get_time, roll_dice and all `services` configured here (see docs/BUILTINS.md).
     |
     */
 
@@ -75,18 +76,18 @@ return [
 
     /*
     |--------------------------------------------------------------------------
-    | What a model can do
+    | Models
     |--------------------------------------------------------------------------
     |
-    | By model: a tool is visible if the model has `function_calling`; a tool of an MCP
-    | server if it has `mcp` too; and if `enabled_tools` is empty or names it. A model that
-    | is not here is looked up in config/model_lists/*.php, by `id`. One that is not there
-    | either sees no tools, unless `default_model` says otherwise: what is allowed there is
-    | allowed to every name that reaches forModel(), so name the tools in `enabled_tools`.
+    | The models by name. A model sees a tool if the model has `function_calling` and if
+    | `enabled_tools` is empty or contains the tool; tools of MCP servers also require `mcp`.
+    | Pillion looks up other models in config/model_lists/*.php, by `id`. `default_model`
+    | applies to all remaining models, and therefore to every name passed to forModel():
+    | if you enable tools there, list them in `enabled_tools`.
     |
-    | For Pillion::chat() an entry says where the model is: `provider` (openai, openai-responses,
-    | anthropic, google), or the `base_url` of what speaks like one of them (`api`), `model` (the
-    | provider's name of it, where that is another) and `api_key`.
+    | For Pillion::chat(), an entry also sets the endpoint: `provider` (openai,
+    | openai-responses, anthropic, google), or `base_url` and `api` for a compatible
+    | endpoint; `model` (the provider's model name, if different) and `api_key`.
     |
     */
 
@@ -109,9 +110,10 @@ return [
     | Chats
     |--------------------------------------------------------------------------
     |
-    | Of Pillion::chat(). `in` is process (the tools of this application; needs the extension) or
-    | sidecar (its models and tools). `model` is that of whoever names none. `options` are those
-    | of Pillion\ToolAwareChat: system, temperature, max_output_tokens, timeout in seconds, ...
+    | Settings of Pillion::chat(). `in` is process (with the tools of this application;
+    | requires the extension) or sidecar (with the sidecar's models and tools). `model` is the
+    | default model. `options` are the options of Pillion\ToolAwareChat: system, temperature,
+    | max_output_tokens, timeout in seconds, ...
     |
     */
 
@@ -126,11 +128,12 @@ return [
     | Approvals
     |--------------------------------------------------------------------------
     |
-    | `policy`: auto (nobody is asked), always-ask, or trusted-only (asks unless the tool is
-    | trusted). `tools` says otherwise for single tools. A definition that requires
-    | confirmation asks in any case; the `require_approval` of a server counts for its tools
-    | unless `tools` names them.
-    | An approval holds for one run of that tool with exactly those arguments by that user.
+    | `policy` is auto (calls need no approval), always-ask (every call needs approval) or
+    | trusted-only (calls need approval unless `trusted_tools` contains the tool). `tools`
+    | overrides the policy for single tools. The `require_approval` of a server applies to
+    | the server's tools, unless `tools` contains the tool. A tool whose definition requires
+    | confirmation always needs approval. An approval is valid for one call of the tool with
+    | exactly the same arguments by the same user.
     |
     */
 
@@ -140,13 +143,13 @@ return [
         'tools' => [
             // 'delete_account' => 'always-ask',
         ],
-        'driver' => env('PILLION_APPROVALS_DRIVER', 'cache'),   // cache, database
-        'store' => env('PILLION_APPROVALS_STORE'),              // a cache store that all workers share
+        'driver' => env('PILLION_APPROVALS_DRIVER', 'cache'),   // cache or database
+        'store' => env('PILLION_APPROVALS_STORE'),              // a cache store shared by all workers
         'connection' => env('PILLION_APPROVALS_CONNECTION'),    // a database connection
         'table' => 'pillion_approvals',
-        'expires_after' => 3600,                                // seconds until an undecided or unused one lapses
-        'max_pending' => 1000,                                  // undecided calls of a tenant; null for no limit
-        'max_pending_per_user' => 100,                          // undecided calls of one user; null for no limit
+        'expires_after' => 3600,                                // seconds until an undecided or unused one expires
+        'max_pending' => 1000,                                  // per tenant; null for no limit
+        'max_pending_per_user' => 100,                          // per user; null for no limit
     ],
 
     /*
@@ -154,10 +157,10 @@ return [
     | Limits
     |--------------------------------------------------------------------------
     |
-    | Times are in seconds. Rate limits count per user, in the cache, for all workers:
-    | `every_tool`, `tools` by name and `servers` by name, each with `per_minute`, `per_hour`
-    | or `per_day`. `max_rounds` and `max_calls` are how often a conversation calls tools, in
-    | rounds and in single calls; then the model has to answer in words.
+    | Times are in seconds. Rate limits apply per user across all workers (Pillion counts in
+    | the cache): `every_tool`, `tools` by name and `servers` by name, each with `per_minute`,
+    | `per_hour` or `per_day`. `max_rounds` and `max_calls` limit the rounds of tool calls and
+    | the single calls of a conversation; after that, the model must answer without tools.
     |
     */
 
@@ -182,9 +185,10 @@ return [
     | Cache
     |--------------------------------------------------------------------------
     |
-    | Lists of the servers' tools, for `ttl` seconds (0: none are kept), apart for each tenant
-    | and for each user with a token of their own. A server that could not be asked is left
-    | alone for `retry_after` seconds, so that it does not slow down each request.
+    | Pillion caches the tool lists of the servers for `ttl` seconds (0 disables the cache),
+    | separately for each tenant and for each user with a token of their own. Unreachable
+    | servers are skipped for `retry_after` seconds, so that they do not slow down every
+    | request.
     |
     */
 
@@ -199,8 +203,8 @@ return [
     | The sidecar
     |--------------------------------------------------------------------------
     |
-    | Where `pillion serve` listens; null for its default path. With `register` its tools are
-    | offered to models like those of this application.
+    | The socket of `pillion serve`; null for the default path. With `register`, models also
+    | see the tools of the sidecar's MCP servers.
     |
     */
 
@@ -215,14 +219,15 @@ return [
     | Log
     |--------------------------------------------------------------------------
     |
-    | A channel of config/logging.php, null for the application's default, false for none.
-    | The channel `pillion` is there even if logging.php does not have it: storage/logs/pillion.log.
+    | A channel of config/logging.php, null for the application's default channel, false to
+    | disable logging. The channel `pillion` (storage/logs/pillion.log) exists even if
+    | logging.php does not define it.
     |
     */
 
     'log' => [
         'channel' => env('PILLION_LOG_CHANNEL'),
-        'level' => env('PILLION_LOG_LEVEL', 'info'),    // of the channel `pillion`
+        'level' => env('PILLION_LOG_LEVEL', 'info'),    // level of the channel `pillion`
     ],
 
     /*
@@ -230,8 +235,8 @@ return [
     | Connections
     |--------------------------------------------------------------------------
     |
-    | Sessions stay warm in the worker after a request, which is what makes the next one fast.
-    | True says goodbye to the servers when a request or a command ends.
+    | MCP sessions stay open in the worker after a request, which makes the next request fast.
+    | True closes the sessions at the end of each request, job or command.
     |
     */
 

@@ -7,13 +7,13 @@ namespace Pillion\Laravel;
 use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\InvalidInputException;
 
-/** Reads config/pillion.php, so that what is wrong there is named by its key. */
+/** Reads config/pillion.php; errors name the key of the invalid setting. */
 final class Configured
 {
     /**
      * @return array<array-key, mixed>
      *
-     * @throws InvalidInputException when it is none
+     * @throws InvalidInputException when the setting is not an array
      */
     public static function array(Repository $config, string $key): array
     {
@@ -22,11 +22,11 @@ final class Configured
     }
 
     /**
-     * Texts by name, or a list of them.
+     * Returns strings by name, or a list of strings.
      *
      * @return array<array-key, string>
      *
-     * @throws InvalidInputException when one is none
+     * @throws InvalidInputException when an entry is not a string
      */
     public static function texts(Repository $config, string $key): array
     {
@@ -39,7 +39,7 @@ final class Configured
         return $texts;
     }
 
-    /** What comes from the environment is text: a number where it is one. */
+    /** Converts a numeric string to a number: settings from the environment are strings. */
     public static function number(mixed $value): mixed
     {
         return is_string($value) && is_numeric($value) ? $value + 0 : $value;
@@ -48,7 +48,7 @@ final class Configured
     /**
      * Returns a positive whole number, or null for no limit.
      *
-     * @throws InvalidInputException when the setting is neither
+     * @throws InvalidInputException when the setting is neither of these
      */
     public static function limit(Repository $config, string $key): ?int
     {

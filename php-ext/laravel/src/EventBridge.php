@@ -7,12 +7,12 @@ namespace Pillion\Laravel;
 use Illuminate\Container\Container;
 use Psr\EventDispatcher\EventDispatcherInterface;
 
-/** The engine's events (PSR-14) as events of Laravel: `Event::listen(ToolCallFinished::class, ...)`. */
+/** Dispatches the engine's PSR-14 events as Laravel events: `Event::listen(ToolCallFinished::class, ...)`. */
 final class EventBridge implements EventDispatcherInterface
 {
     public function dispatch(object $event): object
     {
-        // Octane swaps the container with each request: that of the moment has the listeners.
+        // Octane replaces the container for each request; the listeners are in the current one.
         Container::getInstance()->make('events')->dispatch($event);
         return $event;
     }

@@ -8,8 +8,8 @@ use Illuminate\Contracts\Container\Container;
 use Pillion\Laravel\Testing\PillionFake;
 
 /**
- * What an application answers in code instead of configuration, and the fake of its tests. The
- * one singleton: it is set up when the application boots and holds nothing of a request.
+ * The callbacks that an application sets in code, and the fake of a test. A singleton: it is set up when the
+ * application boots and holds no data of a request.
  */
 final class Hooks
 {
@@ -37,15 +37,15 @@ final class Hooks
     }
 
     /**
-     * @param callable(?string $user): ?string $resolver returns the user's own token for the server, which is
-     *        used in place of the configured one
+     * @param callable(?string $user): ?string $resolver returns the user's own token for the server, which
+     *        replaces the configured one
      */
     public function authenticateUsing(string $server, callable $resolver): void
     {
         $this->tokens[$server] = $resolver;
     }
 
-    /** Who calls: by default whoever is logged in. */
+    /** Returns the current user; by default the user who is logged in. */
     public function user(Container $app): ?string
     {
         if ($this->user !== null) {
@@ -69,7 +69,7 @@ final class Hooks
         return isset($this->tokens[$server]) ? ($this->tokens[$server])($user) : null;
     }
 
-    /** A user model, or a key of one, as the text that limits and approvals know it by. */
+    /** Returns the key of a user or tenant model, or the key itself, as a string for limits and approvals. */
     public static function key(mixed $of): ?string
     {
         if (is_object($of) && method_exists($of, 'getAuthIdentifier')) {

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel;
 
 /**
- * For whom something is done.
+ * The user and the tenant of an operation.
  *
  * @internal
  */
@@ -15,7 +15,7 @@ final class Identity
     {
     }
 
-    /** A text that no other identity has: nobody is not the user with an empty key. */
+    /** Returns a unique key: no user is different from a user with an empty key. */
     public function key(): string
     {
         return serialize([$this->tenant, $this->user]);

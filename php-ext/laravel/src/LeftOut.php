@@ -9,13 +9,13 @@ use Illuminate\Log\LogManager;
 use SensitiveParameterValue;
 use Throwable;
 
-/** Tool classes, services and server entries that are left out because nothing could be made of them, and why. */
+/** The tool classes, services and server entries that were skipped because they failed, with the reasons. */
 final class LeftOut
 {
     /** @var array<string, string> */
     private array $reasons = [];
 
-    /** Configuration and log, of which no dump of what leads here shows anything. */
+    /** Configuration and log manager, hidden from dumps. */
     private readonly SensitiveParameterValue $services;
 
     public function __construct(Repository $config, LogManager $log)
@@ -24,9 +24,9 @@ final class LeftOut
     }
 
     /**
-     * Once in the log is enough for a worker, as long as the reason is the same.
+     * Records a skipped entry. A worker logs the same reason for the same entry only once.
      *
-     * @param string $name of the class, the service or the server
+     * @param string $name the name of the class, service or server
      */
     public function add(string $name, Throwable $why): void
     {
@@ -42,7 +42,7 @@ final class LeftOut
         }
     }
 
-    /** It could be made after all. */
+    /** Removes an entry that works again. */
     public function remove(string $name): void
     {
         unset($this->reasons[$name]);

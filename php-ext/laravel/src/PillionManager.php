@@ -29,24 +29,24 @@ use Pillion\ToolResult;
 use SensitiveParameter;
 
 /**
- * What the facade `Pillion` speaks to, for whoever calls at the moment; {@see forUser()} and
- * {@see forTenant()} give one for others. It holds nothing but these two: what it works with is that
- * of the request or job that runs, so it may be kept, dumped and put into a queued job.
+ * The root of the facade `Pillion`, for the current user and tenant; {@see forUser()} and {@see forTenant()}
+ * return managers for others. The manager holds only the user and the tenant and uses the services of the
+ * current request or job, so it can be stored, dumped and put into a queued job.
  *
  * @mixin PillionFake
  */
 class PillionManager
 {
     /**
-     * @param ?string $user   null for whoever calls at the moment, '' for nobody
-     * @param ?string $tenant likewise
+     * @param ?string $user   null for the current user, '' for no user
+     * @param ?string $tenant null for the current tenant, '' for no tenant
      */
     final public function __construct(private readonly ?string $user = null, private readonly ?string $tenant = null)
     {
     }
 
     /**
-     * All tools: the application's, those of the MCP servers, those of the sidecar.
+     * Returns all tools: of the application, of the MCP servers and of the sidecar.
      *
      * @return Collection<string, ToolInterface>
      */
@@ -56,9 +56,9 @@ class PillionManager
     }
 
     /**
-     * A server, for the user and tenant of this moment: it stays theirs.
+     * Returns a server for the current user and tenant; later changes of the user or tenant do not affect it.
      *
-     * @throws \Pillion\Exception\NotFoundException when it is not configured
+     * @throws \Pillion\Exception\NotFoundException when the server is not configured
      */
     public function server(string $name): Server
     {
@@ -75,10 +75,10 @@ class PillionManager
     }
 
     /**
-     * Runs a tool. One that fails is a failed result.
+     * Runs a tool. A failure becomes a failed result.
      *
      * @param array<string, mixed> $arguments
-     * @param array<string, mixed> $context   `user`, `channel`, and what else tools should know
+     * @param array<string, mixed> $context   `user`, `channel`, and other values for tools
      */
     public function call(string $tool, array $arguments = [], array $context = []): ToolResult
     {
@@ -86,9 +86,9 @@ class PillionManager
     }
 
     /**
-     * Runs tools side by side. No failure touches another call.
+     * Runs tools concurrently. A failed call does not affect other calls.
      *
-     * @param list<ToolCall|array<string, mixed>> $calls  `['name' => ..., 'arguments' => [...]]`, or as a model gave it
+     * @param list<ToolCall|array<string, mixed>> $calls  `['name' => ..., 'arguments' => [...]]`, or a call as a model sent it
      * @param array<string, mixed>                $context
      *
      * @return list<ToolResult> in the order of the calls
@@ -99,7 +99,7 @@ class PillionManager
     }
 
     /**
-     * The same as {@see callTools()}.
+     * Alias of {@see callTools()}.
      *
      * @param list<ToolCall|array<string, mixed>> $calls
      * @param array<string, mixed>                $context
@@ -112,25 +112,25 @@ class PillionManager
     }
 
     /**
-     * The tools of the user and tenant of this moment: those of the application
-     * (`app(ToolRegistry::class)`), and, unless they are not wanted, those that the MCP servers list.
+     * Returns the tools of the current user and tenant: the application's tools (`app(ToolRegistry::class)`)
+     * and, with `$withServers`, the tools of the MCP servers.
      */
     public function registry(bool $withServers = true): ToolRegistry
     {
         return Workshop::current()->registry($this->identity(), $withServers);
     }
 
-    /** @return array<string, string> the servers, services and classes whose tools are not in the registry, and why */
+    /** @return array<string, string> the reasons for skipped servers, services and classes, by name */
     public function leftOut(): array
     {
         return Workshop::current()->leftOut($this->identity());
     }
 
     /**
-     * An executor for the user and tenant of this moment. A call whose context names another `user` is
-     * run with that user's credentials.
+     * Returns an executor for the current user and tenant. A call whose context names another `user` runs
+     * with that user's credentials.
      *
-     * @param array<string, mixed> $options of {@see \Pillion\ToolExecutor}, over those of the configuration
+     * @param array<string, mixed> $options options of {@see \Pillion\ToolExecutor}, which override the configuration
      */
     public function executor(array $options = []): Executor
     {
@@ -138,14 +138,14 @@ class PillionManager
     }
 
     /**
-     * The tools that a model sees.
+     * Returns the tools that a model sees.
      *
-     * @param string|array<string, mixed>|object $model its name, or what says itself what it can do
+     * @param string|array<string, mixed>|object $model the model's name, or an array or object with its capabilities
      */
     public function forModel(#[SensitiveParameter] string|array|object $model): ModelTools
     {
         $capabilities = self::make(ModelDirectory::class)->capabilities($model);
-        // Nobody is asked for tools that the model would not be shown.
+        // Load no tools that the model would not see.
         $withServers = Capabilities::wantsServers($capabilities);
         $identity = $this->identity();
         return new ModelTools(
@@ -158,13 +158,14 @@ class PillionManager
     }
 
     /**
-     * Chats with a model that uses tools until it answers in words, for the user and tenant of this moment.
+     * Returns chats with a model that calls tools until it has a final answer, for the current user and
+     * tenant.
      *
-     * @param string|array<string, mixed>|null $model   one of `pillion.models` or of the lists, or an entry
-     *        like theirs; null for `pillion.chat.model`. In the sidecar a name of one of its own
-     * @param array<string, mixed>             $options of {@see ToolAwareChat}, over those of the configuration
+     * @param string|array<string, mixed>|null $model   a model of `pillion.models` or of the model lists, or an entry
+     *        like theirs; null for `pillion.chat.model`. In the sidecar, the name of one of its models
+     * @param array<string, mixed>             $options options of {@see ToolAwareChat}, which override the configuration
      *
-     * @throws \Pillion\Exception\InvalidInputException when there is no such model
+     * @throws \Pillion\Exception\InvalidInputException when the model is unknown
      */
     public function chat(#[SensitiveParameter] string|array|null $model = null, array $options = []): Chat
     {
@@ -195,33 +196,33 @@ class PillionManager
         }, $identity->user);
     }
 
-    /** @param mixed $user a model or its key; null for nobody */
+    /** @param mixed $user a model or its key; null for no user */
     public function forUser(mixed $user): static
     {
         return new static(Hooks::key($user) ?? '', $this->tenant);
     }
 
-    /** @param mixed $tenant a model or its key; null for none */
+    /** @param mixed $tenant a model or its key; null for no tenant */
     public function forTenant(mixed $tenant): static
     {
         return new static($this->user, Hooks::key($tenant) ?? '');
     }
 
-    /** @throws Testing\StrayToolCallException in a test in which no call may reach it */
+    /** @throws Testing\StrayToolCallException in a test that forbids calls to the sidecar */
     public function sidecar(): Sidecar
     {
         self::hooks()->fake?->refuse('the sidecar');
         return Workshop::current()->sidecar();
     }
 
-    /** Those of the tenant of this moment. */
+    /** Returns the approvals of the current tenant. */
     public function approvals(): Approvals
     {
         return self::make(Approvals::class)->forTenant($this->identity()->tenant);
     }
 
     /**
-     * For tests: takes the place of what tools do.
+     * Replaces the execution of tools in a test.
      *
      * @param ?array<string, mixed> $fakes see {@see PillionFake}; null fakes every tool
      */
@@ -238,19 +239,19 @@ class PillionManager
         return $hooks->fake;
     }
 
-    /** @param list<mixed> $results one for each call */
+    /** @param list<mixed> $results the results, one for each call */
     public function sequence(array $results = []): ResultSequence
     {
         return new ResultSequence($results);
     }
 
-    /** @param callable(): mixed $resolver returns a user, a key, or null; by default who is logged in */
+    /** @param callable(): mixed $resolver returns a user, a key, or null; default: the user who is logged in */
     public function resolveUserUsing(callable $resolver): void
     {
         self::hooks()->resolveUserUsing($resolver);
     }
 
-    /** @param callable(): mixed $resolver returns what keeps caches and limits of tenants apart */
+    /** @param callable(): mixed $resolver returns the tenant, which separates caches and limits */
     public function resolveTenantUsing(callable $resolver): void
     {
         self::hooks()->resolveTenantUsing($resolver);
@@ -258,7 +259,7 @@ class PillionManager
 
     /**
      * @param callable(?string $user): ?string $resolver returns the user's own token for a server, which
-     *        goes out in place of every credential of its entry
+     *        replaces all credentials of the server's entry
      *
      * @throws \Pillion\Exception\InvalidInputException when the server is a command or a tool class
      */
@@ -270,7 +271,7 @@ class PillionManager
         self::hooks()->authenticateUsing($server, $resolver);
     }
 
-    /** Says goodbye to the servers that were spoken to. */
+    /** Closes the sessions of the servers used so far. */
     public function disconnect(): void
     {
         Workshop::current()->disconnect();
@@ -290,7 +291,7 @@ class PillionManager
     }
 
     /**
-     * For a queued job, in which it goes on for the user and tenant of this moment.
+     * Serializes the manager for a queued job, in which it acts for the current user and tenant.
      *
      * @return array{user: string, tenant: string}
      */
@@ -307,7 +308,7 @@ class PillionManager
         $this->tenant = $data['tenant'];
     }
 
-    /** Who calls now: a user who has logged in since is another. */
+    /** Resolves the identity for each call, because the user may log in or out in between. */
     private function identity(): Identity
     {
         $user = $this->user ?? self::hooks()->user(Container::getInstance());
@@ -330,7 +331,7 @@ class PillionManager
         return self::make('config')->get("pillion.$key", $default);
     }
 
-    /** From the container of the moment: Octane has another for each request. */
+    /** Resolves from the current container: Octane has another one for each request. */
     private static function make(string $abstract): mixed
     {
         return Container::getInstance()->make($abstract);

@@ -22,7 +22,7 @@ use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\Laravel\Tools\ApplicationTools;
 use Pillion\ToolRegistry;
 
-/** Registers all of the package; Composer's auto-discovery finds it. */
+/** Registers the package; Composer's auto-discovery finds this provider. */
 final class PillionServiceProvider extends ServiceProvider
 {
     public function register(): void
@@ -31,7 +31,7 @@ final class PillionServiceProvider extends ServiceProvider
         $this->defineLogChannel();
 
         $this->app->singleton(Hooks::class);
-        // What an application registers here while it boots is there for each request of a worker.
+        // Tools that an application registers while it boots remain for every request of a worker.
         $this->app->singleton(
             ToolRegistry::class,
             fn (Container $app) => $app->make(ApplicationTools::class)->registry(),
@@ -40,7 +40,7 @@ final class PillionServiceProvider extends ServiceProvider
             $app->make('config'),
             $app->make('log'),
         ));
-        // These read the configuration or hold what belongs to a request: anew for each request and job.
+        // These read the configuration or hold data of a request, so each request and job gets new instances.
         $this->app->scoped(PillionManager::class, fn () => new PillionManager());
         $this->app->scoped(Workshop::class, fn (Container $app) => new Workshop($app));
         $this->app->scoped(OpenClients::class);
@@ -77,7 +77,7 @@ final class PillionServiceProvider extends ServiceProvider
                 Console\ToolsCommand::class,
                 Console\WorkCommand::class,
             ]);
-            // Of laravel/framework, from 9.21 on.
+            // Part of laravel/framework since 9.21.
             $about = 'Illuminate\\Foundation\\Console\\AboutCommand';
             if (class_exists($about)) {
                 $about::add('Pillion', fn () => $this->app->make(Console\About::class)->lines());
@@ -89,12 +89,15 @@ final class PillionServiceProvider extends ServiceProvider
                 $app->make(OpenClients::class)->disconnect();
             }
         };
-        // A request (with Octane too) or a command ends; a job of a queue worker does.
+        // After each request (also with Octane), each command, and each job of a queue worker.
         $this->app->terminating($disconnect);
         $this->app->make('events')->listen([JobProcessed::class, JobExceptionOccurred::class], $disconnect);
     }
 
-    /** Like `mergeConfigFrom()`, but a group of which an application says one thing keeps the others. */
+    /**
+     * Like `mergeConfigFrom()`, but merges groups: an application that sets one key of a group keeps the
+     * defaults of its other keys.
+     */
     private function mergeDefaults(): void
     {
         if ($this->app instanceof CachesConfiguration && $this->app->configurationIsCached()) {

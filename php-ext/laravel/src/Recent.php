@@ -5,8 +5,8 @@ declare(strict_types=1);
 namespace Pillion\Laravel;
 
 /**
- * What was made of late, by a key. It forgets the oldest, so that a worker that acts for many users
- * does not grow with them.
+ * A cache of recently created values by key. The oldest values are evicted, so that the memory of a worker
+ * with many users does not grow.
  *
  * @internal
  *

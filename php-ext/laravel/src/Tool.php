@@ -7,7 +7,7 @@ namespace Pillion\Laravel;
 use Pillion\CallableTool;
 use Pillion\ToolInterface;
 
-/** A base for tools as classes: a definition and `execute()` are all that one writes. */
+/** A base class for tools: a subclass implements only the definition and `execute()`. */
 abstract class Tool implements ToolInterface
 {
     public function getName(): string
@@ -20,7 +20,7 @@ abstract class Tool implements ToolInterface
         return true;
     }
 
-    /** For models with `function_calling` whose `enabled_tools` allow the name. */
+    /** Returns true for models with `function_calling` whose `enabled_tools` allow the name. */
     public function isEnabledForModel(array|object $model): bool
     {
         return (new CallableTool($this->getDefinition(), static fn () => null))->isEnabledForModel($model);

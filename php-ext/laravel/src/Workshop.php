@@ -24,8 +24,8 @@ use Pillion\ToolRegistry;
 use Psr\Log\LoggerInterface;
 
 /**
- * Makes what calls are made with, and keeps it for one request or job: apart for each user and
- * tenant, since one's credentials are for none of another's calls.
+ * Creates the services for calls and caches them for one request or job, separately for each user and tenant,
+ * so that credentials are never used for another user's calls.
  *
  * @internal
  */
@@ -37,8 +37,8 @@ final class Workshop
     private readonly Recent $clients;
 
     /**
-     * @var Recent<array{ToolRegistry, array<string, string>, int}> by identity, with the servers' tools and
-     *      without; which servers are left out, and until when nobody asks them again
+     * @var Recent<array{ToolRegistry, array<string, string>, int}> by identity, with and without the servers'
+     *      tools: the registry, the skipped servers, and the time of the next attempt
      */
     private readonly Recent $registries;
 
@@ -48,13 +48,14 @@ final class Workshop
         $this->registries = new Recent(2 * self::MOST_IDENTITIES);
     }
 
-    /** That of the request or job that runs. */
+    /** Returns the workshop of the current request or job. */
     public static function current(): self
     {
         $app = Container::getInstance();
         $workshop = $app->make(self::class);
         if ($workshop->app !== $app) {
-            // Octane's first request has a copy of the application that has booted, with all that was made then.
+            // Octane's first request gets a copy of the booted application, including the instances created
+            // so far.
             $app->forgetInstance(self::class);
             $workshop = $app->make(self::class);
         }
@@ -79,21 +80,21 @@ final class Workshop
     {
         $key = self::registryKey($identity, $withServers);
         [, $leftOut, $until] = $this->registries->peek($key) ?? [null, [], 0];
-        // A command that runs for hours is to find the server that has come back.
+        // A long-running command must find servers that are available again.
         if ($leftOut !== [] && now()->getTimestamp() > $until) {
             $this->registries->forget($key);
         }
         return $this->registries->get($key, fn () => $this->makeRegistry($identity, $withServers))[0];
     }
 
-    /** @return array<string, string> the servers and classes whose tools are not in the registry, and why */
+    /** @return array<string, string> the reasons for skipped servers and classes, by name */
     public function leftOut(Identity $identity): array
     {
         $servers = $this->registries->peek(self::registryKey($identity, true))[1] ?? [];
         return $this->app->make(LeftOut::class)->reasons() + $servers;
     }
 
-    /** @param array<string, mixed> $options over those of the configuration */
+    /** @param array<string, mixed> $options options that override the configuration */
     public function executor(Identity $identity, bool $withServers, array $options = []): Executor
     {
         $registry = $this->registry($identity, $withServers);
@@ -141,7 +142,7 @@ final class Workshop
         $this->registries->clear();
     }
 
-    /** For what goes to the application's own registry, past that of {@see registry()}. */
+    /** Fakes the tools of the application's own registry, for code that does not use {@see registry()}. */
     public function fakeApplicationTools(PillionFake $fake): void
     {
         if ($this->app->resolved(ToolRegistry::class)) {
@@ -156,7 +157,7 @@ final class Workshop
         return ($withServers ? 'all:' : 'own:') . $identity->key();
     }
 
-    /** @return array{ToolRegistry, array<string, string>, int} as in {@see $registries} */
+    /** @return array{ToolRegistry, array<string, string>, int} like {@see $registries} */
     private function makeRegistry(Identity $identity, bool $withServers): array
     {
         $fake = $this->app->make(Hooks::class)->fake;
@@ -183,7 +184,7 @@ final class Workshop
         return $this->app->make('config');
     }
 
-    /** Where the application's tools are logged; null for nowhere. */
+    /** Returns the log channel for the application's tools; null to log nothing. */
     public function log(): ?ClientLog
     {
         $channel = $this->config()->get('pillion.log.channel');

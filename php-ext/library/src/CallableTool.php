@@ -8,7 +8,7 @@ use Pillion\Fallback\Registry\Capabilities;
 use Pillion\Fallback\Signature\Signature;
 
 /**
- * A definition and a PHP callable as a tool; {@see ToolRegistry::register()} makes one.
+ * A tool made from a definition and a PHP callable. {@see ToolRegistry::register()} creates such tools.
  */
 final class CallableTool implements ToolInterface
 {
@@ -32,7 +32,7 @@ final class CallableTool implements ToolInterface
         return $this->definition;
     }
 
-    /** Runs the callable as it is: only executors check the arguments. */
+    /** Runs the callable without checking the arguments; only executors check arguments. */
     public function execute(array $arguments, string $toolCallId): ToolResult
     {
         $binding = \Closure::bind(
@@ -41,7 +41,7 @@ final class CallableTool implements ToolInterface
             ToolDefinition::class,
         )($this->definition);
         $arguments = $binding === null ? [$arguments, $toolCallId] : Signature::bind($binding, $arguments);
-        // By PHP's own function, so that scalars are converted as from the extension.
+        // `call_user_func_array()` converts scalar arguments as the extension does.
         $value = call_user_func_array($this->handler, $arguments);
         return $value instanceof ToolResult ? $value : new ToolResult($toolCallId, $this->definition->name, $value);
     }

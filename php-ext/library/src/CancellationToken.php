@@ -5,19 +5,19 @@ declare(strict_types=1);
 namespace Pillion;
 
 /**
- * Ends calls that it was given to, from a callback, a signal handler or a destructor. The
- * server is told.
+ * Cancels the calls that received this token and notifies the server. A callback, a signal handler or a
+ * destructor can cancel the token.
  */
 final class CancellationToken
 {
-    /** Null until it is cancelled. */
+    /** The reason; null until the token is canceled. */
     private ?string $reason = null;
 
     public function __construct()
     {
     }
 
-    /** The first reason counts; it stands in the message of the exception. */
+    /** Cancels the calls. Only the first reason counts; it appears in the exception message. */
     public function cancel(?string $reason = null): void
     {
         $this->reason ??= $reason ?? '';

@@ -5,24 +5,24 @@ declare(strict_types=1);
 namespace Pillion;
 
 /**
- * What happens in a chat:
+ * An event of a chat:
  *
- *  - `delta`, `thought`: a piece of the answer, or of what the model shows of its thinking, in `$text`
- *  - `status`: a line for people in `$text`, such as `Executing a, b...`
+ *  - `delta`, `thought`: a fragment of the answer, or of the model's reasoning, in `$text`
+ *  - `status`: a human-readable status line in `$text`, such as `Executing a, b...`
  *  - `tool_started`: `array{id: string, name: string, arguments: array<array-key, mixed>|string}`
  *  - `tool_finished`: `array{id: string, name: string, success: bool, content: string, error_code: ?string}`
- *  - `tool_waiting`, for somebody's approval: `array{id: ?string, call: string, tool: string, arguments: array<array-key, mixed>|string}`
+ *  - `tool_waiting` (a call waits for approval): `array{id: ?string, call: string, tool: string, arguments: array<array-key, mixed>|string}`
  *  - `usage`: `array{request: int, input_tokens: int, output_tokens: int, total_input_tokens: int, total_output_tokens: int}`
- *  - `done`, the last one: the `$answer`
+ *  - `done` (the last event): the outcome, in `$answer`
  */
 final class ChatEvent
 {
-    /** The text of `delta`, `thought` and `status`; else empty. */
+    /** The text of a `delta`, `thought` or `status` event; empty for other events. */
     public readonly string $text;
 
     /**
      * @param 'delta'|'thought'|'status'|'tool_started'|'tool_finished'|'tool_waiting'|'usage'|'done' $type
-     * @param array<string, mixed> $data what there is to say, in the shape that fits the type
+     * @param array<string, mixed> $data the event data, in the shape that the type defines
      */
     public function __construct(
         public readonly string $type,

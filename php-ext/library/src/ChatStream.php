@@ -10,8 +10,7 @@ use Pillion\Fallback\Http\EventSource;
 use Pillion\Fallback\Json;
 
 /**
- * A chat that is under way, with what happens as it comes. A stream that is dropped before its end cancels
- * what is under way.
+ * A running chat whose events arrive as they happen. Destroying an unfinished stream cancels the chat run.
  *
  * @implements \Iterator<int, ChatEvent>
  */
@@ -27,7 +26,7 @@ final class ChatStream implements \Iterator
         $this->process = (int) getmypid();
     }
 
-    /** Cancels what is under way. */
+    /** Cancels the chat run if it has not finished. */
     public function __destruct()
     {
         if ($this->process === getmypid()) {
@@ -35,14 +34,14 @@ final class ChatStream implements \Iterator
         }
     }
 
-    /** The event; null at the end. */
+    /** Returns the current event; null at the end. */
     public function current(): ?ChatEvent
     {
         $this->begin();
         return $this->current;
     }
 
-    /** How many events came before it. */
+    /** Returns the number of events before the current event. */
     public function key(): int
     {
         $this->begin();
@@ -50,9 +49,9 @@ final class ChatStream implements \Iterator
     }
 
     /**
-     * Waits for the next event, or for the end.
+     * Waits for the next event or for the end of the chat.
      *
-     * @throws Exception\PillionException when the sidecar is lost. A failure of the model is an answer that says so
+     * @throws Exception\PillionException when the connection to the sidecar is lost; a failure of the model ends in a failed {@see ChatAnswer}
      */
     public function next(): void
     {
@@ -60,7 +59,7 @@ final class ChatStream implements \Iterator
         $this->advance();
     }
 
-    /** Waits for the first event. There is no way back, as in a generator. */
+    /** Waits for the first event. Like a generator, a started stream cannot be rewound. */
     public function rewind(): void
     {
         if ($this->position > 0) {
@@ -76,7 +75,7 @@ final class ChatStream implements \Iterator
     }
 
     /**
-     * Runs the chat to its end; events that come meanwhile are dropped.
+     * Runs the chat to its end and returns the answer. Events that arrive in the meantime are discarded.
      *
      * @throws Exception\PillionException as {@see next()}
      */
@@ -93,9 +92,9 @@ final class ChatStream implements \Iterator
     }
 
     /**
-     * What it takes to go on, as far as the chat has come: for who leaves the stream before its
-     * end. No call that has begun begins a second time. A run in this process that still goes on
-     * ends with it; no tool that it waits for may ask.
+     * Returns the state that resumes the chat from the current point, for callers that leave the stream
+     * early. Calls that have started do not start again. If the chat runs in this process, `getState()` ends
+     * the run; a tool of the chat cannot call `getState()`.
      */
     public function getState(): ?string
     {
@@ -109,7 +108,7 @@ final class ChatStream implements \Iterator
         }
     }
 
-    /** Waits for the next event, or for the end. */
+    /** Waits for the next event or for the end of the chat. */
     private function advance(): void
     {
         $this->current = null;

@@ -8,10 +8,11 @@ use Pillion\Fallback\Executor\ToolFailure;
 use Pillion\Fallback\Failure;
 
 /**
- * `dmcp_roll_dice`: dice from a remote MCP server.
+ * The tool `dmcp_roll_dice`: rolls dice on a remote MCP server.
  *
- * The server entry may map names: `tool_name` (`roll` unless set) and `argument_names`,
- * such as `['dice' => 'diceRollExpression', 'reason' => null]`; null leaves one out.
+ * The server entry can rename the remote tool (`tool_name`, default `roll`) and the arguments
+ * (`argument_names`, for example `['dice' => 'diceRollExpression', 'reason' => null]`; null omits an
+ * argument).
  */
 class DmcpTool extends MCPToolAdapter
 {
@@ -92,7 +93,7 @@ class DmcpTool extends MCPToolAdapter
         return self::result(is_array($response) ? $response : [], $dice, $reason);
     }
 
-    /** Calls the remote tool under the names that the server entry gives to it and its arguments. */
+    /** Calls the remote tool with the tool and argument names from the server entry. */
     private function callRemote(MCPSSEClient $client, string $dice, ?string $reason): mixed
     {
         $arguments = [];
@@ -111,8 +112,8 @@ class DmcpTool extends MCPToolAdapter
     }
 
     /**
-     * The result of HAWKI's own tool. Where its demo server has `total` at the top, a server of
-     * today has it in `structuredContent`, or in a text that is JSON.
+     * Returns the result in the form of HAWKI's own tool. HAWKI's demo server sends `total` at the top level;
+     * current servers send it in `structuredContent` or in a JSON text block.
      *
      * @param array<string, mixed> $response
      *

@@ -12,18 +12,18 @@ use Pillion\Fallback\Json;
 use Pillion\Fallback\McpServer;
 
 /**
- * An MCP server that the sidecar knows: by the option `label`, else by its URL. The sidecar
- * speaks to it, with the credentials, limits and time limits of its own configuration.
+ * A client for an MCP server that the sidecar knows by the option `label`, or otherwise by its URL. The
+ * sidecar connects to the server with the credentials, limits and timeouts of the sidecar's configuration.
  */
 class MCPSSEClient
 {
     use ClientHooks;
 
     /**
-     * Does no I/O.
+     * Creates a client without any I/O.
      *
-     * @param int|float|null       $timeout seconds for one call, with all it does; 30 unless set
-     * @param ?string              $apiKey  goes out as a bearer token
+     * @param int|float|null       $timeout timeout of one call in seconds, including retries and reconnects; default: 30
+     * @param ?string              $apiKey  sent as a bearer token
      * @param array<string, mixed> $options see docs/PHP.md
      *
      * @throws Exception\InvalidInputException when the URL or an option is not valid
@@ -41,17 +41,17 @@ class MCPSSEClient
     }
 
     /**
-     * Sends a request; returns the JSON-RPC `result` unchanged, objects as associative arrays.
-     * Through the sidecar these are `tools/call` and `tools/list`.
+     * Sends a request and returns the JSON-RPC `result` unchanged, with objects as associative arrays. The
+     * sidecar supports `tools/call` and `tools/list`.
      *
      * @param array<string, mixed> $params
      *
-     * @throws Exception\UnavailableException   when the sidecar is not there, does not know the server, or has no such request
-     * @throws Exception\TransportException     when the server cannot be reached or answers with nonsense
+     * @throws Exception\UnavailableException   when the sidecar is not available, does not know the server, or does not support the request
+     * @throws Exception\TransportException     when the server cannot be reached or sends an invalid response
      * @throws Exception\TimeoutException
-     * @throws Exception\JsonRpcException       when the server answers with an error
+     * @throws Exception\JsonRpcException       when the server answers with a JSON-RPC error
      * @throws Exception\RateLimitedException   when the server answers with HTTP 429
-     * @throws Exception\InvalidInputException  when the parameters are no JSON
+     * @throws Exception\InvalidInputException  when the parameters cannot be converted to JSON
      */
     public function request(string $method, array $params = []): mixed
     {
@@ -67,8 +67,8 @@ class MCPSSEClient
     }
 
     /**
-     * The tools of the server as it lists them. Empty when it cannot be asked, which goes
-     * to the log.
+     * Returns the server's tools as listed by the server. Returns an empty list and logs an error if the
+     * request fails.
      *
      * @return list<array<string, mixed>>
      */
@@ -84,7 +84,7 @@ class MCPSSEClient
     }
 
     /**
-     * The result of a tool, unchanged: also one with `isError`.
+     * Calls a tool and returns the result unchanged, also a result with `isError`.
      *
      * @param array<string, mixed> $arguments
      *

@@ -10,7 +10,7 @@ use Pillion\Fallback\Registry\RequireApproval;
 use Pillion\Fallback\Remote;
 
 /**
- * A tool that an MCP server listed; comes from {@see ToolRegistry::registerMcpServer()}.
+ * A tool that an MCP server listed. {@see ToolRegistry::registerMcpServer()} creates such tools.
  */
 final class MCPServerTool implements MCPToolInterface
 {
@@ -18,7 +18,7 @@ final class MCPServerTool implements MCPToolInterface
         private readonly ToolDefinition $definition,
         private readonly Origin $origin,
         private readonly string $sidecarName,
-        /** What the server's entry says of approvals: a policy. */
+        /** The approval policy that the server entry sets for this tool. */
         private readonly ?string $approvalPolicy,
     ) {
     }
@@ -33,7 +33,7 @@ final class MCPServerTool implements MCPToolInterface
         return $this->definition;
     }
 
-    /** Runs the tool with all the checks of an executor. */
+    /** Runs the tool with all checks of an executor. */
     public function execute(array $arguments, string $toolCallId): ToolResult
     {
         return Remote::run($this, $arguments, $toolCallId);
@@ -50,7 +50,8 @@ final class MCPServerTool implements MCPToolInterface
     }
 
     /**
-     * Without credentials; `require_approval` is what holds for this tool, where the server's entry said so.
+     * Returns the server entry without credentials. `require_approval` is the policy for this tool, if the
+     * server entry sets one.
      *
      * @return array{type: 'mcp', server_label: string, server_url: string, require_approval?: 'always'|'never'|'trusted-only'}
      */

@@ -10,15 +10,15 @@ use Pillion\Fallback\Registry\Origin;
 use Pillion\Fallback\Shown;
 
 /**
- * The base of MCP tools written in PHP.
+ * The base class of MCP tools written in PHP.
  */
 abstract class MCPToolAdapter implements MCPToolInterface
 {
     /** @var array<string, mixed> */
     protected array $serverConfig = [];
-    /** Whether a server is set. */
+    /** Whether the tool has a server. */
     protected bool $serverAvailable = false;
-    /** The client, unconnected until its first call; null without a server. */
+    /** The client, which connects on its first call; null without a server. */
     protected ?MCPSSEClient $client = null;
 
     /**
@@ -44,13 +44,15 @@ abstract class MCPToolAdapter implements MCPToolInterface
         return $this->serverAvailable;
     }
 
-    /** Always true, unless a subclass knows better. */
+    /** Returns true. Subclasses may override this method. */
     public function isAvailableForProvider(string $providerClass): bool
     {
         return true;
     }
 
-    /** Only for models with `function_calling` and `mcp`, whose `enabled_tools` allow the name. */
+    /**
+     * Returns true only for models with `function_calling` and `mcp` whose `enabled_tools` allow this tool.
+     */
     public function isEnabledForModel(array|object $model): bool
     {
         return Capabilities::of($model)->refusal($this->getName(), Origin::ofEntry($this->serverConfig)) === null;

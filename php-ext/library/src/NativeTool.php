@@ -8,13 +8,13 @@ use Pillion\Fallback\Registry\Capabilities;
 use Pillion\Fallback\Remote;
 
 /**
- * A built-in tool, which the sidecar runs; comes from a registry.
+ * A built-in tool that runs in the sidecar. Registries create built-in tools.
  */
 final class NativeTool implements ToolInterface
 {
     private function __construct(
         private readonly ToolDefinition $definition,
-        /** Whether it asks a service over the network, for which the sidecar may be set up or not. */
+        /** Whether the tool calls a network service, which the sidecar may or may not have configured. */
         private readonly bool $asksService,
     ) {
     }
@@ -29,7 +29,7 @@ final class NativeTool implements ToolInterface
         return $this->definition;
     }
 
-    /** Runs the tool with all the checks of an executor. */
+    /** Runs the tool with all checks of an executor. */
     public function execute(array $arguments, string $toolCallId): ToolResult
     {
         return Remote::run($this, $arguments, $toolCallId);
@@ -40,7 +40,9 @@ final class NativeTool implements ToolInterface
         return true;
     }
 
-    /** A tool that asks a service is for no model unless the sidecar offers it now. */
+    /**
+     * Returns false for a tool that calls a network service if the sidecar does not currently offer the tool.
+     */
     public function isEnabledForModel(array|object $model): bool
     {
         return Capabilities::of($model)->refusal($this->definition->name, null) === null

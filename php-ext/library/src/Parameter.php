@@ -5,12 +5,12 @@ declare(strict_types=1);
 namespace Pillion;
 
 /**
- * Says more of a parameter of a tool than its type and the doc comment do.
+ * Describes a tool parameter beyond its type and doc comment.
  */
 #[\Attribute(\Attribute::TARGET_PARAMETER)]
 class Parameter
 {
-    /** @var ?string else the text of `@param` */
+    /** @var ?string null: the text of `@param` */
     public readonly ?string $description;
     /** @var ?list<mixed> the allowed values */
     public readonly ?array $enum;
@@ -21,7 +21,7 @@ class Parameter
     /** @var ?string a regular expression without delimiters */
     public readonly ?string $pattern;
     public readonly ?string $format;
-    /** @var ?array<string, mixed> any keywords of JSON Schema */
+    /** @var ?array<string, mixed> additional JSON Schema keywords */
     public readonly ?array $schema;
 
     /**

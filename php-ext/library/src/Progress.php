@@ -4,13 +4,13 @@ declare(strict_types=1);
 
 namespace Pillion;
 
-/** How far a call has come, as the server says. */
+/** The progress of a call, as reported by the server. */
 final class Progress
 {
     /**
-     * @param float   $progress how much is done
-     * @param ?float  $total    how much there is to do, where the server knows
-     * @param ?string $message  what is being done, for people
+     * @param float   $progress the amount that is done
+     * @param ?float  $total    the total amount, if known
+     * @param ?string $message  a human-readable description of the current step
      */
     public function __construct(
         public readonly float $progress,

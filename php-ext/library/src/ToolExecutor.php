@@ -12,8 +12,8 @@ use Pillion\Fallback\Hooks;
 use Pillion\Fallback\Registry\Entries;
 
 /**
- * Runs calls: finds the tool, checks the arguments, keeps limits and deadlines. Every
- * call ends in exactly one result, and a failure never touches another call.
+ * Runs tool calls: finds the tool, validates the arguments, enforces limits and deadlines. Every call has
+ * exactly one result, and a failed call does not affect other calls.
  */
 class ToolExecutor
 {
@@ -21,14 +21,15 @@ class ToolExecutor
     private readonly Pipeline $pipeline;
 
     /**
-     * Approvals: a call needs one if the policy of its tool, else of its MCP server, else the default
-     * says so, or its definition's `requiresConfirmation`. `approve` decides; null means that it has
-     * not been decided. Then, or without `approve`, the call ends as `approval_required`, with
-     * `approval_id` and `arguments` in the metadata, and runs once its context has the id in `approved`.
-     * An empty map in these arguments is a `stdClass`, so that they are the same when they are sent again.
+     * A call needs approval if its tool definition sets `requiresConfirmation`, or if the applicable policy
+     * requires approval: the policy of the tool, otherwise of its MCP server, otherwise the default.
+     * `approve` decides; null leaves the call undecided. An undecided call ends with `approval_required`,
+     * with `approval_id` and `arguments` in the metadata; the call runs when its context contains the ID in
+     * `approved`. An empty map in these arguments is a `stdClass`, so that the arguments stay identical when
+     * the application sends them again.
      *
-     * `before` is asked last before a call runs: null lets it run, a result takes its place. The
-     * context that both see has `approval_id` when the call needs approval.
+     * `before` is the last check before a call runs: null lets the call run, a result replaces the call. The
+     * context of `approve` and `before` has `approval_id` if the call needs approval.
      *
      * @param array{timeout?: int|float, tool_timeouts?: array<string, int|float>, max_concurrent?: int, max_concurrent_local?: int, max_concurrent_total?: int, server_concurrency?: array<string, int>, tool_concurrency?: array<string, int>, queue_timeout?: int|float, max_output_bytes?: int, enable_caching?: bool, rate_limits?: array{every_tool?: array{per_minute?: int, per_hour?: int, per_day?: int}, tools?: array<string, array{per_minute?: int, per_hour?: int, per_day?: int}>, servers?: array<string, array{per_minute?: int, per_hour?: int, per_day?: int}>}, approvals?: array{default?: 'auto'|'always-ask'|'trusted-only', trusted_tools?: list<string>, tools?: array<string, 'auto'|'always-ask'|'trusted-only'>, servers?: array<string, 'auto'|'always-ask'|'trusted-only'>}, approve?: ?callable(ToolCall, ToolDefinition, array<string, mixed>): ?bool, before?: ?callable(ToolCall, ToolDefinition, array<string, mixed>): ?ToolResult} $options
      *        times in seconds
@@ -42,12 +43,12 @@ class ToolExecutor
     }
 
     /**
-     * @param ToolCall|array<string, mixed> $call    an array as {@see ToolCall::fromArray()} takes it
-     * @param array{user?: string, channel?: string, approved?: list<string>, denied?: list<string>, ...} $context `user` and `channel`, for limits and tools; `approved` and
-     *                                               `denied`, lists of approval ids; and what else tools
-     *                                               should know
+     * @param ToolCall|array<string, mixed> $call    an array in a form that {@see ToolCall::fromArray()} accepts
+     * @param array{user?: string, channel?: string, approved?: list<string>, denied?: list<string>, ...} $context `user` and `channel` (for limits and tools); `approved` and
+     *                                               `denied` (lists of approval IDs); and any other values for
+     *                                               tools
      *
-     * @throws Exception\InvalidInputException when the call is none
+     * @throws Exception\InvalidInputException when the call is invalid
      */
     public function execute(ToolCall|array $call, array $context = []): ToolResult
     {
@@ -62,7 +63,7 @@ class ToolExecutor
      *
      * @return list<ToolResult> in the order of the calls
      *
-     * @throws Exception\InvalidInputException when a call is none
+     * @throws Exception\InvalidInputException when a call is invalid
      */
     public function executeAll(array $calls, array $context = []): array
     {
@@ -70,14 +71,14 @@ class ToolExecutor
     }
 
     /**
-     * Runs tools in PHP one after the other, then those of the sidecar side by side.
+     * Runs PHP tools one after the other, then the sidecar's tools concurrently.
      *
      * @param list<ToolCall|array<string, mixed>> $calls
      * @param array{user?: string, channel?: string, approved?: list<string>, denied?: list<string>, ...} $context
      *
      * @return list<ToolResult> in the order of the calls
      *
-     * @throws Exception\InvalidInputException when a call is none
+     * @throws Exception\InvalidInputException when a call is invalid
      */
     public function executeParallel(array $calls, array $context = []): array
     {
@@ -85,12 +86,12 @@ class ToolExecutor
     }
 
     /**
-     * A PSR-3 logger, which gets a line for each call: `info`, or `warning` when it fails. No line holds
-     * arguments or results.
+     * Sets a PSR-3 logger that receives one message for each call: `info`, or `warning` if the call fails. No
+     * message contains arguments or results.
      *
-     * @param ?object $logger with the method `log()`, such as Psr\Log\LoggerInterface
+     * @param ?object $logger a `Psr\Log\LoggerInterface`, or any object with its `log()`
      *
-     * @throws Exception\InvalidInputException when it has no such method
+     * @throws Exception\InvalidInputException when the object has no `log()` method
      */
     public function setLogger(?object $logger): static
     {
@@ -99,12 +100,12 @@ class ToolExecutor
     }
 
     /**
-     * A PSR-14 dispatcher, which gets a {@see Event\ToolCallStarted} and a {@see Event\ToolCallFinished} for
-     * each call. What it throws ends the whole execution.
+     * Sets a PSR-14 dispatcher that receives a {@see Event\ToolCallStarted} and a
+     * {@see Event\ToolCallFinished} for each call. An exception from the dispatcher ends the whole execution.
      *
-     * @param ?object $dispatcher with the method `dispatch()`, such as Psr\EventDispatcher\EventDispatcherInterface
+     * @param ?object $dispatcher a `Psr\EventDispatcher\EventDispatcherInterface`, or any object with its `dispatch()`
      *
-     * @throws Exception\InvalidInputException when it has no such method
+     * @throws Exception\InvalidInputException when the object has no `dispatch()` method
      */
     public function setEventDispatcher(?object $dispatcher): static
     {

@@ -21,12 +21,12 @@ use Pillion\Fallback\Signature\Signature;
 use Pillion\Fallback\Signature\Target;
 
 /**
- * The tools there are, in the order in which they were registered.
+ * A set of tools, in the order of their registration.
  */
 class ToolRegistry implements \Countable
 {
     private readonly Entries $entries;
-    /** Runs what is called through the registry itself. */
+    /** Runs calls made with {@see ToolRegistry::execute()}. */
     private readonly Pipeline $pipeline;
 
     public function __construct()
@@ -44,8 +44,8 @@ class ToolRegistry implements \Countable
      *
      * @param array{get_time?: array{timezone?: string}, get_weather?: array{provider?: 'open-meteo'|'openweathermap'|'mock', api_key?: string, api_key_env?: string, base_url?: string, geocoding_url?: string, units?: 'celsius'|'fahrenheit', timeout?: int|float, egress?: array<string, mixed>}, web_search?: array{provider?: 'google'|'brave'|'searxng'|'mock', api_key?: string, api_key_env?: string, cx?: string, base_url?: string, timeout?: int|float, egress?: array<string, mixed>}} $services
      *
-     * @throws Exception\InvalidInputException for a setting that makes no sense
-     * @throws Exception\UnavailableException  for settings that are not empty: the sidecar runs these tools, and has its own
+     * @throws Exception\InvalidInputException when a setting is invalid
+     * @throws Exception\UnavailableException  for settings that are not empty: the sidecar runs these tools with its own settings
      */
     public static function withBuiltins(#[\SensitiveParameter] array $services = []): ToolRegistry
     {
@@ -62,9 +62,9 @@ class ToolRegistry implements \Countable
     }
 
     /**
-     * @param ?callable $handler `fn(array $arguments, string $toolCallId): mixed`, for a definition only:
-     *                           returns a {@see ToolResult} or any value that is JSON
-     * @param bool      $replace whether it may take the place of a tool with its name
+     * @param ?callable $handler `fn(array $arguments, string $toolCallId): mixed`, only for a definition:
+     *                           returns a {@see ToolResult} or any value that is convertible to JSON
+     * @param bool      $replace whether to replace an existing tool with the same name
      *
      * @throws Exception\InvalidInputException when the name is taken, or the definition is not valid
      */
@@ -80,12 +80,13 @@ class ToolRegistry implements \Countable
     }
 
     /**
-     * Registers all methods that have the attribute {@see AsTool}, or the class if it has it; all or none.
+     * Registers all methods with the attribute {@see AsTool}, or the class itself if it has the attribute.
+     * Registers either all of these tools or none.
      *
-     * @param object|class-string $objectOrClass of a class an object is made if a method needs one
-     * @param bool                $replace       whether they may take the place of tools with their names
+     * @param object|class-string $objectOrClass a class is instantiated if a method needs an object
+     * @param bool                $replace       whether to replace existing tools with the same names
      *
-     * @return list<string> the names
+     * @return list<string> the names of the tools
      *
      * @throws Exception\InvalidInputException when nothing has the attribute, a method cannot be a tool, or
      *                                         a name is taken
@@ -108,21 +109,20 @@ class ToolRegistry implements \Countable
     }
 
     /**
-     * Asks an MCP server for its tools and registers them all. A tool with an illegal name
-     * is left out, which goes to the log.
+     * Registers all tools of an MCP server. A tool with an invalid name is skipped and logged.
      *
      * @param MCPSSEClient|McpClient|array{server_url: string, server_label?: string, timeout?: int|float, api_key?: string, options?: array<string, mixed>, require_approval?: 'always'|'prompt'|'never'|array{always?: array{tool_names: list<string>}, never?: array{tool_names: list<string>}}, ...} $server
-     *        `require_approval` of an entry counts as a policy of the server, by the server's names of its tools
-     * @param string $prefix goes before the names, so that those of two servers do not meet
+     *        `require_approval` of an entry is the approval policy of the server and uses the server's tool names
+     * @param string $prefix prepended to the names, to avoid conflicts between servers
      *
-     * @return list<string> the names
+     * @return list<string> the names of the tools
      *
      * @throws Exception\InvalidInputException when a name is taken, or the entry is not valid
-     * @throws Exception\PillionException      when the server cannot be asked
+     * @throws Exception\PillionException      when the server does not return its tools
      */
     public function registerMcpServer(#[\SensitiveParameter] MCPSSEClient|McpClient|array $server, string $prefix = '', bool $replace = false): array
     {
-        // A client says nothing of approvals.
+        // Only an array entry can set `require_approval`; a client has no approval policy.
         $approval = RequireApproval::ofEntry(is_array($server) ? $server : []);
         $entries = array_map(Entry::of(...), McpServer::of($server)->tools($prefix, $approval));
         foreach ($entries as $entry) {
@@ -138,9 +138,9 @@ class ToolRegistry implements \Countable
     }
 
     /**
-     * Lets calls name `$tool` as `$alias` too.
+     * Adds `$alias` as another name of `$tool`.
      *
-     * @throws Exception\InvalidInputException when there is no such tool, or the alias is the name of one
+     * @throws Exception\InvalidInputException when the tool does not exist, or the alias is the name of a tool
      */
     public function alias(string $alias, string $tool): void
     {
@@ -148,19 +148,19 @@ class ToolRegistry implements \Countable
         $this->entries->alias($alias, $tool);
     }
 
-    /** Removes a tool; says whether it was there. */
+    /** Removes a tool. Returns whether the tool existed. */
     public function unregister(string $name): bool
     {
         return $this->entries->remove($name);
     }
 
-    /** Whether there is a tool of that name or alias. */
+    /** Returns whether a tool has this name or alias. */
     public function has(string $name): bool
     {
         return $this->entries->find($name) !== null;
     }
 
-    /** The tool of that name or alias. */
+    /** Returns the tool with this name or alias. */
     public function get(string $name): ?ToolInterface
     {
         return $this->entries->find($name)?->tool;
@@ -203,14 +203,14 @@ class ToolRegistry implements \Countable
     }
 
     /**
-     * The tools whose {@see ToolInterface::isEnabledForModel()} says yes.
+     * Returns the tools whose {@see ToolInterface::isEnabledForModel()} returns true.
      *
-     * @param array<string, mixed>|object $model a model configuration with the key `tools`; or that key's
-     *        value (`function_calling`, `mcp`, `enabled_tools`); or an object with `getTools()` or such properties
+     * @param array<string, mixed>|object $model a model configuration with the key `tools`; or the value of that key
+     *        (`function_calling`, `mcp`, `enabled_tools`); or an object with `getTools()` or with these properties
      *
      * @return array<string, ToolInterface>
      *
-     * @throws Exception\InvalidInputException when the configuration has a value of a wrong type
+     * @throws Exception\InvalidInputException when a value of the configuration has the wrong type
      */
     public function getAvailableForModel(array|object $model): array
     {
@@ -219,11 +219,11 @@ class ToolRegistry implements \Countable
     }
 
     /**
-     * The other tools, and why the model does not see them.
+     * Returns the tools that the model does not see, with the reasons.
      *
      * @param array<string, mixed>|object $model
      *
-     * @return array<string, string> reasons by name
+     * @return array<string, string> the reasons by tool name
      *
      * @throws Exception\InvalidInputException
      */
@@ -239,7 +239,7 @@ class ToolRegistry implements \Countable
     }
 
     /**
-     * The definitions for a model, without MCP tools that have no server.
+     * Returns the definitions for a model, without MCP tools that have no server.
      *
      * @param array<string, mixed>|object $model
      *
@@ -265,7 +265,7 @@ class ToolRegistry implements \Countable
     }
 
     /**
-     * Runs one tool with the defaults of {@see ToolExecutor}. Every failure is a failed result.
+     * Runs one tool with the default options of {@see ToolExecutor}. Every failure becomes a failed result.
      *
      * @param array<string, mixed> $arguments
      */

@@ -5,8 +5,8 @@ declare(strict_types=1);
 namespace Pillion;
 
 /**
- * A call of a tool, whose progress the sidecar does not tell: there are no reports, only the
- * result. The call is made when the stream is first looked at.
+ * A tool call as a stream without progress reports: the sidecar does not forward progress, so the stream has
+ * only a result. The call starts when the stream is read first.
  *
  * @implements \Iterator<int, Progress>
  */
@@ -14,25 +14,25 @@ final class ToolStream implements \Iterator
 {
     private ?ToolResult $result = null;
 
-    /** @param ?\Closure(): ToolResult $call null once it is made: it may have run also where it failed */
+    /** @param ?\Closure(): ToolResult $call null after the call has started, so that a failed call does not run twice */
     private function __construct(private ?\Closure $call)
     {
     }
 
-    /** The report; null at the end. */
+    /** Returns the current progress report; null at the end. */
     public function current(): ?Progress
     {
         return null;
     }
 
-    /** How many reports came before it. */
+    /** Returns the number of reports before the current report. */
     public function key(): int
     {
         return 0;
     }
 
     /**
-     * Waits for the next report, or for the end of the call.
+     * Waits for the next report or for the end of the call.
      *
      * @throws Exception\PillionException as {@see McpClient::callTool()}
      */
@@ -41,7 +41,7 @@ final class ToolStream implements \Iterator
         $this->getResult();
     }
 
-    /** Waits for the first report. There is no way back, as in a generator. */
+    /** Waits for the first report. Like a generator, a started stream cannot be rewound. */
     public function rewind(): void
     {
         $this->getResult();
@@ -54,7 +54,7 @@ final class ToolStream implements \Iterator
     }
 
     /**
-     * Runs the call to its end; reports that come meanwhile are dropped.
+     * Runs the call to its end and returns the result. Reports that arrive in the meantime are discarded.
      *
      * @throws Exception\PillionException as {@see McpClient::callTool()}
      */

@@ -23,12 +23,12 @@ use Pillion\Worker\StopReason;
 use Pillion\Worker\Tools;
 
 /**
- * Offers the tools of this process to the sidecar, and with them to whoever calls the sidecar's tools:
- * MCP clients, REST, other PHP processes. One call at a time; more processes make more.
+ * Offers the tools of this process to the sidecar, and through the sidecar to MCP clients, REST clients and
+ * other PHP processes. A worker runs one call at a time; start several processes to run calls concurrently.
  */
 final class Worker
 {
-    /** Pauses between tries to reach the sidecar, in seconds. */
+    /** First and longest pause between connection attempts, in seconds. */
     private const FIRST_PAUSE = 0.1;
     private const LONGEST_PAUSE = 5.0;
 
@@ -41,11 +41,11 @@ final class Worker
     private ?Limits $limits = null;
 
     /**
-     * @param ?string $socket of the sidecar; else that of the setting `pillion.socket`, `$PILLION_SOCKET`, or
+     * @param ?string $socket the sidecar's socket; default: the ini setting `pillion.socket`, `$PILLION_SOCKET`, or
      *                        the default path
-     * @param ?string $name   in listings and logs, 1 to 100 characters; else that of the script
+     * @param ?string $name   the worker's name in listings and logs, 1 to 100 characters; default: the name of the script
      *
-     * @throws InvalidInputException when the name is none
+     * @throws InvalidInputException when the name is invalid
      */
     public function __construct(?string $socket = null, ?string $name = null)
     {
@@ -60,16 +60,17 @@ final class Worker
     }
 
     /**
-     * Offers a tool, or several: of a registry all but the built-in ones, which the sidecar has itself; of a
-     * class or an object what has the attribute {@see AsTool}; else one, a callable by its signature.
+     * Offers one or more tools: all tools of a registry except the built-in ones, which the sidecar already
+     * has; everything with the attribute {@see AsTool} in a class or an object; otherwise a single tool,
+     * defined by the signature of a callable.
      *
      * @param ToolRegistry|ToolInterface|ToolDefinition|callable|object|array{object|string, string}|string $tool
-     * @param ?callable $handler `fn(array $arguments, string $callId): mixed`, for a definition
+     * @param ?callable $handler `fn(array $arguments, string $callId): mixed`, required for a definition
      * @param array{title?: string, annotations?: array<string, mixed>, outputSchema?: array<string, mixed>, timeout?: int|float, requiresConfirmation?: bool} $options
-     *        what MCP clients are told besides; how long the sidecar waits for a call, in seconds; and, in place
-     *        of what the definition says, whether it asks for approval
+     *        `title`, `annotations` and `outputSchema` for MCP clients; `timeout`: how long the sidecar waits for
+     *        a call, in seconds; `requiresConfirmation` overrides the definition
      *
-     * @throws InvalidInputException when it cannot be a tool, or the name is taken
+     * @throws InvalidInputException when `$tool` cannot be a tool, or the name is taken
      */
     public function add(object|array|string $tool, ?callable $handler = null, array $options = []): static
     {
@@ -89,12 +90,12 @@ final class Worker
     }
 
     /**
-     * A PSR-3 logger, which gets a line for each call and for each connection. No line holds arguments or
-     * results. Without one, PHP's error log hears of lost connections.
+     * Sets a PSR-3 logger that receives one message for each call and for each connection. No message
+     * contains arguments or results. Without a logger, lost connections are written to PHP's error log.
      *
-     * @param ?object $logger with the method `log()`
+     * @param ?object $logger a `Psr\Log\LoggerInterface`, or any object with its `log()`
      *
-     * @throws InvalidInputException when it has no such method
+     * @throws InvalidInputException when the object has no `log()` method
      */
     public function setLogger(?object $logger): static
     {
@@ -106,12 +107,12 @@ final class Worker
     }
 
     /**
-     * A PSR-14 dispatcher, which gets a {@see Event\ToolCallStarted} and a {@see Event\ToolCallFinished} for
-     * each call.
+     * Sets a PSR-14 dispatcher that receives a {@see Event\ToolCallStarted} and a
+     * {@see Event\ToolCallFinished} for each call.
      *
-     * @param ?object $dispatcher with the method `dispatch()`, such as Psr\EventDispatcher\EventDispatcherInterface
+     * @param ?object $dispatcher a `Psr\EventDispatcher\EventDispatcherInterface`, or any object with its `dispatch()`
      *
-     * @throws InvalidInputException when it has no such method
+     * @throws InvalidInputException when the object has no `dispatch()` method
      */
     public function setEventDispatcher(?object $dispatcher): static
     {
@@ -120,7 +121,7 @@ final class Worker
     }
 
     /**
-     * What is to happen around each call: before it and after it, or in its place.
+     * Sets middleware for calls: code that runs before, after or instead of each call.
      *
      * @param ?callable(Call, \Closure(): ToolResult): ToolResult $around
      */
@@ -130,7 +131,7 @@ final class Worker
         return $this;
     }
 
-    /** Ends {@see run()} after the call that is under way. For tools, and for signal handlers. */
+    /** Makes {@see run()} return after the current call. Intended for tools and signal handlers. */
     public function stop(): void
     {
         if ($this->limits !== null) {
@@ -139,15 +140,15 @@ final class Worker
     }
 
     /**
-     * Serves until a limit is reached, SIGTERM or SIGINT comes, or {@see stop()} is called; a call that is
-     * under way is ended before. A sidecar that goes away is waited for.
+     * Serves calls until a limit is reached, SIGTERM or SIGINT arrives, or {@see stop()} is called; the
+     * current call finishes first. If the connection to the sidecar is lost, the worker reconnects.
      *
-     * @param ?int   $maxCalls   after how many calls it ends
-     * @param ?float $maxSeconds after how many seconds
-     * @param ?int   $maxMemory  in bytes: ends after a call with which the process is larger
+     * @param ?int   $maxCalls   the number of calls after which the worker stops
+     * @param ?float $maxSeconds the number of seconds after which the worker stops
+     * @param ?int   $maxMemory  in bytes: the worker stops after a call if the process uses at least this much memory
      *
-     * @throws InvalidInputException when there are no tools, a limit is none, or the sidecar refuses a tool
-     * @throws PillionException      when the sidecar takes no workers, or says what makes no sense
+     * @throws InvalidInputException when there are no tools, a limit is invalid, or the sidecar refuses a tool
+     * @throws PillionException      when the sidecar does not accept workers, or sends an invalid message
      */
     public function run(?int $maxCalls = null, ?float $maxSeconds = null, ?int $maxMemory = null): StopReason
     {
@@ -167,7 +168,7 @@ final class Worker
                 try {
                     $this->serve($offer, $limits);
                 } catch (Lost $lost) {
-                    // Who is sent away at once, time after time, is to ask less and less often.
+                    // Exponential backoff for a sidecar that repeatedly closes new connections at once.
                     $pause = Limits::now() - $began > self::LONGEST_PAUSE ? self::FIRST_PAUSE : $pause;
                     $this->log('warning', $lost->getMessage() . "; trying again in $pause s");
                     $this->rest($pause, $limits);
@@ -219,7 +220,8 @@ final class Worker
             'call' => $call->id,
             'duration_ms' => (int) ((Limits::now() - $began) * 1000),
         ]);
-        // What the tool itself returned knows an empty map from an empty list.
+        // Prefer the value that the tool itself returned: there an empty map is still distinct from an empty
+        // list.
         $answer = $result->success && $result === $tool->passed ? $tool->returned : $result;
         $tool->forget();
         return $answer;

@@ -20,36 +20,37 @@ use crate::switchboard::Work;
 use crate::wait::{JobSender, Waiting};
 use crate::zend::{Failure, Object};
 
-/// How much PHP may have been told and not have read, in bytes, before the model's answer waits: more
-/// than an answer in words has.
+/// Maximum number of event bytes that PHP has not read yet, before reading of the model's answer
+/// pauses. Larger than a typical text answer.
 const MOST_UNREAD: usize = 1024 * 1024;
 
-/// A run that is to begin.
+/// The parameters of a chat run in this process.
 pub struct Begin<'a> {
     pub settings: &'a Settings,
     pub model: &'a ModelSettings,
-    /// What the model may see.
+    /// The definitions of the tools that the model may see.
     pub tools: Vec<Arc<ToolDefinition>>,
-    /// The state of a chat that is to go on.
+    /// The state of the chat to resume.
     pub state: Option<&'a str>,
-    /// What is said now.
+    /// The new messages.
     pub messages: Vec<Value>,
     pub context: CallContext,
-    /// Whether pieces of the answer are wanted.
+    /// Whether to stream fragments of the answer.
     pub streamed: bool,
 }
 
 impl Begin<'_> {
-    /// Starts it, with the tools of a `ToolExecutor` and the clients of its registry.
+    /// Starts the run with the tools of a `ToolExecutor` and the MCP clients of its registry.
     ///
     /// # Errors
-    /// An `InvalidInputException` for messages or a state that cannot be read; what the PHP code
-    /// of clients throws.
+    /// An `InvalidInputException` for invalid messages or an invalid state; exceptions from the
+    /// clients' PHP code.
     pub fn start(self, executor: Object<'_>, clients: &Clients) -> Result<Here, Failure> {
         let is_extended = tool_executor::is_extended(executor);
         let registry = tool_executor::registry_value(executor)?;
         let (object, registry) = registry_of(&registry)?;
-        // What the application has extended sees to its servers itself.
+        // An extended executor class runs the calls itself, so its servers need no preparation
+        // here.
         let has_mcp =
             !is_extended && (self.tools.iter()).any(|tool| registry.is_mcp(tool.name().as_str()));
         registry.follow(clients, has_mcp)?;
@@ -113,7 +114,7 @@ impl Begin<'_> {
                 calls: Vec::new(),
             };
             PHP.scope(errands, async move {
-                // Boxed: the future of a chat is large.
+                // Boxed because the future of a chat is large.
                 let outcome = Box::pin(chat.run(&mut state, &context, &mut teller)).await;
                 drop(open);
                 let calls = teller.calls;
@@ -143,7 +144,7 @@ impl Begin<'_> {
             .streamed(self.streamed)
     }
 
-    /// The state to go on from, with what is said now.
+    /// Returns the initial state of the run: the resumed or new state plus the new messages.
     fn state(&self, chat: &ChatLoop) -> Result<ChatState, Failure> {
         let refused =
             |error: pillion_chat::ModelError| exception::of_code(error.code(), error.message);

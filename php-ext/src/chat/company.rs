@@ -3,18 +3,18 @@ use ext_php_rs::types::Zval;
 use crate::classes::tool_registry::Clients;
 use crate::zend::{entries, list_of};
 
-/// What of PHP takes part in a chat, beside its executor.
+/// The PHP values that take part in a chat, apart from the executor.
 pub struct Company {
-    /// The clients of MCP servers in the executor's registry.
+    /// The MCP clients in the executor's registry.
     pub clients: Clients,
-    /// The array `$context`.
+    /// The `$context` array.
     pub context: Zval,
-    /// The callable that gives the provider's key, or null.
+    /// The callable that returns the provider's key, or null.
     pub key: Zval,
 }
 
 impl Company {
-    /// As one value, for the garbage collector.
+    /// Returns all values as one PHP value, for the garbage collector.
     pub fn to_value(&self) -> Zval {
         list_of([
             self.clients.to_value(),
@@ -23,7 +23,7 @@ impl Company {
         ])
     }
 
-    /// What [`to_value`](Self::to_value) gave.
+    /// Restores the values from the result of [`to_value`](Self::to_value).
     pub fn of(value: &Zval) -> Self {
         let mut parts = value.array().into_iter().flat_map(entries);
         let mut next = || {

@@ -5,43 +5,43 @@ use super::runner::CallsJob;
 use crate::switchboard::Work;
 use crate::wait::JobSender;
 
-/// What an event takes while it waits for PHP, beside its text, in bytes: about so much.
+/// Approximate size of an event that waits for PHP, in bytes, without its text.
 const EVENT_BYTES: usize = 1024;
 
-/// What a chat asks of the PHP thread.
+/// A job that a chat sends to the PHP thread.
 pub(super) enum Errand {
-    /// To pass on what has happened.
+    /// Deliver an event.
     Said(Said),
-    /// To ask for the provider's key.
+    /// Ask for the provider's key.
     Key(KeyJob),
-    /// To run calls by the methods of an executor.
+    /// Run calls with the methods of an executor.
     Calls(CallsJob),
-    /// What its tools ask for.
+    /// Work for the chat's tools.
     Work(Work),
 }
 
-/// Something that has happened in a chat.
+/// An event of a chat.
 pub(super) struct Said {
-    /// Its name.
+    /// The event name.
     pub(super) kind: &'static str,
     pub(super) data: Value,
 }
 
 impl Said {
-    /// What it takes while it waits for PHP, in bytes. Pieces of answers are what there may be any
-    /// number of; what else an event holds, the chat's limits bound.
+    /// Returns the event's size in bytes while it waits for PHP. Only text fragments are unlimited
+    /// in number; the chat's limits bound all other data.
     pub(super) fn bytes(&self) -> usize {
         EVENT_BYTES + self.data["text"].as_str().map_or(0, str::len)
     }
 }
 
 tokio::task_local! {
-    /// The way to the PHP thread whose chat this task is: a model is shared by the chats of a
-    /// process, their callables are not.
+    /// The channel to the PHP thread of the chat that this task belongs to. The chats of a process
+    /// share a model, but each chat has its own callables.
     pub(super) static PHP: JobSender<Errand>;
 }
 
-/// The way to the PHP thread of the chat whose task this is.
+/// Returns the channel to the PHP thread of the current task's chat.
 pub(super) fn php() -> Option<JobSender<Errand>> {
     PHP.try_with(Clone::clone).ok()
 }

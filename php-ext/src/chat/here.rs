@@ -18,26 +18,26 @@ use crate::settings::LogLevel;
 use crate::wait::{Event, Waiting};
 use crate::zend::{Failure, Object};
 
-/// A chat whose loop runs in this process.
+/// A chat whose tool loop runs in this process.
 pub struct Here {
     pub(super) waiting: Waiting<Ran, Errand>,
-    /// Of the clients of MCP servers, in their order.
+    /// The connections of the MCP clients, in the order of the clients.
     pub(super) lines: Vec<(Bound<Line>, Bound<Arc<Connection>>)>,
     pub(super) begun: Begun,
-    /// What PHP has been told and has not read.
+    /// The events sent to PHP and not read yet.
     pub(super) backlog: Arc<Backlog>,
     pub(super) kept: Arc<Mutex<ChatState>>,
     pub(super) model: String,
-    /// PHP code of the chat runs.
+    /// Whether PHP code of the chat is running.
     pub(super) is_serving: Cell<bool>,
 }
 
 impl Here {
-    /// Waits for what comes next, and does meanwhile what the chat asks for.
+    /// Waits for the next step, and meanwhile serves the chat's jobs.
     ///
     /// # Errors
-    /// What ends the chat as a whole: an exception of a signal handler, of a listener or of the
-    /// logger, `exit()` in a tool, the end of the request.
+    /// Failures that end the whole chat: an exception from a signal handler, a listener or the
+    /// logger, `exit()` in a tool, or the end of the request.
     pub fn next(&self, executor: Object<'_>, company: &Company) -> Result<Step, Failure> {
         let registry = tool_executor::registry_value(executor)?;
         let (object, registry) = registry_of(&registry)?;
@@ -100,8 +100,8 @@ impl Here {
         }
     }
 
-    /// Tells PHP what the servers have said meanwhile. The answer is not lost with what fails here,
-    /// which goes to the error log; only what ends the request goes on.
+    /// Delivers the servers' pending notifications to PHP. A failure here is logged and does not
+    /// discard the answer; only a failure that ends the request is returned.
     fn settle(&self, clients: &Clients) -> Result<(), Failure> {
         for (client, (_, connection)) in clients.iter().zip(&self.lines) {
             let Some(connection) = connection.get() else {
@@ -127,34 +127,34 @@ impl Here {
         Ok(Done { answer, state })
     }
 
-    /// Ends the run if it goes on, and gives what it takes to go on: nothing happens after it that
-    /// the state does not know of.
+    /// Ends the run if it is still running, and returns the state that resumes the chat. Nothing
+    /// happens after the returned state.
     pub fn end(&self) -> Option<String> {
         let kept = if self.is_ours() {
             self.waiting.stop();
             self.kept.lock().unwrap_or_else(PoisonError::into_inner)
         } else {
-            // In a forked child the lock may be held for ever by a thread that is not there.
+            // In a forked child, a thread that does not exist there may hold the lock forever.
             self.kept.try_lock().ok()?
         };
         written(&kept).ok()
     }
 
-    /// Tells that calls which have begun have been given up.
+    /// Dispatches the end of the calls that were started and then canceled.
     ///
     /// # Errors
-    /// What a listener or the logger throws.
+    /// An exception from a listener or from the logger.
     pub fn tell_end(&self, executor: Object<'_>) -> Result<(), Failure> {
         self.begun
             .tell_cancelled(tool_executor::hooks_of(executor)?)
     }
 
-    /// Whether PHP code of the chat runs, for which it waits.
+    /// Returns whether the chat waits for PHP code that is running.
     pub fn is_serving(&self) -> bool {
         self.is_serving.get() && self.is_ours()
     }
 
-    /// Whether this is the process that it runs in.
+    /// Returns whether the chat belongs to this process.
     pub fn is_ours(&self) -> bool {
         self.waiting.is_ours()
     }

@@ -1,4 +1,4 @@
-//! A provider's key that PHP code gives: a callable is asked on the PHP thread, for each request.
+//! Provider keys returned by PHP code: the callable runs on the PHP thread for each request.
 
 use async_trait::async_trait;
 use ext_php_rs::types::Zval;
@@ -11,10 +11,10 @@ use crate::exception;
 use crate::wait::Job;
 use crate::zend::{Failure, call_callable, must_stop, type_name};
 
-/// The question for a key.
+/// A request for the key.
 pub(super) type KeyJob = Job<(), Result<SecretString, ToolFailure>>;
 
-/// Asks the PHP thread of the chat.
+/// Requests the key from the PHP thread of the chat.
 pub(super) struct KeyOfPhp;
 
 #[async_trait]
@@ -39,16 +39,16 @@ impl KeySource for KeyOfPhp {
     }
 }
 
-/// Asks the callable. What it throws fails the request.
+/// Calls the callable. An exception from the callable fails the request.
 ///
 /// # Errors
-/// What must end the PHP request.
+/// Failures that must end the PHP request.
 pub(super) fn ask(callable: &Zval) -> Result<Result<SecretString, ToolFailure>, Failure> {
     if callable.is_null() {
         return Ok(Err(ToolFailure::internal("there is none")));
     }
     match call_callable(callable, []) {
-        // What was given up on the way may have a destructor that throws.
+        // A destructor of a discarded value may have thrown.
         Ok(_) if must_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
         Ok(key) => Ok(match key.str() {
             Some(key) => Ok(SecretString::from(key.to_owned())),

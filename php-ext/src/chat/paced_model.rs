@@ -7,11 +7,11 @@ use pillion_chat::{
 use pillion_core::provider::Provider;
 use serde_json::Value;
 
-/// A model whose answers are read no faster than PHP reads what it is told of them. Nothing else of the
-/// chat waits for that: tools that run, and its deadline, go on.
+/// A model whose answers are read no faster than PHP reads the events. Running tools and the chat's
+/// deadline do not wait for PHP.
 pub(super) struct PacedModel {
     pub(super) model: HttpModel,
-    /// What PHP has been told and has not read.
+    /// The events sent to PHP and not read yet.
     pub(super) backlog: Arc<Backlog>,
 }
 

@@ -18,11 +18,11 @@ use crate::switchboard::Switchboard;
 use crate::wait::Job;
 use crate::zend::{Failure, Object, entries, list_of, must_stop, string_of, type_name, with_entry};
 
-/// An executor of PHP: native and MCP tools run side by side, beside them those in PHP one after
-/// the other. Each one's time limit starts when its turn comes.
+/// Runs the calls of a PHP executor: native and MCP tools run concurrently; at the same time PHP
+/// tools run one after the other. A PHP tool's timeout starts when its turn comes.
 pub(super) struct PhpRunner {
     pub(super) executor: Executor,
-    /// The names of the tools that are PHP code.
+    /// The names of the PHP tools.
     pub(super) in_php: HashSet<String>,
     pub(super) switchboard: Arc<Switchboard>,
 }
@@ -50,22 +50,22 @@ impl ToolRunner for PhpRunner {
     }
 }
 
-/// The question for the results of calls.
+/// A request for the results of calls.
 pub(super) type CallsJob = Job<Batch, Result<Vec<ToolResult>, ToolFailure>>;
 
 /// Calls that run together.
 pub(super) struct Batch {
     pub(super) calls: Vec<ToolCall>,
-    /// The approvals that some of them have waited for.
+    /// The approval IDs for these calls.
     pub(super) approved: HashSet<String>,
 }
 
 impl Batch {
-    /// Runs the calls by the method that the application has written. Of what the context approves of
-    /// it gets what is for these calls.
+    /// Runs the calls with the application's `executeParallel()`. Passes only those approvals of
+    /// the context that are meant for these calls.
     ///
     /// # Errors
-    /// What must end the PHP request.
+    /// Failures that must end the PHP request.
     pub(super) fn run(
         &self,
         executor: Object<'_>,
@@ -97,7 +97,7 @@ impl Batch {
             results.collect::<Result<Vec<_>, _>>()
         });
         match results {
-            // What was given up on the way may have a destructor that throws.
+            // A destructor of a discarded value may have thrown.
             Ok(_) if must_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
             Ok(results) => Ok(Ok(results)),
             Err(failure) => exception::into_tool_failure(failure).map(Err),
@@ -105,13 +105,13 @@ impl Batch {
     }
 }
 
-/// A call, the approvals that are for it, and where its result goes.
+/// A call, its approvals, and the channel for its result.
 type Queued = (ToolCall, HashSet<String>, oneshot::Sender<ToolResult>);
 
-/// An executor whose class the application has extended: its `executeParallel()` runs the calls.
+/// Runs the calls with `executeParallel()` of an executor class that the application has extended.
 pub(super) struct ExtendedRunner {
     pub(super) executor: Executor,
-    /// Calls that run side by side go to PHP together.
+    /// Concurrent calls, which go to PHP in one batch.
     pub(super) queue: Mutex<Vec<Queued>>,
 }
 
@@ -138,17 +138,17 @@ impl ExtendedRunner {
         let results = match done.await {
             Ok(Ok(results)) => of_calls(&calls, results),
             Ok(Err(failure)) => failed(&calls, &failure),
-            // Nobody waits for them any more.
+            // No one waits for these calls any more.
             Err(_) => return,
         };
         for (answer, result) in answers.into_iter().zip(results) {
-            // Whoever is gone does not want it.
+            // The receiver may be gone.
             drop(answer.send(result));
         }
     }
 }
 
-/// The result of each call, which is the one with its id; a call without one has failed.
+/// Returns the result of each call, matched by ID; a call without a result fails.
 fn of_calls(calls: &[ToolCall], mut results: Vec<ToolResult>) -> Vec<ToolResult> {
     let none = ToolFailure::internal("executeParallel() has no result for this call");
     let result = |call: &ToolCall| {
@@ -188,7 +188,7 @@ impl ToolRunner for ExtendedRunner {
             "The call was cancelled",
         );
         self.queue().push((call, context.approved.clone(), answer));
-        // Those that begin beside it are there then, too.
+        // Yield, so that calls that start at the same time join the batch.
         yield_now().await;
         self.run_queued().await;
         result.await.unwrap_or(cancelled)

@@ -1,4 +1,4 @@
-//! What `ToolAwareChat` is constructed with.
+//! The constructor arguments of `ToolAwareChat`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use crate::mcp::without_value;
 use crate::zend::{Failure, type_name, without_entry};
 use crate::{exception, runtime};
 
-/// The key of the model's array that is no plain data.
+/// The key of the model array that is not plain data.
 const API_KEY: &str = "api_key";
 
-/// How long a run may take unless an option says so.
+/// Default timeout of a run.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How chats go.
+/// The settings of a chat.
 #[derive(Debug)]
 pub struct Settings {
     pub system: Option<String>,
@@ -38,7 +38,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// How far a chat goes by itself.
+    /// Returns the limits of the tool loop.
     pub(super) fn limits(&self, model: &ModelSettings) -> ChatLimits {
         ChatLimits {
             context_tokens: model.context_tokens,
@@ -48,29 +48,29 @@ impl Settings {
     }
 }
 
-/// A model at its provider.
+/// A model and its provider settings.
 pub struct ModelSettings {
-    /// The provider's name of it.
+    /// The provider's name of the model.
     pub model: String,
     config: HttpModelConfig,
     key: Key,
     context_tokens: Option<u64>,
-    /// Whose settings these are: two models with the same share connections.
+    /// Identifies the settings: models with the same settings share connections.
     identity: String,
 }
 
 enum Key {
     None,
     Text(SecretString),
-    /// A callable, which the object has.
+    /// A callable, stored in the chat object.
     Callable,
 }
 
 impl ModelSettings {
-    /// The model, with connections that chats of this process share.
+    /// Returns the model, with connections shared by the chats of this process.
     ///
     /// # Errors
-    /// An `InvalidInputException` for a URL that no request may go to.
+    /// An `InvalidInputException` for a URL that requests may not be sent to.
     pub(super) fn at_provider(&self) -> Result<HttpModel, Failure> {
         runtime::language_model(&self.identity, || {
             let config = self.config.clone();
@@ -101,7 +101,7 @@ struct OptionData {
     max_total_tokens: Option<u64>,
 }
 
-/// Those that a sidecar's configuration has in their place.
+/// Options that the sidecar's configuration sets instead.
 const ONLY_HERE: [&str; 7] = [
     "top_p",
     "stop",
@@ -112,10 +112,10 @@ const ONLY_HERE: [&str; 7] = [
     "max_total_tokens",
 ];
 
-/// Reads the options; what is left out keeps its default.
+/// Reads the options; missing options have their defaults.
 ///
 /// # Errors
-/// An `InvalidInputException` that names the key.
+/// An `InvalidInputException` naming the key.
 pub fn read_options(given: Option<&Zval>, in_sidecar: bool) -> Result<Settings, Failure> {
     let given = match given {
         Some(given) => to_value_as("argument $options", given)?,
@@ -159,7 +159,8 @@ pub fn read_options(given: Option<&Zval>, in_sidecar: bool) -> Result<Settings, 
     })
 }
 
-/// The keys of a model that say where it is. Lists of models have others, too, which are for others.
+/// The keys of a model that specify its endpoint. Model lists may contain other keys, which are
+/// ignored.
 #[derive(Deserialize)]
 struct ModelData {
     provider: Option<String>,
@@ -173,19 +174,19 @@ struct ModelData {
     max_retries: Option<u32>,
 }
 
-/// A model as PHP code has it.
+/// A model given by PHP code.
 pub struct GivenModel {
     pub settings: ModelSettings,
-    /// The callable that gives the key, or null.
+    /// The callable that returns the key, or null.
     pub callable: Zval,
-    /// The array without credentials: what tools are asked about.
+    /// The array without credentials, for the tools' `isEnabledForModel()`.
     pub shown: Zval,
 }
 
 /// Reads the array of a model.
 ///
 /// # Errors
-/// An `InvalidInputException` that names the key.
+/// An `InvalidInputException` naming the key.
 pub fn read_model(given: &Zval) -> Result<GivenModel, Failure> {
     let (key, callable) = key_of(given)?;
     let shown = without_entry(given, API_KEY);
@@ -197,7 +198,7 @@ pub fn read_model(given: &Zval) -> Result<GivenModel, Failure> {
     let provider = match (&data.api, by_name) {
         (Some(_), Some(Err(error))) => return Err(invalid("api", &error.to_string())),
         (_, Some(Ok(provider))) => provider,
-        // Most servers imitate it.
+        // Most servers are compatible with OpenAI's API.
         _ => Provider::OpenAiChat,
     };
     let is_own = data
@@ -214,7 +215,7 @@ pub fn read_model(given: &Zval) -> Result<GivenModel, Failure> {
             ));
         }
     };
-    // The text may hold a key: nothing of it is in the error.
+    // The URL may contain a key, so errors do not include it.
     let url: Url = (base_url.parse()).map_err(|_| invalid("base_url", "a URL"))?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(invalid("base_url", "without a key: that is 'api_key'"));
@@ -224,7 +225,7 @@ pub fn read_model(given: &Zval) -> Result<GivenModel, Failure> {
     config.headers = headers_of(data.headers.unwrap_or_default())?;
     config.reasoning = data.reasoning;
     config.max_retries = data.max_retries.unwrap_or(config.max_retries);
-    // The run's own limit is the sooner one.
+    // Effectively no timeout: the run's own timeout applies.
     config.timeout = Duration::from_secs(u64::from(u32::MAX));
     let identity = identity_of(&config, &key);
     Ok(GivenModel {
@@ -248,7 +249,7 @@ fn key_of(model: &Zval) -> Result<(Key, Zval), Failure> {
     else {
         return Ok((Key::None, Zval::new()));
     };
-    // A string that is also the name of a function is a key.
+    // A string is always a key, even if it is also the name of a function.
     match given.str() {
         Some("") => Ok((Key::None, Zval::new())),
         Some(key) => Ok((Key::Text(SecretString::from(key.to_owned())), Zval::new())),
@@ -297,7 +298,8 @@ fn identity_of(config: &HttpModelConfig, key: &Key) -> String {
     )
 }
 
-/// PHP writes an empty map as `[]`.
+/// Deserializes settings; an empty list counts as an empty map, because PHP writes an empty map as
+/// `[]`.
 fn read<T: DeserializeOwned>(what: &str, given: Value) -> Result<T, Failure> {
     let mut given = match given {
         Value::Null => Value::Object(Map::new()),

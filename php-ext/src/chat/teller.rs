@@ -1,4 +1,4 @@
-//! What is told of a run, and of its end.
+//! Event delivery during a run, and the run's outcome.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,13 +10,13 @@ use pillion_core::tool::ToolFailure;
 use super::errand::{Errand, Said};
 use crate::wait::JobSender;
 
-/// Passes on what happens, and keeps the state.
+/// Forwards events to PHP and keeps the latest state.
 pub(super) struct Teller {
     pub(super) errands: JobSender<Errand>,
-    /// What PHP has been told and has not read.
+    /// The events sent to PHP and not read yet.
     pub(super) backlog: Arc<Backlog>,
     pub(super) kept: Arc<Mutex<ChatState>>,
-    /// Those that have ended.
+    /// The finished calls.
     pub(super) calls: Vec<ChatToolCall>,
 }
 
@@ -52,7 +52,7 @@ fn call_of(ended: &EndedCall) -> ChatToolCall {
     }
 }
 
-/// A run that has ended.
+/// The outcome of a finished run.
 pub(super) struct Ran {
     pub(super) state: ChatState,
     pub(super) outcome: Result<ChatEnd, ChatError>,
@@ -60,7 +60,7 @@ pub(super) struct Ran {
 }
 
 impl Ran {
-    /// How it has ended, as the sidecar's API says it.
+    /// Converts the outcome to the format of the sidecar's API.
     pub(super) fn into_answer(self, model: &str) -> ChatAnswer {
         let Self {
             state,

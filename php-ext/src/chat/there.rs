@@ -11,10 +11,10 @@ use crate::exception;
 use crate::runtime::Bound;
 use crate::zend::Failure;
 
-/// The longest event of a stream, in bytes: the last has all of an answer.
+/// Maximum length of an event in bytes; the last event contains a complete answer.
 const LONGEST_EVENT: usize = 32 * 1024 * 1024;
 
-/// A chat whose loop runs in the sidecar, while its events are read.
+/// A chat whose tool loop runs in the sidecar, with its event stream.
 pub struct There {
     reading: Bound<RefCell<Reading>>,
     id: RefCell<String>,
@@ -25,7 +25,7 @@ struct Reading {
     decoder: SseDecoder,
 }
 
-/// What a request to the sidecar says: `messages` now, in the chat `id` or a new one.
+/// A chat request to the sidecar: new messages for the chat `id`, or for a new chat.
 pub struct Request<'a> {
     pub settings: &'a Settings,
     pub model: Option<&'a str>,
@@ -58,10 +58,10 @@ impl Request<'_> {
         serde_json::to_vec(&request).map_err(|error| exception::invalid_input(error.to_string()))
     }
 
-    /// Waits for the whole answer.
+    /// Waits for the complete answer.
     ///
     /// # Errors
-    /// The exception for why there is none.
+    /// An exception that states why there is no answer.
     pub fn answer(&self, client: &Client) -> Result<Done, Failure> {
         let answer = client.raw().chat(self.id, &self.body(false)?, &self.caller);
         let answer = answer.map_err(|error| failure_of(&error))?;
@@ -69,10 +69,10 @@ impl Request<'_> {
         Ok(done(answer, ""))
     }
 
-    /// Waits for the head of a stream.
+    /// Waits for the response headers of an event stream.
     ///
     /// # Errors
-    /// As [`answer`](Self::answer).
+    /// Same as [`answer`](Self::answer).
     pub fn stream(&self, client: &Client) -> Result<There, Failure> {
         let body = self.body(true)?;
         let stream = client.raw().chat_events(self.id, &body, &self.caller);
@@ -88,15 +88,15 @@ impl Request<'_> {
 }
 
 impl There {
-    /// Waits for what comes next.
+    /// Waits for the next step.
     ///
     /// # Errors
-    /// A `TransportException` or a `TimeoutException`; what a signal handler threw.
+    /// A `TransportException` or a `TimeoutException`; an exception from a signal handler.
     pub fn next(&self) -> Result<Step, Failure> {
         let reading = self.reading.get().ok_or_else(|| {
             Failure::error("Pillion: the process was forked; only the parent goes on with the chat")
         })?;
-        // A signal handler may come by while it waits.
+        // A signal handler may call this method during the wait.
         let Ok(mut reading) = reading.try_borrow_mut() else {
             return Err(Failure::error("Pillion: the stream is being read"));
         };
@@ -114,7 +114,7 @@ impl There {
         }
     }
 
-    /// What it takes to go on: the chat's id, once the sidecar has said it.
+    /// Returns the state that resumes the chat: the chat ID, once the sidecar has sent it.
     pub fn state(&self) -> Option<String> {
         let id = self.id.borrow();
         (!id.is_empty()).then(|| id.clone())
@@ -122,7 +122,7 @@ impl There {
 }
 
 impl Reading {
-    /// The next event: its name and its data.
+    /// Returns the name and the data of the next event.
     fn event(&mut self) -> Result<(String, String), Failure> {
         let mut piece = [0; 16 * 1024];
         loop {

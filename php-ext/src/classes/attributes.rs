@@ -1,4 +1,4 @@
-//! The attributes `AsTool` and `Parameter`, by which PHP code becomes a tool.
+//! The attributes `AsTool` and `Parameter`, which turn PHP code into tools.
 
 use ext_php_rs::error::Result;
 use ext_php_rs::types::Zval;
@@ -8,9 +8,9 @@ use crate::zend::{
     Property, Type, bool_of, float_of, string_of,
 };
 
-/// The attribute of what is a tool.
+/// The attribute that marks a tool.
 pub const AS_TOOL: &str = "Pillion\\AsTool";
-/// The attribute of a parameter of a tool.
+/// The attribute that describes a parameter of a tool.
 pub const PARAMETER: &str = "Pillion\\Parameter";
 
 static AS_TOOL_CLASS: ClassSlot = ClassSlot::new();
@@ -20,7 +20,7 @@ const TEXT: Type = Type::STRING.nullable();
 const NUMBER: Type = Type::INT.or(Type::FLOAT).nullable();
 const WHOLE: Type = Type::INT.nullable();
 
-/// The constraints of `Parameter`: name in PHP, keyword in JSON Schema, type.
+/// The constraints of `Parameter`: PHP name, JSON Schema keyword, type.
 const CONSTRAINTS: [(&str, &str, Type); 8] = [
     ("enum", "enum", Type::ARRAY.nullable()),
     ("minimum", "minimum", NUMBER),
@@ -87,7 +87,7 @@ fn construct_as_tool(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// The properties are typed, so that a wrong argument is a `TypeError` of theirs.
+/// The typed properties validate the arguments with a `TypeError`.
 fn construct_parameter(call: &mut Call<'_>) -> Outcome {
     let description = call.optional_string(0)?;
     let description = description.map_or_else(Zval::new, string_of);
@@ -108,18 +108,18 @@ fn construct_parameter(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// A property of an `AsTool`.
+/// Returns a property of an `AsTool`.
 pub fn of_tool(attribute: Object<'_>, name: &str) -> Outcome {
     attribute.get(AS_TOOL_CLASS.get(), name)
 }
 
-/// The description in a `Parameter`.
+/// Returns the description of a `Parameter`.
 pub fn description_of(attribute: Object<'_>) -> Outcome {
     attribute.get(PARAMETER_CLASS.get(), "description")
 }
 
-/// The keywords of JSON Schema that a `Parameter` sets, with their values; an empty
-/// keyword stands for a whole schema.
+/// Returns the JSON Schema keywords that a `Parameter` sets, with their values. An empty keyword
+/// means a whole schema.
 pub fn constraints_of(
     attribute: Object<'_>,
 ) -> std::result::Result<Vec<(&'static str, Zval)>, Failure> {

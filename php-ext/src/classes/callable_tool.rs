@@ -1,4 +1,4 @@
-//! `CallableTool`: a definition and a PHP callable as a tool.
+//! `CallableTool`: a tool made from a definition and a PHP callable.
 
 use ext_php_rs::error::Result;
 use ext_php_rs::flags::{ClassFlags, PropertyFlags};
@@ -66,18 +66,18 @@ fn fill(this: Object<'_>, definition: &Zval, handler: &Zval) {
     this.set(CLASS.get(), "handler", handler.shallow_clone());
 }
 
-/// A tool of that definition that runs that callable.
+/// Creates a tool from a definition and a callable.
 pub fn new_tool(definition: &Zval, handler: &Zval) -> Outcome {
     create(CLASS.get(), |this| fill(this, definition, handler))
 }
 
-/// Whether a tool is of this class.
+/// Returns whether a tool is a `CallableTool`.
 pub fn is_callable_tool(tool: Object<'_>) -> bool {
     tool.instance_of(CLASS.get())
 }
 
-/// Runs the callable behind a tool of this class: with the arguments as its parameters if
-/// the definition was made of its signature, else with all of them as one array.
+/// Calls the callable of a tool: with the arguments as parameters if the definition was created
+/// from a signature, otherwise with all arguments as one array.
 pub fn invoke(tool: Object<'_>, arguments: Zval, call_id: &str) -> Outcome {
     let handler = tool.get(CLASS.get(), "handler")?;
     let definition = tool.get(CLASS.get(), "definition")?;
@@ -100,7 +100,7 @@ fn get_name(call: &mut Call<'_>) -> Outcome {
     Ok(string_of(name_of(call.this())?))
 }
 
-/// Runs the callable as it is; an executor checks the arguments first.
+/// Runs the callable without checking the arguments; only executors check arguments.
 fn execute(call: &mut Call<'_>) -> Outcome {
     call.array(0)?;
     let id = call.string(1)?;

@@ -1,4 +1,4 @@
-//! `CancellationToken`: ends calls from outside.
+//! `CancellationToken`: cancels calls from outside.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,12 +16,12 @@ use crate::zend::{
 const NAME: &str = "Pillion\\CancellationToken";
 static CLASS: StateClass<Token> = StateClass::new();
 
-/// The reason, once it is cancelled.
+/// The reason, set when the token is canceled.
 pub type Cancelled = Arc<OnceLock<String>>;
 
 struct Token {
     cancelled: Cancelled,
-    /// Wakes the calls that wait in this process.
+    /// Wakes the waiting calls of this process.
     wake: Bound<watch::Sender<()>>,
 }
 
@@ -57,7 +57,7 @@ fn construct_token(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// The first reason counts.
+/// Only the first reason counts.
 fn cancel(call: &mut Call<'_>) -> Outcome {
     let token = state_of::<Token>(call.this())?;
     let reason = call.optional_string(0)?.unwrap_or_default();
@@ -73,29 +73,30 @@ fn is_cancelled(call: &mut Call<'_>) -> Outcome {
     Ok(bool_of(token.cancelled.get().is_some()))
 }
 
-/// What a call looks at; it never ends when there is no token.
+/// The cancellation signal of a call; never fires without a token.
 #[derive(Clone, Default)]
 pub struct Cancellation(Option<(Cancelled, watch::Receiver<()>)>);
 
 impl Cancellation {
-    /// Of the token in an option; none when the value is no token.
+    /// Returns the signal of the token in an option; `None` if the value is not a token.
     ///
     /// # Errors
-    /// When the token's constructor has not run.
+    /// An `Error` if the token's constructor has not run.
     pub fn of(value: &Zval) -> Result<Option<Self>, Failure> {
         let Some(object) = Object::of(value).filter(|object| object.instance_of(CLASS.get()))
         else {
             return Ok(None);
         };
         let token = state_of::<Token>(object)?;
-        // In a fork nobody wakes it: the token that is the child's own is looked at first.
+        // In a forked child nothing wakes the call, so only a token that is already canceled
+        // counts.
         let wake = token.wake.get().map(watch::Sender::subscribe);
         let cancelled = Arc::clone(&token.cancelled);
         let never = || watch::channel(()).1;
         Ok(Some(Self(Some((cancelled, wake.unwrap_or_else(never))))))
     }
 
-    /// Waits until the token is cancelled; gives the reason, which may be empty.
+    /// Waits until the token is canceled and returns the reason, which may be empty.
     pub async fn cancelled(mut self) -> String {
         if let Some((cancelled, wake)) = &mut self.0 {
             loop {

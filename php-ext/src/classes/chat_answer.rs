@@ -1,4 +1,4 @@
-//! `ChatAnswer`: how a chat goes (requirement H7).
+//! `ChatAnswer`: the outcome of a chat run.
 
 use ext_php_rs::error::Result;
 use ext_php_rs::flags::ClassFlags;
@@ -19,8 +19,8 @@ static CLASS: ClassSlot = ClassSlot::new();
 
 const TEXT_OR_NULL: Type = Type::STRING.nullable();
 
-/// The properties that are the constructor's parameters, with their defaults and, in the
-/// sidecar's answer, their names.
+/// The properties, which are the constructor's parameters: name, type, default, and name in the
+/// sidecar's response.
 const PROPERTIES: [(&str, Type, &str, &str); 12] = [
     ("text", TEXT_OR_NULL, "null", "content"),
     ("status", Type::STRING, "'answered'", "status"),
@@ -51,7 +51,7 @@ pub(super) fn register() -> Result<()> {
         .register(&CLASS)
 }
 
-/// The typed properties check the arguments.
+/// The typed properties validate the arguments.
 fn construct(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     for (index, (name, _, default, _)) in PROPERTIES.into_iter().enumerate() {
@@ -72,7 +72,7 @@ fn construct(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// How a run has ended, as an object of PHP.
+/// Creates the PHP object for the outcome of a run.
 pub fn new_answer(done: &Done) -> Outcome {
     let answer = &done.answer;
     let mut values = Vec::with_capacity(PROPERTIES.len());
@@ -103,7 +103,7 @@ pub fn new_answer(done: &Done) -> Outcome {
     })
 }
 
-/// The calls that wait; whoever approves of one has to see what would run.
+/// Converts the calls that wait for approval; the approver needs to see their arguments.
 fn approvals_of(given: &Value) -> Outcome {
     let mut approvals = Vec::new();
     for approval in given.as_array().into_iter().flatten() {
@@ -112,7 +112,7 @@ fn approvals_of(given: &Value) -> Outcome {
     Ok(list_of(approvals))
 }
 
-/// One of them.
+/// Converts one call that waits for approval.
 pub fn approval_of(given: &Value) -> Outcome {
     let text = |name: &str| given[name].as_str().map_or_else(Zval::new, string_of);
     Ok(array_of([
@@ -123,7 +123,7 @@ pub fn approval_of(given: &Value) -> Outcome {
     ]))
 }
 
-/// The words, or the exception for why there are none.
+/// Returns the text, or throws the exception that states why there is none.
 fn text_or_throw(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let text = this.get(CLASS.get(), "text")?;

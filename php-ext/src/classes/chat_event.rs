@@ -1,4 +1,4 @@
-//! `ChatEvent`: what happens in a chat (requirement H6).
+//! `ChatEvent`: an event of a chat.
 
 use ext_php_rs::error::Result;
 use ext_php_rs::flags::ClassFlags;
@@ -31,7 +31,7 @@ pub(super) fn register() -> Result<()> {
         .register(&CLASS)
 }
 
-/// The typed properties check the arguments.
+/// The typed properties validate the arguments.
 fn construct(call: &mut Call<'_>) -> Outcome {
     let kind = call.value(0).map_or_else(Zval::new, Zval::shallow_clone);
     let data = call.value(1).map_or_else(empty_array, Zval::shallow_clone);
@@ -61,7 +61,7 @@ fn fill(this: Object<'_>, kind: Zval, data: Zval, answer: Zval) {
     }
 }
 
-/// Something that has happened, as an object of PHP.
+/// Creates the PHP object for an event.
 pub fn new_event(kind: &str, data: &Value) -> Outcome {
     let data = match kind {
         "tool_waiting" => approval_of(data)?,
@@ -72,7 +72,7 @@ pub fn new_event(kind: &str, data: &Value) -> Outcome {
     })
 }
 
-/// The last event of a chat.
+/// Creates the last event of a chat.
 pub fn done(answer: Zval) -> Outcome {
     create(CLASS.get(), |this| {
         fill(this, string_of("done"), empty_array(), answer);

@@ -1,4 +1,4 @@
-//! `ChatStream`: a chat that goes on, with what happens as it comes (requirement H6).
+//! `ChatStream`: a running chat whose events arrive as they happen.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,21 +20,21 @@ use crate::zend::{
 pub const NAME: &str = "Pillion\\ChatStream";
 static CLASS: StateClass<Stream> = StateClass::new();
 
-/// The properties that PHP's garbage collector has to see, beside the current event. The [`Company`]
-/// is the hidden value.
+/// The properties that PHP's garbage collector must see, in addition to the current event. The
+/// hidden value is the [`Company`].
 const CHAT: &str = "chat";
 const ANSWERED: &str = "answer";
 
-/// A chat under way.
+/// The state of a `ChatStream`.
 struct Stream {
-    /// None once it has ended. Dropping it ends the chat.
+    /// `None` after the chat has finished. Dropping the value ends the chat.
     running: RefCell<Option<Rc<Running>>>,
-    /// What it takes to go on, once it has ended.
+    /// The state that resumes the chat, once the run has ended.
     state: RefCell<Option<String>>,
     position: Position,
 }
 
-/// Where its loop runs.
+/// Where the tool loop runs.
 pub enum Running {
     Here(Here),
     There(Box<There>),
@@ -64,10 +64,10 @@ fn no_constructor(_: &mut Call<'_>) -> Outcome {
     Err(Failure::error("Streams come from ToolAwareChat::stream()"))
 }
 
-/// The stream of a chat that goes on from now on.
+/// Creates the stream of a started chat.
 ///
 /// # Errors
-/// [`Failure::Pending`] when the engine cannot make the object.
+/// [`Failure::Pending`] if PHP cannot create the object.
 pub fn new_stream(chat: Object<'_>, running: Running, company: Option<&Company>) -> Outcome {
     let stream = new_with_state(Stream {
         running: RefCell::new(Some(Rc::new(running))),
@@ -90,7 +90,7 @@ impl StreamState for Stream {
         &self.position
     }
 
-    /// PHP code that it waits for cannot wait for it.
+    /// PHP code that the chat waits for must not wait for the chat.
     fn may_advance(&self) -> Result<(), Failure> {
         let running = self.running.borrow();
         match running.as_deref() {
@@ -102,7 +102,7 @@ impl StreamState for Stream {
     }
 
     fn advance(&self, this: Object<'_>) -> Result<(), Failure> {
-        // PHP code that runs meanwhile may end the stream.
+        // PHP code that runs during the wait may end the stream.
         let Some(running) = self.running.borrow().clone() else {
             return Ok(());
         };
@@ -137,7 +137,7 @@ fn step(this: Object<'_>, running: &Running) -> Result<Step, Failure> {
 }
 
 impl Stream {
-    /// Gives the run up; what it takes to go on stays.
+    /// Ends the run and keeps the state that resumes the chat.
     fn leave(&self) -> Option<Rc<Running>> {
         let running = self.running.take()?;
         let state = match &*running {
@@ -150,7 +150,7 @@ impl Stream {
     }
 }
 
-/// A stream that is dropped half way ends its chat.
+/// Ends the chat of an unfinished stream.
 fn destruct(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     if let Ok(stream) = state_of::<Stream>(this) {
@@ -159,7 +159,7 @@ fn destruct(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// Gives the run up, and tells so.
+/// Ends the run and dispatches the end of its calls.
 fn end(this: Object<'_>, stream: &Stream) -> Result<(), Failure> {
     let Some(running) = stream.leave() else {
         return Ok(());
@@ -173,7 +173,7 @@ fn end(this: Object<'_>, stream: &Stream) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs the chat to its end; events that come meanwhile are dropped.
+/// Runs the chat to its end and discards further events.
 fn get_return(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     loop {
@@ -189,8 +189,8 @@ fn get_return(call: &mut Call<'_>) -> Outcome {
     }
 }
 
-/// What it takes to go on, as far as the chat has come. A run in this process ends: it would go on
-/// past its state.
+/// Returns the state that resumes the chat from the current point. Ends a run in this process,
+/// which would otherwise continue past this state.
 fn get_state(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let stream = state_of::<Stream>(this)?;

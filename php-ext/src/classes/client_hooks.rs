@@ -1,5 +1,5 @@
-//! What PHP code may set on both classes of clients and on executors: a PSR-3 logger and a
-//! PSR-14 dispatcher of events; on clients also a PSR-16 cache.
+//! The setters shared by both client classes and executors: PSR-3 logger and PSR-14 event
+//! dispatcher; clients also have a PSR-16 cache.
 
 use ext_php_rs::types::Zval;
 
@@ -38,7 +38,7 @@ pub(super) fn observing(class: Class) -> Class {
         )
 }
 
-/// The hooks of `$this`, which is of one of the classes.
+/// Returns the hooks of `$this`, a client or an executor.
 fn hooks_of<'a>(call: &Call<'a>) -> Result<Hooks<'a>, Failure> {
     let this = call.this();
     if this.instance_of(mcp_client::class()) {
@@ -50,10 +50,10 @@ fn hooks_of<'a>(call: &Call<'a>) -> Result<Hooks<'a>, Failure> {
     }
 }
 
-/// A client's link and hooks; `None` when the value is no client.
+/// Returns a client's link and hooks; `None` if the value is not a client.
 ///
 /// # Errors
-/// An `Error` when the client is not constructed.
+/// An `Error` if the client is not constructed.
 pub fn client_of(value: &Zval) -> Result<Option<(&Link, Hooks<'_>)>, Failure> {
     match mcp_sse_client::client_of(value)? {
         None => mcp_client::client_of(value),

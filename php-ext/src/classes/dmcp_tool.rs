@@ -1,4 +1,4 @@
-//! `DmcpTool`: dice from a remote MCP server (requirement D4).
+//! `DmcpTool`: rolls dice on a remote MCP server.
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
@@ -64,7 +64,7 @@ fn get_definition(_call: &mut Call<'_>) -> Outcome {
     tool_definition::new_definition(&definition)
 }
 
-/// Every failure but the end of the request is a failed result.
+/// Every failure becomes a failed result, except the end of the request.
 fn execute(call: &mut Call<'_>) -> Outcome {
     call.array(0)?;
     let arguments = call.value(0).map_or(Ok(Value::Null), to_value)?;
@@ -132,8 +132,8 @@ fn roll(
     Ok(Ok(result))
 }
 
-/// Calls the remote tool, under the names that the server's configuration gives to the tool
-/// (`tool_name`) and its arguments (`argument_names`; null leaves one out).
+/// Calls the remote tool with the names from the server's configuration: `tool_name` and
+/// `argument_names` (null omits an argument).
 fn call_remote(
     client: &Zval,
     config: &Value,
@@ -167,15 +167,15 @@ fn call_remote(
     to_value(&client.call("callTool", [string_of(tool), arguments])?)
 }
 
-/// A failure of the call as a failed result; what must end the request goes on.
+/// Converts a failure of the call to a failed result, unless the failure must end the request.
 fn failed_call(failure: Failure) -> Result<ToolFailure, Failure> {
     let failure = exception::into_tool_failure(failure)?;
     let shown = format!("Failed to execute: {}", failure.message);
     Ok(failure.with_result(json!({ "error": shown })))
 }
 
-/// The result that S4's code gives. Where S4's server has `total` at the top, a server of
-/// today has it in `structuredContent`, or in a text that is JSON.
+/// Returns the result in the form of HAWKI's own tool. HAWKI's demo server sends `total` at the top
+/// level; current servers send it in `structuredContent` or in a JSON text block.
 fn result_of(response: &Value, dice: &str, reason: Option<&str>) -> Value {
     let text = text_content(response);
     let said: Option<Map<String, Value>> = text

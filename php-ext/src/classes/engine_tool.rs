@@ -1,5 +1,4 @@
-//! `NativeTool` and `MCPServerTool`: tools whose work is done by the engine, as PHP sees
-//! them.
+//! `NativeTool` and `MCPServerTool`: the PHP classes of tools that the engine runs.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ use crate::zend::{
 static NATIVE: StateClass<EngineTool<Native>> = StateClass::new();
 static MCP: StateClass<EngineTool<Mcp>> = StateClass::new();
 
-/// A tool in a registry of the engine. `K` tells the two PHP classes apart.
+/// A tool in an engine registry. `K` distinguishes the two PHP classes.
 struct EngineTool<K> {
     tool: Arc<RegisteredTool>,
     executor: Executor,
@@ -36,16 +35,16 @@ struct EngineTool<K> {
 }
 
 trait Kind: 'static {
-    /// To be done before the tool runs, with the parts of its client.
+    /// Prepares the server before the tool runs, with the link and hooks of its client.
     ///
     /// # Errors
-    /// As [`McpServer::follow`].
+    /// Same as [`McpServer::follow`].
     fn follow(&self, client: Option<(&Link, Hooks<'_>)>) -> Result<(), Failure>;
 }
 
-/// Built into Pillion.
+/// A tool built into Pillion.
 struct Native;
-/// Offered by an MCP server.
+/// A tool of an MCP server.
 struct Mcp(Rc<McpServer>);
 
 impl Kind for Native {
@@ -83,7 +82,7 @@ pub(super) fn register() -> ZendResult<()> {
     MCP.register(with_methods::<Mcp>(mcp))
 }
 
-/// What both classes have.
+/// Adds the methods of both classes.
 fn with_methods<K: Kind>(class: Class) -> Class
 where
     EngineTool<K>: State,
@@ -104,13 +103,13 @@ where
     with_offer(class, is_enabled_for_model::<K>)
 }
 
-/// A tool that is built in, as an object.
+/// Creates the object of a built-in tool.
 pub fn new_native(tool: &Arc<RegisteredTool>, executor: &Executor) -> Outcome {
     new_with_state(EngineTool::new(tool, executor, Native))
 }
 
-/// A tool of an MCP server as an object, which holds the client of the server as its hidden
-/// value: its callbacks answer what the server asks.
+/// Creates the object of an MCP tool. The hidden value is the server's client, whose callbacks
+/// answer requests from the server.
 pub fn new_mcp(
     tool: &Arc<RegisteredTool>,
     executor: &Executor,
@@ -125,12 +124,12 @@ pub fn new_mcp(
     Ok(value)
 }
 
-/// The client of the MCP server whose tool an object is; null where there is none.
+/// Returns the client of the MCP server of a tool object; null if there is none.
 pub fn client(object: Object<'_>) -> Zval {
     Hidden::of::<EngineTool<Mcp>>(object).map_or_else(|_| Zval::new(), Hidden::get)
 }
 
-/// The MCP server whose tool an object is; `None` when the object is of another class.
+/// Returns the MCP server of a tool object; `None` for an object of another class.
 pub fn server_of(object: Object<'_>) -> Result<Option<Rc<McpServer>>, Failure> {
     if !object.instance_of(MCP.get()) {
         return Ok(None);
@@ -148,8 +147,8 @@ impl<K> EngineTool<K> {
         }
     }
 
-    /// An executor that finds this very tool: its registry may have another under the name by
-    /// now, such as one that wraps it.
+    /// Returns an executor that finds this tool. Its registry may by now have another tool with the
+    /// same name, such as a wrapper.
     fn executor(&self) -> Result<Executor, Failure> {
         let name = self.tool.name().as_str();
         let found = self.executor.registry().get(name);
@@ -164,7 +163,7 @@ impl<K> EngineTool<K> {
     }
 }
 
-/// The engine's tool behind an object; `None` when the object is of another class.
+/// Returns the engine's tool of an object; `None` for an object of another class.
 pub fn engine_tool(object: Object<'_>) -> Result<Option<Arc<dyn Tool>>, Failure> {
     let tool = if object.instance_of(NATIVE.get()) {
         &state_of::<EngineTool<Native>>(object)?.tool
@@ -201,7 +200,7 @@ where
     tool_definition::new_definition(this::<K>(call)?.tool.definition())
 }
 
-/// Runs the tool with all the checks of an executor.
+/// Runs the tool with all checks of an executor.
 fn execute<K: Kind>(call: &mut Call<'_>) -> Outcome
 where
     EngineTool<K>: State,
@@ -257,7 +256,7 @@ fn server<'a>(call: &Call<'a>) -> Result<(&'a str, &'a str), Failure> {
     })
 }
 
-/// What may be shown of the server: no credentials. Of approvals what holds for this tool.
+/// Returns the server entry without credentials, with the approval policy for this tool.
 fn get_mcp_server_config(call: &mut Call<'_>) -> Outcome {
     let (label, url) = server(call)?;
     let policy = this::<Mcp>(call)?.tool.tool().approval_policy();
@@ -283,7 +282,8 @@ fn get_mcp_category(call: &mut Call<'_>) -> Outcome {
     Ok(string_of(tool.definition().category()))
 }
 
-/// Whether a server is set. There is no I/O here: `MCPSSEClient::isAvailable()` asks it.
+/// Returns whether the tool has a server, without any I/O: `MCPSSEClient::isAvailable()` contacts
+/// the server.
 fn is_server_available(call: &mut Call<'_>) -> Outcome {
     let (_, url) = server(call)?;
     Ok(bool_of(!url.trim().is_empty()))

@@ -1,4 +1,4 @@
-//! `Pillion\Event\*`: what a PSR-14 dispatcher is told. No event holds arguments, results or
+//! `Pillion\Event\*`: the events for a PSR-14 dispatcher. Events contain no arguments, results or
 //! credentials.
 
 use ext_php_rs::error::Result;
@@ -88,7 +88,7 @@ pub(super) fn register() -> Result<()> {
     Ok(())
 }
 
-/// The typed properties check the arguments.
+/// The typed properties validate the arguments.
 fn construct(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let class = this.class();
@@ -122,14 +122,14 @@ fn new_event<const N: usize>(slot: &ClassSlot, values: [(&str, Zval); N]) -> Out
     })
 }
 
-/// A session has been opened.
+/// Creates the event for an opened session.
 pub fn server_connected(server: &str, protocol_version: Option<&str>) -> Outcome {
     let version = protocol_version.map_or_else(Zval::new, string_of);
     let values = [("server", string_of(server)), ("protocolVersion", version)];
     new_event(&CONNECTED, values)
 }
 
-/// A tool is about to be called. `server` is none for a tool in PHP.
+/// Creates the event for a tool call that is about to start. `server` is `None` for a PHP tool.
 pub fn tool_call_started(tool: &str, id: &str, server: Option<&str>) -> Outcome {
     let values = [
         ("toolName", string_of(tool)),
@@ -139,21 +139,21 @@ pub fn tool_call_started(tool: &str, id: &str, server: Option<&str>) -> Outcome 
     new_event(&STARTED, values)
 }
 
-/// How a call has ended.
+/// The outcome of a call.
 pub struct Ended<'a> {
-    /// The tool.
+    /// The name of the tool.
     pub tool: &'a str,
-    /// The call.
+    /// The ID of the call.
     pub id: &'a str,
-    /// The server; none for a tool in PHP.
+    /// The server; `None` for a PHP tool.
     pub server: Option<&'a str>,
-    /// None when it worked.
+    /// `None` if the call succeeded.
     pub error_code: Option<&'a str>,
-    /// How long it took.
+    /// The duration of the call.
     pub seconds: f64,
 }
 
-/// A tool has been called.
+/// Creates the event for a finished tool call.
 pub fn tool_call_finished(ended: &Ended<'_>) -> Outcome {
     let values = [
         ("toolName", string_of(ended.tool)),
@@ -169,7 +169,7 @@ pub fn tool_call_finished(ended: &Ended<'_>) -> Outcome {
     new_event(&FINISHED, values)
 }
 
-/// The tools of a server are known.
+/// Creates the event for a loaded tool list.
 pub fn tools_listed(server: &str, tools: usize, from_cache: bool) -> Outcome {
     let values = [
         ("server", string_of(server)),
@@ -179,7 +179,7 @@ pub fn tools_listed(server: &str, tools: usize, from_cache: bool) -> Outcome {
     new_event(&LISTED, values)
 }
 
-/// A server said that its tools are others now.
+/// Creates the event for a changed tool list.
 pub fn tools_changed(server: &str) -> Outcome {
     new_event(&CHANGED, [("server", string_of(server))])
 }

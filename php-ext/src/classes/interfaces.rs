@@ -1,4 +1,4 @@
-//! `ToolInterface` and `MCPToolInterface` (requirement J2).
+//! `ToolInterface` and `MCPToolInterface`.
 
 use ext_php_rs::error::Result;
 
@@ -10,7 +10,7 @@ pub static TOOL: ClassSlot = ClassSlot::new();
 /// `Pillion\MCPToolInterface`.
 pub static MCP_TOOL: ClassSlot = ClassSlot::new();
 
-/// A model as the capability filter takes it: an array, or an object (see `model.rs`).
+/// The type of a model argument: an array or an object (see `model.rs`).
 pub const MODEL: Type = Type::ARRAY.or(Type::OBJECT);
 
 /// The parameters of `execute`.
@@ -24,8 +24,8 @@ const ENABLED_FOR_MODEL: &str = "isEnabledForModel";
 const PROVIDER_CLASS: [Parameter; 1] = [Parameter::required("providerClass", Type::STRING)];
 const MODEL_PARAMETER: [Parameter; 1] = [Parameter::required("model", MODEL)];
 
-/// Adds the methods that decide whether a tool is offered: to every provider, and to a model if
-/// `is_enabled` says so.
+/// Adds the methods that decide whether a tool is offered: always to every provider, and to a model
+/// if `is_enabled` returns true.
 pub(super) fn with_offer<F>(class: Class, is_enabled: F) -> Class
 where
     F: Fn(&mut Call<'_>) -> Outcome + Copy + 'static,

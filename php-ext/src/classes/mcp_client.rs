@@ -1,4 +1,4 @@
-//! `McpClient`: everything that an MCP server has, from PHP.
+//! `McpClient`: access to all features of an MCP server.
 
 mod callbacks;
 mod calls;
@@ -29,7 +29,7 @@ pub use calls::{
 pub const NAME: &str = "Pillion\\McpClient";
 static CLASS: StateClass<Client> = StateClass::new();
 
-/// The state of an object.
+/// The state of an `McpClient` object.
 pub struct Client {
     link: Link,
 }
@@ -40,12 +40,12 @@ impl State for Client {
     }
 }
 
-/// The class entry.
+/// Returns the class entry.
 pub fn class() -> &'static ClassEntry {
     CLASS.get()
 }
 
-/// `{}` stays what it is, so that what a server said can be sent on as JSON.
+/// Keeps `{}` distinct from `[]`, so that a server's result can be encoded as the original JSON.
 const EMPTY: EmptyObject = EmptyObject::StdClass;
 
 pub(super) fn register() -> ZendResult<()> {
@@ -81,7 +81,7 @@ pub(super) fn register() -> ZendResult<()> {
     CLASS.register(callbacks::methods(class))
 }
 
-/// Checks the configuration; there is no I/O before the first call (E9).
+/// Validates the configuration; the first call opens the connection.
 fn construct_client(call: &mut Call<'_>) -> Outcome {
     let mut server = match call.value(0) {
         Some(server) if server.is_array() => to_value(server)?,
@@ -94,7 +94,7 @@ fn construct_client(call: &mut Call<'_>) -> Outcome {
         }
         None => json!({}),
     };
-    // They are the object's, not the server's.
+    // Roots belong to the object, not to the server.
     let take = |of: &mut Value| of.as_object_mut()?.shift_remove("roots");
     let roots = match (take(&mut server), take(&mut options)) {
         (Some(_), Some(_)) => return Err(Server::given_twice("roots")),
@@ -110,7 +110,7 @@ fn construct_client(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// A client's link and hooks; `None` when the value is no client of this class.
+/// Returns a client's link and hooks; `None` if the value is not an `McpClient`.
 pub fn client_of(value: &Zval) -> Result<Option<(&Link, Hooks<'_>)>, Failure> {
     match Object::of(value) {
         Some(object) if object.instance_of(CLASS.get()) => parts_of(object).map(Some),
@@ -118,13 +118,13 @@ pub fn client_of(value: &Zval) -> Result<Option<(&Link, Hooks<'_>)>, Failure> {
     }
 }
 
-/// The link and the hooks of a client.
+/// Returns the link and the hooks of a client.
 pub fn parts_of<'a>(client: Object<'a>) -> Result<(&'a Link, Hooks<'a>), Failure> {
     let state = state_of::<Client>(client)?;
     Ok((&state.link, hooks_of(client)?))
 }
 
-/// The hooks of a client.
+/// Returns the hooks of a client.
 pub fn hooks_of(client: Object<'_>) -> Result<Hooks<'_>, Failure> {
     Hooks::of::<Client>(client)
 }
@@ -133,7 +133,7 @@ fn parts<'a>(call: &Call<'a>) -> Result<(&'a Link, Hooks<'a>), Failure> {
     parts_of(call.this())
 }
 
-/// Sends one request; the result as the server wrote it.
+/// Sends a request and returns the result as the server sent it.
 fn ask(call: &Call<'_>, method: &str, params: Box<RawValue>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let name = method.to_owned();

@@ -1,4 +1,4 @@
-//! `MCPSSEClient`: an MCP server, called from PHP (requirements E1 to E11).
+//! `MCPSSEClient`: a client for an MCP server.
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
@@ -24,13 +24,13 @@ use crate::zend::{
 pub const NAME: &str = "Pillion\\MCPSSEClient";
 static CLASS: StateClass<Client> = StateClass::new();
 
-/// The class entry.
+/// Returns the class entry.
 pub fn class() -> &'static ClassEntry {
     CLASS.get()
 }
 
-/// The client of an object: what it is configured to be. The connection itself is the
-/// process's, so that it outlives the object and the request.
+/// The configuration of a client object. The process owns the connection, so that it outlives the
+/// object and the request.
 struct Client {
     link: Link,
 }
@@ -71,7 +71,7 @@ pub(super) fn register() -> ZendResult<()> {
     CLASS.register(client_hooks::methods(class))
 }
 
-/// Checks the configuration; there is no I/O before the first call (E9).
+/// Validates the configuration; the first call opens the connection.
 fn construct_client(call: &mut Call<'_>) -> Outcome {
     let options = match call.value(3) {
         Some(options) => {
@@ -95,7 +95,7 @@ fn construct_client(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// A client for a server entry as S4 has it: `server_url` and, where they are set,
+/// Creates a client from a server entry in HAWKI's format: `server_url` and optionally
 /// `server_label`, `timeout`, `api_key` and `options`. `None` without a URL.
 pub fn of_server_config(entry: &Value) -> Result<Option<Zval>, Failure> {
     let Some(server) = Server::of_entry(entry)? else {
@@ -107,7 +107,7 @@ pub fn of_server_config(entry: &Value) -> Result<Option<Zval>, Failure> {
     .map(Some)
 }
 
-/// A client's link and hooks; `None` when the value is no client of this class.
+/// Returns a client's link and hooks; `None` if the value is not an `MCPSSEClient`.
 pub fn client_of(value: &Zval) -> Result<Option<(&Link, Hooks<'_>)>, Failure> {
     match Object::of(value) {
         Some(object) if object.instance_of(CLASS.get()) => parts_of(object).map(Some),
@@ -120,7 +120,7 @@ fn parts_of(client: Object<'_>) -> Result<(&Link, Hooks<'_>), Failure> {
     Ok((&state.link, hooks_of(client)?))
 }
 
-/// The hooks of a client.
+/// Returns the hooks of a client.
 pub fn hooks_of(client: Object<'_>) -> Result<Hooks<'_>, Failure> {
     Hooks::of::<Client>(client)
 }
@@ -129,7 +129,7 @@ fn parts<'a>(call: &Call<'a>) -> Result<(&'a Link, Hooks<'a>), Failure> {
     parts_of(call.this())
 }
 
-/// The JSON-RPC `result` of any method, unchanged (E10).
+/// Sends any request and returns the JSON-RPC `result` unchanged.
 fn request(call: &mut Call<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let method = call.string(0)?.to_owned();
@@ -140,7 +140,7 @@ fn request(call: &mut Call<'_>) -> Outcome {
     readable(&result, EmptyObject::Array)
 }
 
-/// The result of a tool, unchanged: also one with `isError` (E10).
+/// Calls a tool and returns the result unchanged, also a result with `isError`.
 fn call_tool(call: &mut Call<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let name = call.string(0)?.to_owned();
@@ -158,7 +158,7 @@ fn call_tool(call: &mut Call<'_>) -> Outcome {
     })
 }
 
-/// The tools of the server, or none when it cannot be asked, which is logged (E5).
+/// Returns the server's tools. If the request fails, logs an error and returns an empty list.
 fn list_tools(call: &mut Call<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     match tool_list::list(link, hooks, EmptyObject::Array) {
@@ -174,7 +174,7 @@ fn list_tools(call: &mut Call<'_>) -> Outcome {
     }
 }
 
-/// Whether the server answers now (E5).
+/// Returns whether the server answers now.
 fn is_available(call: &mut Call<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     link.is_available(hooks).map(bool_of)
@@ -185,7 +185,7 @@ fn disconnect(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// For the registry: the tools of a server as they came.
+/// Returns the unmodified tools of a server, for the registry.
 pub fn tools_of(server: &Server) -> Result<Vec<Box<RawValue>>, Failure> {
     let client = runtime::mcp_client(server)?;
     wait(async move { client.list_tools().await })?

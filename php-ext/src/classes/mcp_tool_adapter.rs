@@ -1,7 +1,6 @@
-//! `MCPToolAdapter`: the abstract class behind MCP tools in PHP (requirements J2, J3).
+//! `MCPToolAdapter`: the abstract base class of MCP tools written in PHP.
 //!
-//! Its state is in real protected properties, so that PHP subclasses read `$this->client`,
-//! and `DmcpTool` inherits from it like any class.
+//! The state is in protected PHP properties, so that subclasses in PHP can read `$this->client`.
 
 mod shown;
 
@@ -57,7 +56,7 @@ pub(super) fn register() -> ZendResult<()> {
     with_offer(class, is_enabled_for_model).register(&CLASS)
 }
 
-/// Makes the client, which does no I/O yet; without a `server_url` there is none.
+/// Creates the client without any I/O; there is no client without `server_url`.
 fn construct(call: &mut Call<'_>) -> Outcome {
     let Some(config) = call.value(0) else {
         return Ok(Zval::new());
@@ -66,7 +65,7 @@ fn construct(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     this.set(CLASS.get(), "serverConfig", config.shallow_clone());
     let entry = to_value(config)?;
-    // A registry reads it; what is wrong with it is said here already.
+    // The registry reads `require_approval` later; this call reports an invalid value early.
     RequireApproval::of_entry(&entry)?;
     if let Some(client) = mcp_sse_client::of_server_config(&entry)? {
         this.set(CLASS.get(), "serverAvailable", bool_of(true));
@@ -79,12 +78,13 @@ fn get_mcp_server_config(call: &mut Call<'_>) -> Outcome {
     call.this().get(CLASS.get(), "serverConfig")
 }
 
-/// Whether a server is set. There is no I/O here: `MCPSSEClient::isAvailable()` asks it.
+/// Returns whether the tool has a server, without any I/O: `MCPSSEClient::isAvailable()` contacts
+/// the server.
 fn is_server_available(call: &mut Call<'_>) -> Outcome {
     call.this().get(CLASS.get(), "serverAvailable")
 }
 
-/// The rule of H2 for the tool's own name.
+/// Applies the model's capabilities to the tool's own name.
 fn is_enabled_for_model(call: &mut Call<'_>) -> Outcome {
     let capabilities = model_argument(call, 0)?;
     let this = call.this();
@@ -105,12 +105,12 @@ fn origin_of(this: Object<'_>) -> Result<ToolOrigin, Failure> {
     })
 }
 
-/// The configuration that the adapter was made with.
+/// Returns the configuration that was passed to the constructor.
 pub fn server_config(this: Object<'_>) -> Result<Value, Failure> {
     to_value(&this.get(CLASS.get(), "serverConfig")?)
 }
 
-/// The adapter's client, if it has one.
+/// Returns the adapter's client, if it has one.
 pub fn client(this: Object<'_>) -> Result<Option<Zval>, Failure> {
     let client = this.get(CLASS.get(), "client")?;
     Ok(client.is_object().then_some(client))

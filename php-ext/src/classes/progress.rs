@@ -1,4 +1,4 @@
-//! `Progress`: how far a call has come.
+//! `Progress`: the progress of a call.
 
 use ext_php_rs::error::Result;
 use ext_php_rs::flags::ClassFlags;
@@ -35,7 +35,7 @@ pub(super) fn register() -> Result<()> {
     class.register(&CLASS)
 }
 
-/// The typed properties check the arguments.
+/// The typed properties validate the arguments.
 fn construct(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     for (index, (name, _)) in PROPERTIES.into_iter().enumerate() {
@@ -52,7 +52,7 @@ fn construct(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// What the server said, as an object of PHP.
+/// Creates the PHP object for a progress notification.
 pub fn new_progress(progress: &mcp::Progress) -> Outcome {
     let total = progress.total.map_or_else(Zval::new, float_of);
     let message = progress.message.as_ref();

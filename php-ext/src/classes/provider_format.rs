@@ -1,4 +1,4 @@
-//! `ProviderFormat`: what each model provider gets and gives (requirements H1, H5, A6, A8).
+//! `ProviderFormat`: conversion to and from the formats of model providers.
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::ClassFlags;
@@ -64,7 +64,7 @@ fn provider_argument(call: &Call<'_>) -> Result<Provider, Failure> {
         })
 }
 
-/// The tools for the request; a provider that is not known gets none (H1).
+/// Returns the tools for the request; empty for an unknown provider.
 fn tools(call: &mut Call<'_>) -> Outcome {
     let provider = call.string(0)?;
     let definitions = entries(call.array(1)?)

@@ -1,4 +1,4 @@
-//! `Sidecar`: the same calls through the sidecar's socket (requirements I1, I2).
+//! `Sidecar`: a client for the sidecar, over its Unix socket.
 
 mod answer;
 mod batch;
@@ -26,9 +26,9 @@ use crate::{runtime, settings};
 use answer::Answer;
 
 const NAME: &str = "Pillion\\Sidecar";
-/// What approvals are looked for by.
+/// The filters of `listApprovals()`.
 const APPROVAL_FILTERS: [&str; 5] = ["status", "tool", "user", "limit", "after"];
-/// How long a call may take where neither the object nor a setting says so.
+/// Default timeout of a call, if neither the constructor nor an ini setting sets one.
 const TIMEOUT: Duration = Duration::from_secs(60);
 static CLASS: StateClass<Sidecar> = StateClass::new();
 
@@ -108,7 +108,7 @@ pub(super) fn register() -> ZendResult<()> {
     CLASS.register(class)
 }
 
-/// No I/O: a sidecar that is not there yet is no error.
+/// Creates the client without any I/O: the sidecar does not need to be running yet.
 fn construct_sidecar(call: &mut Call<'_>) -> Outcome {
     let socket = match call.optional_string(0)? {
         Some(path) => PathBuf::from(path),
@@ -127,7 +127,7 @@ fn get_socket_path(call: &mut Call<'_>) -> Outcome {
     Ok(string_of(sidecar.socket.as_os_str().as_encoded_bytes()))
 }
 
-/// Whether a sidecar answers. It never throws for a sidecar that does not.
+/// Returns whether a sidecar answers; does not throw if it does not.
 fn is_available(call: &mut Call<'_>) -> Outcome {
     match ask(call, |client| client.raw().health()) {
         Ok(_) => Ok(bool_of(true)),
@@ -152,7 +152,7 @@ fn get_schemas(call: &mut Call<'_>) -> Outcome {
     list_in(&body, "schemas", EmptyObject::StdClass)
 }
 
-/// The tool's data; a tool that fails throws what fits its error code.
+/// Returns the tool's data; a failed tool throws the exception for its error code.
 fn call_tool(call: &mut Call<'_>) -> Outcome {
     let name = call.string(0)?;
     let arguments = match call.value(1) {
@@ -174,7 +174,7 @@ fn call_tool(call: &mut Call<'_>) -> Outcome {
     Err(answer.asking_for(asked).into_failure(name.to_owned()))
 }
 
-/// The calls that wait for approval, or waited, the newest first.
+/// Returns the approvals, pending and decided, newest first.
 fn list_approvals(call: &mut Call<'_>) -> Outcome {
     let filter = match call.value(0) {
         Some(filter) => {
@@ -183,7 +183,7 @@ fn list_approvals(call: &mut Call<'_>) -> Outcome {
         }
         None => Value::Null,
     };
-    // A list has numbers for keys.
+    // The keys of a list are numbers.
     if filter.as_array().is_some_and(|list| !list.is_empty()) {
         return Err(exception::invalid_input("There is no filter '0'"));
     }
@@ -215,7 +215,7 @@ fn deny(call: &mut Call<'_>) -> Outcome {
     decide(call, false)
 }
 
-/// Decides on a call; returns the approval as it is now.
+/// Decides a call and returns the updated approval.
 fn decide(call: &Call<'_>, approve: bool) -> Outcome {
     let id = call.string(0)?;
     let reason = call.optional_string(1)?;
@@ -237,8 +237,9 @@ fn decide(call: &Call<'_>, approve: bool) -> Outcome {
         .ok_or_else(|| exception::transport("The sidecar's answer has no approval"))
 }
 
-/// The arguments of the calls that need approval, as they are: whoever approves of one has to
-/// see what would run. Most batches have none, and are not read twice.
+/// Returns the exact arguments of the calls that need approval: the approver needs to see the
+/// arguments that the tool would receive. Most batches contain no such calls and are not parsed
+/// twice.
 fn asked_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>, Failure> {
     let code = ErrorCode::ApprovalRequired.as_str().as_bytes();
     if !body.windows(code.len()).any(|part| part == code) {
@@ -247,7 +248,7 @@ fn asked_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>, Failure> {
     let answer: Value = serde_json::from_slice(body).unwrap_or_default();
     let results = match answer["results"].as_array() {
         Some(results) => results.as_slice(),
-        // The answer to one call.
+        // The response to a single call.
         None => std::slice::from_ref(&answer),
     };
     let asked = results.iter().map(|answer| {
@@ -260,10 +261,10 @@ fn asked_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>, Failure> {
     asked.collect()
 }
 
-/// On whose behalf a request is made, as the array `$context` says it.
+/// Returns the caller of a request, as specified in the `$context` array.
 ///
 /// # Errors
-/// An `InvalidInputException` that names the key.
+/// An `InvalidInputException` naming the key.
 pub fn caller_argument(call: &Call<'_>, index: usize) -> Result<Caller, Failure> {
     let context = context_argument(call, index)?;
     let mut caller = Caller::default();
@@ -316,7 +317,7 @@ fn ask<R>(
     request(&client).map_err(|error| failure_of(&error))
 }
 
-/// Why there is no answer.
+/// Returns the exception for a failed request.
 pub fn failure_of(error: &ClientError) -> Failure {
     match error {
         ClientError::Interrupted => noted_interrupt().unwrap_or(Failure::Pending),
@@ -324,15 +325,15 @@ pub fn failure_of(error: &ClientError) -> Failure {
     }
 }
 
-/// Whether an object is a `Sidecar`.
+/// Returns whether an object is a `Sidecar`.
 pub fn is_sidecar(object: Object<'_>) -> bool {
     object.instance_of(CLASS.get())
 }
 
-/// Where a sidecar listens.
+/// Returns the socket path of a sidecar.
 ///
 /// # Errors
-/// An `Error` when the object is not constructed.
+/// An `Error` if the object is not constructed.
 pub fn socket_of(sidecar: Object<'_>) -> Result<&Path, Failure> {
     Ok(&state_of::<Sidecar>(sidecar)?.socket)
 }
@@ -345,7 +346,7 @@ fn decode_body(body: &[u8], empty: EmptyObject) -> Outcome {
     })
 }
 
-/// A list of objects in the sidecar's answer.
+/// Returns a list of objects in the sidecar's response.
 fn list_in(body: &[u8], field: &str, empty: EmptyObject) -> Outcome {
     let answer = decode_body(body, empty)?;
     let list = answer.array().and_then(|answer| answer.get(field));

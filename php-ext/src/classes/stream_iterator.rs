@@ -1,5 +1,5 @@
 //! The methods of `Iterator` that [`ChatStream`](super::chat_stream) and
-//! [`ToolStream`](super::tool_stream) share: what comes is told once, as by a generator.
+//! [`ToolStream`](super::tool_stream) share. Like a generator, a stream yields each item once.
 
 use std::cell::Cell;
 
@@ -11,37 +11,37 @@ use crate::zend::{
     iterator, state_of,
 };
 
-/// The property with the current item, which is null at the end.
+/// The property with the current item; null at the end.
 const CURRENT: &str = "current";
 
-/// A state of objects that are streams.
+/// The state of a stream object.
 pub(super) trait StreamState: State {
-    /// The class's name without its namespace, for messages.
+    /// The class name without its namespace, for messages.
     const SHORT_NAME: &'static str;
 
-    /// Where it stands.
+    /// Returns the position of the stream.
     fn position(&self) -> &Position;
 
-    /// Says whether the next item may be waited for now; nothing has changed yet.
+    /// Checks whether the stream may wait for the next item now. Does not change the stream.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it may not wait.
     fn may_advance(&self) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// Waits for the next item and gives it to [`set_current`], or for the end.
+    /// Waits for the next item and passes it to [`set_current`], or for the end.
     ///
     /// # Errors
-    /// What the stream fails with.
+    /// The failure of the stream.
     fn advance(&self, this: Object<'_>) -> Result<(), Failure>;
 }
 
-/// Which item is the current one, from 0; none before the first was asked for.
+/// The index of the current item, from 0; `None` before the first item was requested.
 #[derive(Default)]
 pub(super) struct Position(Cell<Option<i64>>);
 
-/// What makes a class of streams an `Iterator` of these items.
+/// Adds the methods and properties of an `Iterator` to a class.
 pub(super) fn with_iteration<S: StreamState>(class: Class, item: Type) -> Class {
     let current_item = Property::new(PropertyFlags::Private, CURRENT, item, Zval::new());
     class
@@ -54,15 +54,15 @@ pub(super) fn with_iteration<S: StreamState>(class: Class, item: Type) -> Class 
         .method(Method::new("valid", valid::<S>).returns(Type::BOOL))
 }
 
-/// Makes an item the current one; null is none.
+/// Sets the current item; null for none.
 pub(super) fn set_current<S: StreamState>(this: Object<'_>, item: Zval) {
     this.set(S::class().get(), CURRENT, item);
 }
 
-/// Goes on to the next item, or to the end.
+/// Advances to the next item or to the end.
 ///
 /// # Errors
-/// As [`StreamState::may_advance`] and [`StreamState::advance`].
+/// Same as [`StreamState::may_advance`] and [`StreamState::advance`].
 pub(super) fn advance<S: StreamState>(this: Object<'_>) -> Result<(), Failure> {
     let stream = state_of::<S>(this)?;
     stream.may_advance()?;
@@ -96,7 +96,7 @@ fn next<S: StreamState>(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// What has been told is not kept: there is no way back.
+/// Items are not kept, so a stream cannot be rewound.
 fn rewind<S: StreamState>(call: &mut Call<'_>) -> Outcome {
     let Position(position) = state_of::<S>(call.this())?.position();
     if position.get().is_some_and(|position| position > 0) {

@@ -1,10 +1,10 @@
-//! `TokenStore`: where the tokens of one person are kept.
+//! `TokenStore`: a store for the OAuth tokens of one user.
 
 use ext_php_rs::error::Result;
 
 use crate::zend::{Class, ClassSlot, Method, Parameter, Type};
 
-/// `Pillion\TokenStore`. A client takes any object with these methods.
+/// `Pillion\TokenStore`. Clients accept any object with these methods.
 static CLASS: ClassSlot = ClassSlot::new();
 
 pub(super) fn register() -> Result<()> {

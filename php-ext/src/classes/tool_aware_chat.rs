@@ -1,5 +1,4 @@
-//! `ToolAwareChat`: a language model that uses tools until it answers in words (requirements H4
-//! to H7).
+//! `ToolAwareChat`: a language model that calls tools until it has a final answer.
 
 use std::sync::Arc;
 
@@ -30,9 +29,9 @@ static CLASS: StateClass<Chat> = StateClass::new();
 
 /// The property with the executor or the sidecar.
 const TOOLS: &str = "tools";
-/// In the hidden value: the callable that gives the key.
+/// Key in the hidden value: the callable that returns the provider's key.
 const KEY: &str = "key";
-/// In the hidden value: the model as tools are asked about it.
+/// Key in the hidden value: the model without credentials, for the tools' `isEnabledForModel()`.
 const MODEL: &str = "model";
 
 struct Chat {
@@ -40,10 +39,10 @@ struct Chat {
     place: Place,
 }
 
-/// Where the loop runs.
+/// Where the tool loop runs.
 enum Place {
     Here(Box<ModelSettings>),
-    /// With the model's name there; the default one without.
+    /// In the sidecar, with the name of one of its models; `None` for the default model.
     Sidecar(Option<String>),
 }
 
@@ -88,7 +87,7 @@ pub(super) fn register() -> ZendResult<()> {
     CLASS.register(class)
 }
 
-/// No I/O.
+/// Creates a chat without any I/O.
 fn construct_chat(call: &mut Call<'_>) -> Outcome {
     let tools = call.value(0).and_then(Object::of);
     let tools = tools.filter(|tools| is_executor(*tools) || sidecar::is_sidecar(*tools));
@@ -180,20 +179,20 @@ fn to_the_end(this: Object<'_>, here: &Here, company: &Company) -> Result<Done, 
     }
 }
 
-/// Waits for what comes next in a chat of this object.
+/// Waits for the next step of a chat of this object.
 ///
 /// # Errors
-/// As [`Here::next`].
+/// Same as [`Here::next`].
 pub fn step(this: Object<'_>, here: &Here, company: &Company) -> Result<Step, Failure> {
     let executor = tools_of(this)?;
     let executor = Object::of(&executor).ok_or(Failure::Pending)?;
     here.next(executor, company)
 }
 
-/// Tells that the calls of a chat which have begun have been given up.
+/// Dispatches the end of a chat's calls that were started and then canceled.
 ///
 /// # Errors
-/// What a listener or the logger throws.
+/// An exception from a listener or from the logger.
 pub fn tell_end(this: Object<'_>, here: &Here) -> Result<(), Failure> {
     let executor = tools_of(this)?;
     let executor = Object::of(&executor).ok_or(Failure::Pending)?;
@@ -210,7 +209,7 @@ fn hidden(this: Object<'_>, name: &str) -> Outcome {
     Ok(value.map_or_else(Zval::new, Zval::shallow_clone))
 }
 
-/// What is said now, and the state of the chat that it is said in.
+/// Returns the new messages and the state of the chat.
 fn said<'a>(call: &Call<'a>) -> Result<(Vec<Value>, Option<&'a str>), Failure> {
     if let Some(message) = call.some(0)
         && !message.is_array()
@@ -253,7 +252,7 @@ fn request<'a>(
     })
 }
 
-/// What of PHP takes part in a chat of this object.
+/// Returns the PHP values that take part in a chat of this object.
 fn company_of(call: &Call<'_>) -> Result<Company, Failure> {
     let this = call.this();
     let executor = tools_of(this)?;
@@ -295,7 +294,7 @@ fn begin(
     begin.start(executor, &company.clients)
 }
 
-/// What the model may see (H2): each tool is asked.
+/// Returns the tools that the model may see; calls `isEnabledForModel()` of each tool.
 fn visible(this: Object<'_>, executor: Object<'_>) -> Result<Vec<Arc<ToolDefinition>>, Failure> {
     let registry = tool_executor::registry_value(executor)?;
     let registry = Object::of(&registry).ok_or(Failure::Pending)?;

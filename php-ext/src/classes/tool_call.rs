@@ -1,4 +1,4 @@
-//! `ToolCall` (requirements A6, J1).
+//! `ToolCall`: a tool call requested by a model.
 
 use ext_php_rs::error::Result;
 use ext_php_rs::types::{ZendHashTable, Zval};
@@ -43,11 +43,11 @@ pub(super) fn register() -> Result<()> {
         .register(&CLASS)
 }
 
-/// What the properties hold.
+/// The values of the properties.
 struct Parts {
     id: String,
     name: String,
-    /// An array, or a string of JSON.
+    /// An array, or a JSON string.
     arguments: Zval,
     kind: String,
     index: Option<i64>,
@@ -71,15 +71,14 @@ fn construct(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// Takes `{id, name, arguments}` (S0), and OpenAI's form with the name and arguments under
-/// `function`.
+/// Accepts `{id, name, arguments}`, and OpenAI's form with the name and arguments under `function`.
 fn from_array(call: &mut Call<'_>) -> Outcome {
     let parts = Parts::of_array(call.array(0)?)?;
     create(CLASS.get(), |this| parts.fill(this))
 }
 
-/// A call of the engine as an object of PHP. Somebody may look at its arguments, or send
-/// them on: they stay what they are.
+/// Creates the PHP object for a call of the engine. The arguments are exact, because PHP code may
+/// show them or send them again.
 pub fn new_call(call: &ToolCall) -> Outcome {
     let parts = Parts {
         id: call.id.clone(),
@@ -94,9 +93,8 @@ pub fn new_call(call: &ToolCall) -> Outcome {
     create(CLASS.get(), |this| parts.fill(this))
 }
 
-/// Arguments that are not to change on their way through PHP: an empty map in them is a
-/// `stdClass`, an integer beyond 64 bits a string of its digits. They are an array also if
-/// they are empty.
+/// Converts arguments exactly: an empty map is a `stdClass`, an integer beyond 64 bits is a string
+/// of its digits. The arguments themselves are an array, even if empty.
 pub fn exact_arguments(arguments: &Value) -> Outcome {
     if arguments.as_object().is_some_and(Map::is_empty) {
         return Ok(empty_array());
@@ -104,7 +102,7 @@ pub fn exact_arguments(arguments: &Value) -> Outcome {
     decode_exactly(arguments)
 }
 
-/// An object of PHP, or an array as `fromArray` takes it, as a call of the engine.
+/// Converts a `ToolCall`, or an array that `fromArray` accepts, to a call of the engine.
 pub fn call_of(value: &Zval) -> std::result::Result<ToolCall, Failure> {
     parts_of(value)?.into_call()
 }
@@ -245,7 +243,7 @@ fn to_array(call: &mut Call<'_>) -> Outcome {
     ]))
 }
 
-/// OpenAI's form, with the arguments as a string of JSON (A6, E11).
+/// Returns OpenAI's form, with the arguments as a JSON string.
 fn json_serialize(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let property = |name: &str| this.get(CLASS.get(), name);

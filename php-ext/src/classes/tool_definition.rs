@@ -1,4 +1,4 @@
-//! `ToolDefinition` (requirements A1 to A4, H1, J1).
+//! `ToolDefinition`: the definition of a tool.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(super) fn register() -> Result<()> {
         .property(Property::readonly("category", Type::STRING))
         .property(Property::readonly("requiresConfirmation", Type::BOOL))
         .property(Property::readonly("cooldownSeconds", Type::FLOAT))
-        // Set by fromCallable(): how arguments become the parameters of the PHP code.
+        // Set by fromCallable(): how arguments are converted to the parameters of the PHP code.
         .property(Property::new(
             PropertyFlags::Private,
             "binding",
@@ -63,8 +63,8 @@ pub(super) fn register() -> Result<()> {
         .register(&CLASS)
 }
 
-/// Takes the parameters as a JSON Schema, which is kept as it is, or as a list of
-/// parameters, of which the schema is made.
+/// Accepts the parameters as a JSON Schema, which is kept unchanged, or as a list of parameters,
+/// which is converted to a schema.
 fn construct(call: &mut Call<'_>) -> Outcome {
     let name = call.string(0)?;
     let description = call.string(1)?;
@@ -99,10 +99,11 @@ fn construct(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// The longest duration, which no clock overflows with: 136 years.
+/// Maximum duration: 136 years, below the range at which clocks overflow.
 const MOST_SECONDS: u32 = u32::MAX;
 
-/// A duration in seconds from PHP; an hour-long wait is fine, an endless one is not.
+/// Converts a duration in seconds from PHP. Negative, non-finite and extremely long durations are
+/// errors.
 pub fn seconds(parameter: &str, seconds: f64) -> std::result::Result<Duration, Failure> {
     Duration::try_from_secs_f64(seconds)
         .ok()
@@ -114,8 +115,8 @@ pub fn seconds(parameter: &str, seconds: f64) -> std::result::Result<Duration, F
         })
 }
 
-/// Whether this is a list of parameters (A1) rather than a schema. An empty array is a list
-/// without any.
+/// Returns whether this is a list of parameters rather than a schema. An empty array is an empty
+/// list.
 fn is_parameter_list(raw: &Value) -> bool {
     raw.is_array()
 }
@@ -153,13 +154,14 @@ fn fill(this: Object<'_>, definition: &ToolDefinition, parameters: Zval) {
     }
 }
 
-/// A definition of the engine as an object of PHP.
+/// Creates the PHP object for a definition of the engine.
 pub fn new_definition(definition: &ToolDefinition) -> Outcome {
     let parameters = decode_value(definition.input_schema(), EmptyObject::Array)?;
     create(CLASS.get(), |this| fill(this, definition, parameters))
 }
 
-/// A definition made of a signature, as an object of PHP that knows how to bind arguments.
+/// Creates the PHP object for a definition created from a signature, with the binding of its
+/// arguments.
 pub fn of_signature(signature: &Signature) -> Outcome {
     let value = new_definition(&signature.definition)?;
     if let Some(object) = Object::of(&value) {
@@ -168,8 +170,8 @@ pub fn of_signature(signature: &Signature) -> Outcome {
     Ok(value)
 }
 
-/// How the arguments of a definition's calls become parameters; `None` when they go to the
-/// PHP code as one array.
+/// Returns how the arguments of calls become parameters; `None` if the PHP code receives all
+/// arguments as one array.
 pub fn binding_of(definition: &Zval) -> std::result::Result<Option<Zval>, Failure> {
     let Some(object) = Object::of(definition) else {
         return Ok(None);
@@ -191,12 +193,12 @@ fn from_callable(call: &mut Call<'_>) -> Outcome {
     of_signature(&signature::read(&target, &said)?)
 }
 
-/// Whether a value is a `ToolDefinition`.
+/// Returns whether a value is a `ToolDefinition`.
 pub fn is_definition(value: &Zval) -> bool {
     Object::of(value).is_some_and(|object| object.instance_of(CLASS.get()))
 }
 
-/// The name in a `ToolDefinition`.
+/// Returns the name of a `ToolDefinition`.
 pub fn name_of(definition: &Zval) -> std::result::Result<String, Failure> {
     match Object::of(definition) {
         Some(object) => Ok(object
@@ -207,7 +209,8 @@ pub fn name_of(definition: &Zval) -> std::result::Result<String, Failure> {
     }
 }
 
-/// An object of PHP as a definition of the engine; `None` when it is no `ToolDefinition`.
+/// Converts a PHP object to a definition of the engine; `None` if the value is not a
+/// `ToolDefinition`.
 pub fn definition_of(value: &Zval) -> std::result::Result<Option<ToolDefinition>, Failure> {
     match Object::of(value) {
         Some(object) if object.instance_of(CLASS.get()) => read(object).map(Some),
@@ -231,7 +234,7 @@ fn read(this: Object<'_>) -> std::result::Result<ToolDefinition, Failure> {
         .map_err(|error| exception::invalid_input(error.to_string()))
 }
 
-/// The formats are meant to be sent as JSON, so an empty map is a `stdClass` in them.
+/// An empty map is a `stdClass`, because the formats are meant to be sent as JSON.
 fn format(call: &Call<'_>, provider: Provider) -> Outcome {
     let definition = read(call.this())?;
     let format = format_tool(provider, &definition, StrictFlag::Always);
@@ -254,7 +257,7 @@ fn to_anthropic_format(call: &mut Call<'_>) -> Outcome {
     format(call, Provider::Anthropic)
 }
 
-/// The properties that S4 has, with the parameters as they are.
+/// Returns the name, description, parameters and strict flag, with the parameters unchanged.
 fn to_array(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let property = |name: &str| this.get(CLASS.get(), name);

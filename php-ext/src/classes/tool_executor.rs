@@ -1,4 +1,4 @@
-//! `ToolExecutor` (requirements C1 to C7).
+//! `ToolExecutor`: runs tool calls.
 
 mod options;
 
@@ -101,33 +101,34 @@ fn construct_executor(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// The hooks of an executor.
+/// Returns the hooks of an executor.
 pub fn hooks_of(executor: Object<'_>) -> Result<Hooks<'_>, Failure> {
     Hooks::of::<ToolExecutor>(executor)
 }
 
-/// Whether an object is a `ToolExecutor`.
+/// Returns whether an object is a `ToolExecutor`.
 pub fn is_executor(object: Object<'_>) -> bool {
     object.instance_of(CLASS.get())
 }
 
-/// Whether the application has extended the class of an executor: its methods count then.
+/// Returns whether the executor's class is a subclass written by the application, whose methods
+/// must be used.
 pub fn is_extended(executor: Object<'_>) -> bool {
     !std::ptr::eq(executor.class(), CLASS.get())
 }
 
-/// The engine's end of an executor.
+/// Returns the engine's executor.
 ///
 /// # Errors
-/// An `Error` when the object is not constructed.
+/// An `Error` if the object is not constructed.
 pub fn executor_of(executor: Object<'_>) -> Result<&Executor, Failure> {
     Ok(&state_of::<ToolExecutor>(executor)?.executor)
 }
 
-/// The registry of an executor.
+/// Returns the registry of an executor.
 ///
 /// # Errors
-/// An `Error` when the object is not constructed.
+/// An `Error` if the object is not constructed.
 pub fn registry_value(executor: Object<'_>) -> Outcome {
     state_of::<ToolExecutor>(executor)?;
     executor.get(CLASS.get(), "registry")
@@ -168,7 +169,7 @@ fn run(call: &Call<'_>, calls: Vec<ToolCall>, mode: Mode) -> Result<Vec<ToolResu
     execution::execute(&attendants, &state.executor, calls, context, mode)
 }
 
-/// The calls in a list: objects or arrays.
+/// Reads the calls in a list: objects or arrays.
 fn calls_of(table: &ZendHashTable) -> Result<Vec<ToolCall>, Failure> {
     entries(table).map(|(_, call)| call_of(call)).collect()
 }

@@ -1,4 +1,4 @@
-//! `ToolRegistry` (requirements B1 to B5, H2).
+//! `ToolRegistry`: a set of tools.
 
 mod clients;
 mod lookup;
@@ -37,18 +37,18 @@ pub use clients::Clients;
 pub const NAME: &str = "Pillion\\ToolRegistry";
 static CLASS: StateClass<Registry> = StateClass::new();
 
-/// What the engine knows of a registry. The tools as PHP objects, by name, are in the
-/// object's property `$tools`, where the garbage collector sees them; the clients of MCP
-/// servers are its hidden value.
+/// The engine's state of a registry. The PHP objects of the tools are in the property `$tools`, by
+/// name, where the garbage collector sees them; the hidden value contains the clients of MCP
+/// servers.
 pub struct Registry {
     tools: Arc<ToolRegistry>,
-    /// Runs what is called through the registry or a tool itself.
+    /// Runs calls made through the registry or through a tool object.
     executor: Executor,
     switchboard: Arc<Switchboard>,
-    /// The tools that are PHP code: their names and numbers.
+    /// The PHP tools: their names and numbers.
     in_php: RefCell<HashMap<String, u64>>,
-    /// The MCP servers whose tools are here, and the place of the client of each among those of
-    /// this registry, if it came with one.
+    /// The MCP servers of the registered tools, each with the index of its client among the clients
+    /// of this registry, if it was registered with one.
     servers: RefCell<Vec<(Rc<McpServer>, Option<usize>)>>,
 }
 
@@ -78,22 +78,22 @@ impl Registry {
         &self.switchboard
     }
 
-    /// The clients that servers were registered with.
+    /// Returns the clients that servers were registered with.
     ///
     /// # Errors
-    /// An `Error` when `this` is no registry.
+    /// An `Error` if `this` is not a registry.
     pub fn clients(&self, this: Object<'_>) -> Result<Clients, Failure> {
         Hidden::of::<Self>(this).map(|clients| Clients::of(&clients.get()))
     }
 
-    /// To be called before tools run: in a forked child the tools of all servers get connections
-    /// of its own. Before tools of MCP servers run, those of a client that has another connection
-    /// now get that.
+    /// Prepares the servers before tools run: in a forked child, all servers get their own
+    /// connections; before MCP tools run, the tools of a client whose connection has changed get
+    /// the new connection.
     ///
     /// # Errors
-    /// As [`McpServer::follow`].
+    /// Same as [`McpServer::follow`].
     pub fn follow(&self, clients: &Clients, has_mcp: bool) -> Result<(), Failure> {
-        // A client's token store may register others meanwhile.
+        // A client's token store may register other servers in the meantime.
         let servers = self.servers.borrow().clone();
         for (server, client) in servers {
             if has_mcp || server.is_of_another_process() {
@@ -103,7 +103,7 @@ impl Registry {
         Ok(())
     }
 
-    /// The tools of a server are here, whose client has that place among those of this registry.
+    /// Records a server whose tools are registered, with the index of its client.
     fn have_server(&self, server: Rc<McpServer>, client: Option<usize>) {
         let mut servers = self.servers.borrow_mut();
         if !servers.iter().any(|(known, _)| Rc::ptr_eq(known, &server)) {
@@ -111,25 +111,25 @@ impl Registry {
         }
     }
 
-    /// Whether the tool of that name or alias is of an MCP server.
+    /// Returns whether the tool with this name or alias is an MCP tool.
     pub fn is_mcp(&self, name: &str) -> bool {
         let tool = self.tools.get(name);
         tool.is_some_and(|tool| tool.origin().is_mcp())
     }
 
-    /// Whether the tool of that name or alias is PHP code.
+    /// Returns whether the tool with this name or alias is a PHP tool.
     pub fn is_php(&self, name: &str) -> bool {
         self.tools
             .get(name)
             .is_some_and(|tool| self.php_tool(tool.name().as_str()).is_some())
     }
 
-    /// The names of the tools that are PHP code.
+    /// Returns the names of the PHP tools.
     pub fn names_in_php(&self) -> HashSet<String> {
         self.in_php.borrow().keys().cloned().collect()
     }
 
-    /// The number of the tool in PHP that has this name now.
+    /// Returns the number of the PHP tool that currently has this name.
     pub fn php_tool(&self, name: &str) -> Option<u64> {
         self.in_php.borrow().get(name).copied()
     }
@@ -254,18 +254,18 @@ pub(super) fn register() -> ZendResult<()> {
     CLASS.register(class)
 }
 
-/// The registry behind an object, and the object.
+/// Returns the registry of an object, and the object.
 pub fn registry_of(value: &Zval) -> Result<(Object<'_>, &Registry), Failure> {
     let object = Object::of(value).ok_or_else(|| Failure::error("The registry is no object"))?;
     Ok((object, state_of(object)?))
 }
 
-/// Whether a value is a `ToolRegistry`.
+/// Returns whether a value is a `ToolRegistry`.
 pub fn is_registry(value: &Zval) -> bool {
     Object::of(value).is_some_and(|object| object.instance_of(CLASS.get()))
 }
 
-/// The PHP object of the tool with that name; aliases are resolved before.
+/// Returns the PHP object of the tool with this name; the caller must resolve aliases first.
 pub fn find_tool(this: Object<'_>, name: &str) -> Result<Option<Zval>, Failure> {
     let tools = objects(this)?;
     Ok(tools
@@ -287,7 +287,7 @@ fn refused(error: &RegistryError) -> Failure {
     exception::invalid_input(error.to_string())
 }
 
-/// Runs one tool, with S4's words for a name that is not there (B5).
+/// Runs one tool; the result for an unknown name has HAWKI's message.
 fn execute(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let registry = state_of::<Registry>(this)?;

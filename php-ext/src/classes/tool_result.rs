@@ -1,4 +1,4 @@
-//! `ToolResult` (requirements A7, A8, J1).
+//! `ToolResult`: the result of a tool call.
 
 mod content;
 mod outcome;
@@ -121,7 +121,7 @@ const PROPERTIES: [&str; 8] = [
     "metadata",
 ];
 
-/// Their names in JSON.
+/// The names of the properties in JSON.
 const KEYS: [&str; 8] = [
     "tool_call_id",
     "tool_name",
@@ -133,7 +133,7 @@ const KEYS: [&str; 8] = [
     "metadata",
 ];
 
-/// What a result holds, in the order of the properties.
+/// The values of a result, in the order of the properties.
 pub struct Parts {
     pub tool_call_id: String,
     pub tool_name: String,
@@ -146,7 +146,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// A result that worked and says nothing.
+    /// Creates an empty successful result.
     pub fn new(tool_call_id: impl Into<String>, tool_name: impl Into<String>) -> Self {
         Self {
             tool_call_id: tool_call_id.into(),
@@ -160,12 +160,12 @@ impl Parts {
         }
     }
 
-    /// The parts as an object.
+    /// Returns the parts as a `ToolResult` object.
     pub fn into_object(self) -> Outcome {
         self.into_object_of(CLASS.get())
     }
 
-    /// As [`into_object`](Self::into_object), of `ToolResult` or a subclass.
+    /// Like [`into_object`](Self::into_object), for `ToolResult` or a subclass.
     fn into_object_of(self, class: &ClassEntry) -> Outcome {
         create(class, |this| self.fill(this))
     }
@@ -188,11 +188,11 @@ impl Parts {
     }
 }
 
-/// A result of the engine as an object of PHP.
+/// Creates the PHP object for a result of the engine.
 pub fn new_result(result: &ToolResult) -> Outcome {
     let value = |value: &Value| decode_value(value, EmptyObject::Array);
     let mut metadata = Vec::with_capacity(result.metadata.len());
-    // Whoever approves of a call has to see what would run.
+    // The approver needs to see the arguments that the tool would receive.
     let is_asked = result.error_code == Some(ErrorCode::ApprovalRequired);
     for (key, fact) in &result.metadata {
         let fact = if is_asked && key == "arguments" {
@@ -217,12 +217,12 @@ pub fn new_result(result: &ToolResult) -> Outcome {
     parts.into_object()
 }
 
-/// Whether a value is a `ToolResult`.
+/// Returns whether a value is a `ToolResult`.
 pub fn is_result(value: &Zval) -> bool {
     Object::of(value).is_some_and(|object| object.instance_of(CLASS.get()))
 }
 
-/// An object of PHP as a result of the engine; `None` when it is no `ToolResult`.
+/// Converts a PHP object to a result of the engine; `None` if the value is not a `ToolResult`.
 pub fn result_of(value: &Zval) -> std::result::Result<Option<ToolResult>, Failure> {
     match Object::of(value) {
         Some(object) if object.instance_of(CLASS.get()) => read(object).map(Some),
@@ -267,7 +267,7 @@ fn to_message_format(call: &mut Call<'_>) -> Outcome {
     decode_value(&read(call.this())?.to_message_format(), EmptyObject::Array)
 }
 
-/// The properties by their names in JSON: `tool_call_id`, `error_code` and so on.
+/// Returns the properties by their JSON names: `tool_call_id`, `error_code` and so on.
 fn to_array(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let mut entries = Vec::with_capacity(KEYS.len());

@@ -1,4 +1,4 @@
-//! `ToolStream`: a call of a tool, with its progress as it comes.
+//! `ToolStream`: a running tool call with progress reports.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -28,19 +28,19 @@ use crate::zend::{
 pub const NAME: &str = "Pillion\\ToolStream";
 static CLASS: StateClass<Stream> = StateClass::new();
 
-/// The properties that PHP's garbage collector has to see, beside the current report.
+/// The properties that PHP's garbage collector must see, in addition to the current report.
 const CLIENT: &str = "client";
 const RESULT: &str = "result";
 
-/// A call under way.
+/// The state of a `ToolStream`.
 struct Stream {
     id: String,
     tool: String,
     connection: Bound<Arc<Connection>>,
-    /// None once it has ended. Dropping it ends the call.
+    /// `None` after the call has finished. Dropping the value cancels the call.
     running: RefCell<Option<Rc<Running>>>,
     started: Instant,
-    /// Whether a dispatcher has been told of the end.
+    /// Whether the end of the call has been dispatched.
     has_told: Cell<bool>,
     position: Position,
 }
@@ -73,10 +73,10 @@ fn no_constructor(_: &mut Call<'_>) -> Outcome {
     Err(Failure::error("Streams come from McpClient::streamTool()"))
 }
 
-/// Starts a call, which goes on while PHP does something else.
+/// Starts a call that continues while PHP does other work.
 ///
 /// # Errors
-/// As [`Link::connection`] and [`Link::authorize_first`].
+/// Same as [`Link::connection`] and [`Link::authorize_first`].
 pub fn start(
     client: Object<'_>,
     link: &Link,
@@ -137,7 +137,7 @@ impl StreamState for Stream {
 
 fn pump(this: Object<'_>, stream: &Stream, link: &Link, hooks: Hooks<'_>) -> Result<(), Failure> {
     loop {
-        // PHP code that runs meanwhile may end the stream.
+        // PHP code that runs during the wait may end the stream.
         let Some(running) = stream.running.borrow().clone() else {
             return Ok(());
         };
@@ -168,7 +168,7 @@ fn pump(this: Object<'_>, stream: &Stream, link: &Link, hooks: Hooks<'_>) -> Res
     }
 }
 
-/// Tells how the call has ended, if that has not been told.
+/// Dispatches the end of the call, unless it has been dispatched already.
 fn end(
     stream: &Stream,
     link: &Link,
@@ -182,9 +182,9 @@ fn end(
     tell_end(link, hooks, call, error_code, stream.started.elapsed())
 }
 
-/// Tells that the call has ended by a failure, if its end has not been told.
+/// Dispatches the end of a failed call, unless it has been dispatched already.
 fn fail(stream: &Stream, link: &Link, hooks: Hooks<'_>, failure: Failure) -> Failure {
-    // A forked child ends nothing of its parent's.
+    // A forked child must not end its parent's calls.
     if stream.connection.get().is_none() || stream.has_told.replace(true) {
         return failure;
     }
@@ -192,7 +192,7 @@ fn fail(stream: &Stream, link: &Link, hooks: Hooks<'_>, failure: Failure) -> Fai
     tell_failure(link, hooks, call, failure, stream.started.elapsed())
 }
 
-/// A stream that is dropped half way ends its call.
+/// Cancels the call of an unfinished stream.
 fn destruct(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let Ok(stream) = state_of::<Stream>(this) else {
@@ -210,7 +210,7 @@ fn destruct(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// Runs the call to its end; reports that come meanwhile are dropped.
+/// Runs the call to its end and discards further progress reports.
 fn get_result(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     loop {

@@ -5,10 +5,10 @@ use pillion_core::tool::{ErrorCode, ToolFailure};
 use super::{PILLION, RATE_LIMITED, error_code, of_code};
 use crate::zend::{Failure, Object, Thrown, legible, take_exception, throw_again};
 
-/// A failure inside a tool is that call's failure (C4), but for what must end the request.
+/// Converts a failure inside a tool to a failed call, unless the failure must end the request.
 ///
 /// # Errors
-/// The failure itself, if it must end the request: a bail-out, `exit()`.
+/// The failure itself, if it must end the request: a bailout or `exit()`.
 pub fn into_tool_failure(failure: Failure) -> Result<ToolFailure, Failure> {
     match failure {
         Failure::Bailout => Err(Failure::Bailout),
@@ -63,9 +63,9 @@ fn code_of_exception(exception: Object<'_>) -> Result<ErrorCode, Failure> {
     Ok(code.unwrap_or(ErrorCode::InternalError))
 }
 
-/// Does something that may run PHP code while a failure is on its way, and is told its code.
-/// The failure goes on afterwards: what is thrown meanwhile is dropped, for the first counts. It
-/// is not done where the request must end at once.
+/// Runs `work`, which may run PHP code, while a failure propagates, and passes it the error code.
+/// Returns the original failure; an exception thrown by `work` is dropped. Does not run `work` if
+/// the request must end at once.
 pub fn on_the_way(
     failure: Failure,
     work: impl FnOnce(ErrorCode) -> Result<(), Failure>,

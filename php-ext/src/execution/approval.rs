@@ -8,7 +8,8 @@ use crate::mcp::hooks::{self, Hooks};
 use crate::switchboard::{Switchboard, Work};
 use crate::zend::Failure;
 
-/// Hands requests to the PHP thread that waits for the call, if it has somebody to ask.
+/// Forwards approval requests to the PHP thread that waits for the call, if it has an `approve`
+/// callable.
 pub(super) struct PhpApprover {
     switchboard: Arc<Switchboard>,
 }
@@ -39,7 +40,7 @@ impl Approver for PhpApprover {
     }
 }
 
-/// Asks the option `approve`: yes, no, or null for not yet.
+/// Calls the `approve` callable: true approves, false denies, null leaves the call undecided.
 pub(super) fn ask(
     hooks: Option<Hooks<'_>>,
     request: &ApprovalRequest,

@@ -11,8 +11,8 @@ use crate::mcp::hooks::{self, Hooks};
 use crate::switchboard::{Switchboard, Work};
 use crate::zend::Failure;
 
-/// Hands calls that are about to run to the PHP thread that waits for them, if it has
-/// somebody to ask.
+/// Forwards calls that are about to run to the PHP thread that waits for them, if it has a `before`
+/// callable.
 pub(super) struct PhpGate {
     switchboard: Arc<Switchboard>,
 }
@@ -39,7 +39,7 @@ impl Gate for PhpGate {
     }
 }
 
-/// Asks the option `before`: a result is how a call ends that does not run, null lets it run.
+/// Calls the `before` callable: null lets the call run, a result replaces the call.
 pub(super) fn ask(
     hooks: Option<Hooks<'_>>,
     ready: &ReadyCall,

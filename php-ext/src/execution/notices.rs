@@ -13,8 +13,8 @@ use crate::settings::LogLevel;
 use crate::switchboard::{Notice, Switchboard, Work};
 use crate::zend::Failure;
 
-/// Tells the PHP thread that waits for a call when it begins and how it ends, if anybody
-/// there wants to know.
+/// Notifies the PHP thread that waits for a call of the call's start and end, if it has a logger or
+/// an event dispatcher.
 pub(super) struct PhpObserver {
     switchboard: Arc<Switchboard>,
 }
@@ -73,15 +73,15 @@ fn server_of(origin: Option<&ToolOrigin>) -> Option<String> {
     }
 }
 
-/// The calls of an execution that have begun and not ended.
+/// The calls of an execution that have started and not finished.
 #[derive(Default)]
 pub struct Begun(RefCell<Vec<(Notice, Instant)>>);
 
 impl Begun {
-    /// Passes a notice on.
+    /// Forwards a notice.
     ///
     /// # Errors
-    /// What a listener or the logger throws.
+    /// An exception from a listener or from the logger.
     pub(super) fn pass_on(&self, hooks: Hooks<'_>, notice: &Notice) -> Result<(), Failure> {
         let mut begun = self.0.borrow_mut();
         let at = |(other, _): &(Notice, Instant)| other.call_id == notice.call_id;
@@ -94,10 +94,10 @@ impl Begun {
         pass_on(hooks, notice)
     }
 
-    /// Tells that the calls which have begun have been given up.
+    /// Dispatches the end of all started calls as canceled.
     ///
     /// # Errors
-    /// What a listener or the logger throws.
+    /// An exception from a listener or from the logger.
     pub fn tell_cancelled(&self, hooks: Hooks<'_>) -> Result<(), Failure> {
         self.0.take().into_iter().try_for_each(|(notice, started)| {
             let ended = Some((Some(ErrorCode::Cancelled), started.elapsed()));
@@ -105,7 +105,7 @@ impl Begun {
         })
     }
 
-    /// Tells that the calls which have begun have ended by a failure, which goes on afterwards.
+    /// Dispatches the end of all started calls as failed, and returns the failure.
     pub fn tell_failure(&self, hooks: Option<Hooks<'_>>, failure: Failure) -> Failure {
         let Some(hooks) = hooks else { return failure };
         self.0
@@ -120,7 +120,7 @@ impl Begun {
     }
 }
 
-/// Passes a notice on, as an event and as a line for the PSR-3 logger.
+/// Forwards a notice as an event and as a PSR-3 log message.
 fn pass_on(hooks: Hooks<'_>, notice: &Notice) -> Result<(), Failure> {
     let (tool, id) = (notice.tool.as_str(), notice.call_id.as_str());
     let server = notice.server.as_deref();

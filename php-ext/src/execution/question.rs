@@ -10,22 +10,22 @@ use crate::json::{EmptyObject, decode_value};
 use crate::mcp::hooks::Hooks;
 use crate::zend::{Failure, call_callable, must_stop, type_name};
 
-/// What an application is asked about before it runs.
+/// The data for a callable that is called before a tool runs.
 pub(super) struct About<'a> {
     pub tool: &'a RegisteredTool,
     pub arguments: &'a JsonObject,
     pub context: &'a CallContext,
-    /// The id of its approval, be it there or not.
+    /// The ID of the approval, whether or not it has been given.
     pub approval: Option<&'a str>,
 }
 
-/// What the callable said, where it did not fail; `None` for null.
+/// The answer of the callable; `None` for null.
 pub(super) type Said<T> = Result<Option<T>, ToolFailure>;
 
-/// Asks the application's callable, an option of the executor:
-/// `fn (ToolCall, ToolDefinition, array $context)`. Without one nothing is said. What it throws
-/// fails the call, which then does not run; so does a value that `read` has nothing for, which
-/// is not one of the `expected`.
+/// Calls a callable of the executor's options: `fn (ToolCall, ToolDefinition, array $context)`.
+/// Returns `None` without a callable. The call fails without running if the callable throws an
+/// exception, or if it returns a value for which `read` returns `None`, which is then reported as
+/// not `expected`.
 pub(super) fn ask<T>(
     hooks: Option<Hooks<'_>>,
     option: &str,
@@ -48,7 +48,7 @@ pub(super) fn ask<T>(
         }))
     });
     match said {
-        // What was given up on the way may have a destructor that throws.
+        // A destructor of a discarded value may have thrown.
         Ok(_) if must_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
         Ok(said) => Ok(said),
         Err(failure) => exception::into_tool_failure(failure).map(Err),

@@ -9,12 +9,12 @@ use crate::json::{EmptyObject, decode_value, to_value};
 use crate::switchboard::Run;
 use crate::zend::{Failure, Object, must_stop, state_of, string_of};
 
-/// Runs one tool in PHP.
+/// Runs one PHP tool.
 pub(super) fn run(
     registry: Object<'_>,
     run: &Run,
 ) -> Result<Result<ToolOutput, ToolFailure>, Failure> {
-    // Somebody may have approved of it: no other tool runs in its place.
+    // An approval may refer to this tool, so a tool that has replaced it must not run.
     let is_the_same = state_of::<Registry>(registry)?.php_tool(&run.tool) == Some(run.number);
     let found = tool_registry::find_tool(registry, &run.tool)?;
     let Some(tool) = found.filter(|_| is_the_same) else {
@@ -25,7 +25,7 @@ pub(super) fn run(
         return Ok(Err(ToolFailure::internal("The tool is no object")));
     };
     match call(object, run) {
-        // What was given up on the way may have a destructor that throws.
+        // A destructor of a discarded value may have thrown.
         Ok(_) if must_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
         Ok(outcome) => Ok(outcome),
         Err(failure) => exception::into_tool_failure(failure).map(Err),
@@ -53,7 +53,7 @@ fn call(tool: Object<'_>, run: &Run) -> Result<Result<ToolOutput, ToolFailure>, 
     }
 }
 
-/// A result that PHP code made, as the outcome of the call.
+/// Converts a result made by PHP code to the outcome of the call.
 pub(super) fn outcome_of(result: ToolResult) -> Result<ToolOutput, ToolFailure> {
     if result.success {
         return Ok(ToolOutput {

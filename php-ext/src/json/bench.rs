@@ -1,5 +1,5 @@
-//! The two conversions by themselves, for `benches/json` (feature `bench`): no release has
-//! this class.
+//! A class that exposes the two conversions to the benchmark in `benches/json`. It needs the
+//! feature `bench`, which no release enables.
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::ClassFlags;

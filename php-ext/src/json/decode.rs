@@ -9,22 +9,22 @@ use crate::zend::{
     Failure, bool_of, empty_array, float_of, guarded, int_of, must_stop, string_of, table_of,
 };
 
-/// What `{}` becomes. PHP's arrays do not tell it from `[]`.
+/// The PHP value of `{}`, which a PHP array cannot distinguish from `[]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EmptyObject {
-    /// An empty array, as `json_decode($json, true)` has it: for values that PHP code reads.
+    /// An empty array, as `json_decode($json, true)` returns it. For values that PHP code reads.
     Array,
-    /// An empty `stdClass`: for values that PHP code sends on as JSON, so that an empty
-    /// map stays a map.
+    /// An empty `stdClass`. For values that PHP code sends on as JSON, so that an empty map stays a
+    /// map.
     StdClass,
 }
 
-/// JSON text as a PHP value: objects become associative arrays, with keys and numbers as
-/// `json_decode($json, true)` has them (an integer beyond 64 bits becomes a float).
+/// Converts JSON text to a PHP value. Objects become associative arrays; keys and numbers become
+/// what `json_decode($json, true)` makes of them (an integer beyond 64 bits becomes a float).
 ///
 /// # Errors
-/// A failure of the engine; inside, what is wrong with the JSON: each caller knows best
-/// whose fault that is.
+/// A failure of the engine. The inner result holds the syntax error of the JSON, because only the
+/// caller knows which exception applies.
 pub fn decode(json: &str, empty: EmptyObject) -> Result<serde_json::Result<Zval>, Failure> {
     guarded(|| {
         let mut reader = serde_json::Deserializer::from_str(json);
@@ -34,19 +34,19 @@ pub fn decode(json: &str, empty: EmptyObject) -> Result<serde_json::Result<Zval>
     })
 }
 
-/// A JSON tree as a PHP value.
+/// Converts a JSON tree to a PHP value.
 ///
 /// # Errors
-/// A failure of the engine alone.
+/// Only a failure of the engine.
 pub fn decode_value(value: &Value, empty: EmptyObject) -> Result<Zval, Failure> {
     decode_tree(value, Seed::new(empty))
 }
 
-/// A JSON tree as a PHP value that shows all of it: `{}` is a `stdClass`, and an integer
-/// beyond 64 bits a string of its digits, where a float would show another number.
+/// Converts a JSON tree to a PHP value without loss: `{}` becomes a `stdClass`, and an integer
+/// beyond 64 bits becomes a string of its digits, because a float would change the number.
 ///
 /// # Errors
-/// A failure of the engine alone.
+/// Only a failure of the engine.
 pub fn decode_exactly(value: &Value) -> Result<Zval, Failure> {
     let seed = Seed {
         keeps_digits: true,
@@ -63,7 +63,7 @@ fn decode_tree(value: &Value, seed: Seed) -> Result<Zval, Failure> {
 #[derive(Clone, Copy)]
 struct Seed {
     empty: EmptyObject,
-    /// Integers beyond 64 bits are strings.
+    /// Whether integers beyond 64 bits become strings.
     keeps_digits: bool,
 }
 
@@ -165,7 +165,7 @@ fn stop_if_asked<E: Error>() -> Result<(), E> {
     Ok(())
 }
 
-/// A key. Inserting it makes an integer of a numeric one, as PHP's arrays have it.
+/// A key. When it is inserted, a numeric key becomes an integer, as in every PHP array.
 struct KeySeed;
 
 impl<'de> DeserializeSeed<'de> for KeySeed {

@@ -11,50 +11,50 @@ use super::DEPTH_LIMIT;
 use crate::exception;
 use crate::zend::{Failure, Key, Object, Properties, entries, guarded, is_list, json_serializable};
 
-/// A PHP value that serde can write, by the rules of `json_encode`: lists become arrays,
-/// other arrays objects, objects what `jsonSerialize()` gives or their public properties,
-/// backed enums their values. A float keeps its fraction: `1.0`, not `1`.
+/// A PHP value that serde can serialize by the rules of `json_encode`: lists become arrays, other
+/// arrays become objects, objects become the result of `jsonSerialize()` or their public
+/// properties, and backed enums become their values. A float keeps its fraction: `1.0`, not `1`.
 struct Php<'a> {
     value: &'a Zval,
     pass: &'a Pass,
 }
 
-/// What one pass over a value keeps: how deep it is, and the failure behind a serde error,
-/// which can carry text only.
+/// The state of one pass over a value: the current depth, and the failure behind a serde error,
+/// which can carry only text.
 #[derive(Default)]
 struct Pass {
     depth: Cell<usize>,
     failure: RefCell<Option<Failure>>,
 }
 
-/// A PHP value as JSON text. What must be an object stays one: an empty array is `{}` (E11).
+/// Converts a PHP value to JSON text. An empty array becomes `{}`, because arguments are an object.
 ///
 /// # Errors
-/// An `InvalidInputException` for what JSON cannot hold: text that is not UTF-8, NAN and
-/// INF, resources, closures, generators, plain enums, more than 128 levels (or a value that contains itself).
-/// What `jsonSerialize()` throws passes through.
+/// An `InvalidInputException` for a value that JSON cannot represent: text that is not UTF-8, NAN
+/// and INF, resources, closures, generators, enums without values, and more than 128 levels (or a
+/// value that contains itself). An exception of `jsonSerialize()` passes through.
 pub fn encode_arguments(arguments: &Zval) -> Result<Box<RawValue>, Failure> {
     if arguments.array().is_some_and(ZendHashTable::is_empty) {
         return Ok(RawValue::from_string("{}".to_owned()).unwrap_or_default());
     }
-    // Not through `RawValue::from_string`, which would read all of it again.
+    // `RawValue::from_string` would parse the whole text again.
     run("value", arguments, |php| {
         serde_json::value::to_raw_value(&php)
     })
 }
 
-/// A PHP value as a JSON tree.
+/// Converts a PHP value to a JSON tree.
 ///
 /// # Errors
-/// As [`encode_arguments`].
+/// Same as [`encode_arguments`].
 pub fn to_value(value: &Zval) -> Result<Value, Failure> {
     to_value_as("value", value)
 }
 
-/// As [`to_value`]; errors call the value `what`, such as `argument $options`.
+/// Same as [`to_value`], but error messages call the value `what`, such as `argument $options`.
 ///
 /// # Errors
-/// As [`to_value`].
+/// Same as [`to_value`].
 pub fn to_value_as(what: &str, value: &Zval) -> Result<Value, Failure> {
     run(what, value, |php| serde_json::to_value(php))
 }
@@ -77,7 +77,7 @@ impl Pass {
         Php { value, pass: self }
     }
 
-    /// Runs one level deeper.
+    /// Runs `write` one level deeper.
     fn nested<R, E: Error>(&self, write: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
         let depth = self.depth.get() + 1;
         if depth > DEPTH_LIMIT {
@@ -107,7 +107,7 @@ impl Serialize for Php<'_> {
             return serializer.serialize_i64(number);
         }
         if let Some(table) = value.array() {
-            // PHP code in `jsonSerialize()` may let go of the array that it is in.
+            // PHP code in `jsonSerialize()` may release the array that contains the object.
             let _held = value.shallow_clone();
             return self.pass.nested(|| self.table(table, serializer));
         }
@@ -202,7 +202,7 @@ impl Php<'_> {
         }
     }
 
-    /// The public properties: the names of others start with a NUL byte.
+    /// Serializes the public properties. The names of all others start with a NUL byte.
     fn properties<S: Serializer>(
         &self,
         table: &ZendHashTable,

@@ -1,4 +1,4 @@
-//! The PHP callbacks that answer what a server asks.
+//! The PHP callbacks that answer the server's requests.
 
 use ext_php_rs::types::Zval;
 use pillion_core::mcp::{AuthorizationResponse, PromptError, RpcError};
@@ -11,17 +11,17 @@ use crate::json::{EmptyObject, decode, to_value};
 use crate::wait::Reply;
 use crate::zend::{Failure, Object, string_of};
 
-/// The code for a person who says no (MCP 2025-11-25, "Sampling", error handling).
+/// The error code of a request that the user rejects (MCP 2025-11-25, "Sampling", error handling).
 const REJECTED: i64 = -1;
 
-/// The code for a question that cannot be read.
+/// The error code of a request whose parameters cannot be parsed.
 const INVALID_PARAMS: i64 = -32602;
 
-/// Has the object's callback answer.
+/// Calls the object's callback and sends its answer to the server.
 ///
 /// # Errors
-/// What the callback throws, which ends the call; an `InvalidInputException` when what it
-/// returns is no answer.
+/// An exception of the callback, which ends the call. An `InvalidInputException` if the callback
+/// returns an invalid answer.
 pub fn answer(hooks: Hooks<'_>, question: Question) -> Result<(), Failure> {
     if question.is_abandoned() {
         return Ok(());
@@ -36,7 +36,7 @@ pub fn answer(hooks: Hooks<'_>, question: Question) -> Result<(), Failure> {
         return Ok(());
     };
     let Some(given) = hooks.call(hook, [params])? else {
-        // The callback was taken away, and the server has not been told.
+        // The callback was removed after the server had received the capability.
         question.answer(Err(RpcError::new(-32601, "Method not found")));
         return Ok(());
     };
@@ -48,8 +48,8 @@ pub fn answer(hooks: Hooks<'_>, question: Question) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `CreateMessageResult` of what the callback gave: the whole of it, or the text alone, or
-/// null for a no.
+/// Converts the callback's value to a `CreateMessageResult`. The value is the whole result, only
+/// its text, or null for a rejection.
 fn completion(given: &Zval) -> Result<Result<Value, RpcError>, Failure> {
     let mut answer = match to_value(given)? {
         Value::Null => {
@@ -69,13 +69,13 @@ fn completion(given: &Zval) -> Result<Result<Value, RpcError>, Failure> {
             )));
         }
     };
-    // Required, and the same for everybody who does not say otherwise.
+    // Both fields are required. These are the defaults for callbacks that omit them.
     answer.entry("role").or_insert_with(|| json!("assistant"));
     answer.entry("model").or_insert_with(|| json!("unknown"));
     Ok(Ok(Value::Object(answer)))
 }
 
-/// `ElicitResult` of what the callback gave; null declines.
+/// Converts the callback's value to an `ElicitResult`. Null declines.
 fn elicited(given: &Zval) -> Result<Value, Failure> {
     let mut answer = match to_value(given)? {
         Value::Null => return Ok(json!({"action": "decline"})),
@@ -86,7 +86,7 @@ fn elicited(given: &Zval) -> Result<Value, Failure> {
     if !matches!(action, Some("accept" | "decline" | "cancel")) {
         return Err(no_elicitation(given));
     }
-    // PHP writes an empty map as `[]`.
+    // PHP encodes an empty map as `[]`.
     if answer
         .get("content")
         .is_some_and(|content| *content == json!([]))
@@ -103,11 +103,11 @@ fn no_elicitation(given: &Zval) -> Failure {
     ))
 }
 
-/// Has the object's callback ask a person for an authorization: it gets the page and returns
-/// the address that the browser came back to.
+/// Calls the object's callback for an authorization. The callback receives the URL of the
+/// authorization page and returns the URL to which the browser was redirected.
 ///
 /// # Errors
-/// What the callback throws; an `InvalidInputException` when it returns no address.
+/// An exception of the callback. An `InvalidInputException` if it returns no valid URL.
 pub fn authorize(
     hooks: Hooks<'_>,
     url: &str,
@@ -133,7 +133,7 @@ pub fn authorize(
     Ok(())
 }
 
-/// What a value is, for messages.
+/// Returns the type of a value, for messages.
 pub fn kind(value: &Zval) -> &'static str {
     let value = value.dereference();
     match Object::of(value) {

@@ -10,8 +10,8 @@ use crate::runtime::Bound;
 use crate::wait::{JobSender, wait_serving};
 use crate::zend::Failure;
 
-/// A client that takes part in a wait: of its own call, or of others' whose tools are those of
-/// its server. What the server asks meanwhile is answered by its callbacks.
+/// A client that takes part in a wait: for its own call, or for an execution whose tools belong to
+/// its server. Its callbacks answer the server's requests during the wait.
 pub struct Attendant<'a> {
     pub(super) link: &'a Link,
     pub(super) hooks: Hooks<'a>,
@@ -21,10 +21,10 @@ pub struct Attendant<'a> {
 }
 
 impl<'a> Attendant<'a> {
-    /// Tells PHP what there is to tell before a call.
+    /// Delivers pending notifications and tokens to PHP before a call.
     ///
     /// # Errors
-    /// As [`Link::connection`], and what the PHP code throws.
+    /// Same as [`Link::connection`], and an exception of the PHP code.
     pub fn new(link: &'a Link, hooks: Hooks<'a>) -> Result<Self, Failure> {
         let connection = link.connection(hooks)?;
         link.deliver(hooks, &connection)?;
@@ -46,7 +46,8 @@ impl<'a> Attendant<'a> {
         }
     }
 
-    /// From now on the client can be asked; `call` makes a call of its line. To be done once.
+    /// Opens the client's line to its waiting PHP thread. `call` starts calls on this line. Must be
+    /// called only once.
     pub fn open<T>(&self, errands: JobSender<Errand>, call: impl FnOnce(&Line) -> T) -> T {
         let line = self.link.open_line(&self.connection, errands);
         let called = call(&line);
@@ -54,10 +55,10 @@ impl<'a> Attendant<'a> {
         called
     }
 
-    /// Does on PHP's thread what the server wants.
+    /// Handles one of the server's jobs on PHP's thread.
     ///
     /// # Errors
-    /// What the PHP code throws.
+    /// An exception of the PHP code.
     pub fn serve(&self, errand: Errand) -> Result<(), Failure> {
         let Some((_, line)) = self.opened.get() else {
             return Ok(());
@@ -66,10 +67,10 @@ impl<'a> Attendant<'a> {
         link.serve(hooks, &self.connection, line, self.reported, errand)
     }
 
-    /// Waits for a call of this client's line.
+    /// Waits for a call on this client's line.
     ///
     /// # Errors
-    /// As [`wait_serving`].
+    /// Same as [`wait_serving`].
     pub fn wait<T, F>(&self, call: impl FnOnce(&Line) -> F) -> Result<T, Failure>
     where
         T: Send + 'static,
@@ -81,10 +82,10 @@ impl<'a> Attendant<'a> {
         )
     }
 
-    /// Tells PHP what there is to tell after a call.
+    /// Delivers pending notifications and tokens to PHP after a call.
     ///
     /// # Errors
-    /// What the PHP code throws.
+    /// An exception of the PHP code.
     pub fn settle(self) -> Result<(), Failure> {
         drop(self.opened);
         self.link.settle(self.hooks, &self.connection)

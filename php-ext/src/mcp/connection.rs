@@ -7,26 +7,27 @@ use super::credentials::{PhpPrompt, TokenSlot};
 use super::desk::Desk;
 use super::errand::Asked;
 
-/// What an object can answer when the server asks: the server is told when the connection is
-/// made, so that objects with other callbacks have another connection.
+/// The capabilities of an object: what it can answer when the server sends a request. The server
+/// learns them when the connection opens, so objects with different callbacks use different
+/// connections.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Offers {
     /// `onSampling()`
     pub sampling: bool,
     /// `onElicitation()`
     pub elicitation: bool,
-    /// `onNotification()`: the server is listened to also between calls.
+    /// `onNotification()`. The connection also listens to the server between calls.
     pub notifications: bool,
     /// `onAuthorization()`
     pub authorization: bool,
-    /// There is a token store that keeps an authorization until it is given.
+    /// Whether a token store keeps a pending authorization until the user has granted it.
     pub deferral: bool,
-    /// The URIs and names of `setRoots()`.
+    /// The URIs and names from `setRoots()`.
     pub roots: Vec<(String, String)>,
 }
 
 impl Offers {
-    /// Adds what is offered to the key of a connection.
+    /// Appends the capabilities to the key of a connection.
     pub fn extend_key(&self, key: &mut String) {
         if *self != Self::default() {
             key.push_str(&format!("{self:?}"));
@@ -34,18 +35,18 @@ impl Offers {
     }
 }
 
-/// A connection to an MCP server, shared by the objects whose configuration is the same.
+/// A connection to an MCP server. Objects with the same configuration share it.
 pub struct Connection {
     client: McpClient,
     desk: Arc<Desk>,
     prompt: Option<Arc<PhpPrompt>>,
     tokens: Option<Arc<TokenSlot>>,
-    /// How many of the sessions have been told of.
+    /// The number of sessions that have been reported to PHP.
     announced: AtomicU64,
 }
 
 impl Connection {
-    /// Does no I/O. `tokens` are those that OAuth begins with.
+    /// Creates the connection without I/O. `tokens` are the initial OAuth tokens.
     pub fn new(mut config: ServerConfig, offers: &Offers, tokens: Option<Arc<TokenSlot>>) -> Self {
         let desk = Arc::new(Desk::default());
         if let Some(tokens) = &tokens {
@@ -67,27 +68,28 @@ impl Connection {
         }
     }
 
-    /// The engine's client.
+    /// Returns the engine's client.
     pub fn client(&self) -> &McpClient {
         &self.client
     }
 
-    /// Who waits for the server.
+    /// Returns the desk, which lists the PHP threads that wait for the server.
     pub fn desk(&self) -> &Arc<Desk> {
         &self.desk
     }
 
-    /// Who asks for authorizations, where OAuth may need one.
+    /// Returns the prompt for authorizations, if OAuth may need one.
     pub fn prompt(&self) -> Option<&Arc<PhpPrompt>> {
         self.prompt.as_ref()
     }
 
-    /// The tokens of OAuth.
+    /// Returns the OAuth tokens.
     pub fn tokens(&self) -> Option<&Arc<TokenSlot>> {
         self.tokens.as_ref()
     }
 
-    /// Whether the session of this number has not been told of yet; it counts as told.
+    /// Returns whether the session with this number has not been reported yet, and marks it as
+    /// reported.
     pub fn is_new(&self, number: u64) -> bool {
         self.announced.fetch_max(number + 1, Ordering::AcqRel) <= number
     }

@@ -18,8 +18,8 @@ use crate::json::{EmptyObject, decode, to_value};
 use crate::wait::Reply;
 use crate::zend::{Failure, Object, string_of};
 
-/// The tokens of one connection, between the engine and the `TokenStore` of PHP: that is read
-/// before the connection is made, and written on PHP's thread when they have changed.
+/// The tokens of one connection, between the engine and the `TokenStore` of PHP. The store is read
+/// before the connection is created, and written on PHP's thread after the tokens have changed.
 #[derive(Default)]
 pub struct TokenSlot {
     credentials: Mutex<Option<OAuthCredentials>>,
@@ -28,7 +28,7 @@ pub struct TokenSlot {
 }
 
 impl TokenSlot {
-    /// With what the store has.
+    /// Creates the slot with the tokens from the store.
     pub fn new(credentials: Option<OAuthCredentials>) -> Self {
         Self {
             credentials: Mutex::new(credentials),
@@ -36,14 +36,14 @@ impl TokenSlot {
         }
     }
 
-    /// What has not been stored yet, if there is something; inside, none means that the
-    /// entry is to be removed.
+    /// Returns the change that is not stored yet, if there is one. The inner `None` means that the
+    /// entry must be removed.
     pub fn take_change(&self) -> Option<Option<OAuthCredentials>> {
         let changed = self.changed.swap(false, Ordering::AcqRel);
         changed.then(|| lock(&self.credentials).clone())
     }
 
-    /// The credentials as JSON, if there are any.
+    /// Returns the credentials as JSON, if there are any.
     pub fn text(&self) -> Option<String> {
         let credentials = lock(&self.credentials);
         credentials
@@ -51,12 +51,12 @@ impl TokenSlot {
             .and_then(|credentials| serde_json::to_string(credentials).ok())
     }
 
-    /// What could not be stored is to be stored later.
+    /// Marks the tokens as changed, so that they are stored later.
     pub fn mark_changed(&self) {
         self.changed.store(true, Ordering::Release);
     }
 
-    /// Whoever waits at the desk is told of changes.
+    /// Attaches the desk, whose waiting thread is woken up after a change.
     pub(super) fn attach(&self, desk: &Arc<Desk>) {
         let _ = self.desk.set(Arc::clone(desk));
     }
@@ -65,7 +65,7 @@ impl TokenSlot {
         *lock(&self.credentials) = credentials;
         self.mark_changed();
         if let Some(desk) = self.desk.get() {
-            // Nobody waits: it is stored after the next call.
+            // If no thread waits, the tokens are stored after the next call.
             desk.wake();
         }
     }
@@ -87,17 +87,18 @@ impl TokenStore for TokenSlot {
     }
 }
 
-/// What a `TokenStore` had.
+/// The tokens that a `TokenStore` returned.
 pub struct Stored {
     pub credentials: OAuthCredentials,
-    /// The same as JSON.
+    /// The same credentials as JSON.
     pub text: String,
 }
 
-/// Asks the object's `TokenStore`, if it has one.
+/// Loads the tokens from the object's `TokenStore`, if it has one.
 ///
 /// # Errors
-/// What it throws; an `InvalidInputException` when it gives something that was never stored.
+/// An exception of the store. An `InvalidInputException` if the store returns a value that is not a
+/// valid entry.
 pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<Stored>, Failure> {
     let store = hooks.get(TOKENS);
     let Some(store) = store.as_ref().and_then(Object::of) else {
@@ -114,7 +115,7 @@ pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<Stored>, Failure
         ))
     };
     let mut value = to_value(&found)?;
-    // PHP writes an empty map as `[]`.
+    // PHP encodes an empty map as `[]`.
     if let Some(registrations) = value.get_mut("registrations")
         && *registrations == json!([])
     {
@@ -126,10 +127,10 @@ pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<Stored>, Failure
     Ok(Some(Stored { credentials, text }))
 }
 
-/// Gives the object's `TokenStore` what has changed; gives that, as JSON.
+/// Saves changed tokens in the object's `TokenStore`, and returns them as JSON.
 ///
 /// # Errors
-/// What it throws; then the tokens are offered to it again after the next call.
+/// An exception of the store. In this case the tokens are saved again after the next call.
 pub fn store(
     hooks: Hooks<'_>,
     server: &Server,
@@ -156,7 +157,8 @@ pub fn store(
     Ok(text)
 }
 
-/// What the tokens for a server are stored under: letters, digits and `_`, 64 at most.
+/// Returns the key of a server's tokens in the store: letters, digits and `_`, at most 64
+/// characters.
 fn key(server: &Server) -> String {
     let identity = match (server.config().url(), server.oauth()) {
         (Some(url), Some(oauth)) => {
@@ -168,29 +170,30 @@ fn key(server: &Server) -> String {
     short_key("tokens", &identity)
 }
 
-/// An authorization that was asked for and is given later, perhaps in another process.
+/// A deferred authorization: the user grants it later, possibly while another process runs.
 pub struct Deferred {
-    /// The page for the person.
+    /// The URL of the authorization page.
     pub url: String,
-    /// The scopes that are asked for.
+    /// The requested scopes.
     pub scopes: Vec<String>,
     pub pending: PendingAuthorization,
 }
 
-/// Keeps an authorization until the browser comes back.
+/// Saves a pending authorization until the browser returns.
 ///
 /// # Errors
-/// What the token store throws.
+/// An exception of the token store.
 pub fn keep_pending(hooks: Hooks<'_>, pending: &PendingAuthorization) -> Result<(), Failure> {
     let text = serde_json::to_string(pending).unwrap_or_default();
     let entry = decode(&text, EmptyObject::Array)?.unwrap_or_default();
     save(hooks, &pending_key(&pending.state), entry)
 }
 
-/// Takes an authorization that was kept under this state; it is good once.
+/// Removes the pending authorization with this state from the store and returns it. It can be used
+/// only once.
 ///
 /// # Errors
-/// What the token store throws.
+/// An exception of the token store.
 pub fn take_pending(
     hooks: Hooks<'_>,
     state: &str,
@@ -220,10 +223,10 @@ fn pending_key(state: &str) -> String {
     short_key("pending", state)
 }
 
-/// Asks for an authorization by way of the PHP thread that waits, or leaves it for later.
+/// Requests authorizations through the waiting PHP thread, or defers them.
 pub struct PhpPrompt {
     desk: Arc<Desk>,
-    /// Whether the object has a callback for it.
+    /// Whether the object has a callback for authorizations.
     asks: bool,
     deferred: Mutex<Option<Deferred>>,
 }
@@ -237,7 +240,7 @@ impl PhpPrompt {
         }
     }
 
-    /// The authorization that was left for later.
+    /// Returns the deferred authorization and removes it.
     pub fn take_deferred(&self) -> Option<Deferred> {
         lock(&self.deferred).take()
     }

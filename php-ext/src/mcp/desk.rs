@@ -1,8 +1,10 @@
-//! Where what a server wants finds the PHP thread that does it.
+//! Routes the server's requests and notifications to the PHP thread that handles them.
 //!
-//! Each call has a line. What the server asks waits at the desk, and not with a line: for
-//! nobody may be waiting at the end of that one, as of a `ToolStream` that is not read, or it
-//! may end before PHP has looked. Who waits is told that there is something, and takes it.
+//! Each call has a line, its entry at the desk, which holds the channel to the PHP thread of the
+//! call. A request waits in the queue of the desk and not in the queue of a line, because no thread
+//! may be waiting at that line (as with a `ToolStream` that is not read), or the call may end
+//! before PHP takes the request. The desk only wakes up a waiting thread, and this thread then
+//! takes the request.
 
 mod line;
 mod mailbox;
@@ -22,37 +24,38 @@ use line::{Caller, LINE};
 pub use line::{Line, Ticket, Wait};
 pub use mailbox::Mailbox;
 
-/// The code that a server gets whose question finds nobody.
+/// The JSON-RPC error code of a request that no PHP thread can answer.
 const NOBODY: i64 = -32000;
 
-/// Where one connection's PHP threads are found.
+/// The registry of the PHP threads that use one connection.
 #[derive(Default)]
 pub struct Desk {
     hall: Mutex<Hall>,
     mailboxes: Mutex<Vec<Weak<Mailbox>>>,
-    /// How often the server said that its tools are others now.
+    /// The number of `tools/list_changed` notifications from the server.
     changes: AtomicU64,
 }
 
-/// Who is there, and what is to be done.
+/// The open lines and the pending jobs.
 #[derive(Default)]
 struct Hall {
-    /// Where somebody began to wait last comes last.
+    /// The line whose wait began last is at the end.
     lines: Vec<Arc<Caller>>,
-    /// What nobody has taken yet, the oldest first. The engine bounds it.
+    /// The jobs that no thread has taken yet, oldest first. The engine limits their number.
     errands: VecDeque<Waiting>,
 }
 
-/// An errand, and the line of the call that it belongs to where that is known.
+/// A job, and the line of its call, if known.
 struct Waiting {
     errand: Errand,
     of: Option<Arc<Caller>>,
 }
 
 impl Hall {
-    /// Who is to do an errand: the object whose call it belongs to, where it waits. A thread
-    /// waits at one line only, the one at which it began to wait last: one that waits inside
-    /// another's callback keeps the other from hearing anything. None when nobody waits.
+    /// Returns the line that handles a job: a line of the object that made the call, if it waits,
+    /// otherwise the line whose wait began last. A thread waits only at the line where its wait
+    /// began last: a thread that waits inside a callback cannot handle jobs of the outer call.
+    /// Returns `None` if no thread waits.
     fn target(&self, of: Option<&Arc<Caller>>) -> Option<&Arc<Caller>> {
         let waiting = || self.lines.iter().rev().filter(|line| line.is_waited_for());
         let of_the_object =
@@ -60,10 +63,10 @@ impl Hall {
         of_the_object.or_else(|| waiting().next())
     }
 
-    /// Tells those who are to do something.
+    /// Wakes up the threads that have a job to take.
     fn redirect(&mut self) {
         if !self.lines.iter().any(|line| line.is_there()) {
-            // Whoever waits for an answer hears that nobody is there.
+            // Dropping a request makes its sender receive the error that no thread can answer.
             self.errands.clear();
         }
         self.errands
@@ -82,7 +85,7 @@ impl Hall {
 }
 
 impl Desk {
-    /// Lists a call of the PHP object that has this mailbox.
+    /// Registers a call of the PHP object with this mailbox.
     pub fn open(self: &Arc<Self>, errands: JobSender<Errand>, mailbox: &Arc<Mailbox>) -> Line {
         let caller = Arc::new(Caller::new(errands, mailbox));
         lock(&self.hall).lines.push(Arc::clone(&caller));
@@ -92,24 +95,24 @@ impl Desk {
         }
     }
 
-    /// Passes every notice from now on to a mailbox too, as long as it exists.
+    /// Delivers every later notification also to this mailbox, as long as the mailbox exists.
     pub fn subscribe(&self, mailbox: &Arc<Mailbox>) {
         let mut mailboxes = lock(&self.mailboxes);
         mailboxes.retain(|mailbox| mailbox.strong_count() > 0);
         mailboxes.push(Arc::downgrade(mailbox));
     }
 
-    /// How often the server said that its tools are others now.
+    /// Returns the number of `tools/list_changed` notifications so far.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Takes a question of the server's to PHP: to the object whose call it belongs to, or,
-    /// where that cannot be told, as on a stream that serves all requests, or that object does
-    /// not wait, to the one that began to wait last. While none waits, but a call is under
-    /// way, the question waits too.
+    /// Passes a request of the server to PHP: to the object whose call it belongs to, or otherwise
+    /// to the object whose wait began last. The second case applies if the call is unknown, as on a
+    /// stream that serves all requests, or if the object does not wait. If no object waits but a
+    /// call is running, the request waits too.
     ///
-    /// To be called where the question is heard, not where its answer is waited for.
+    /// Must be called where the request is received, not where its answer is awaited.
     pub fn ask(
         self: &Arc<Self>,
         asked: Asked,
@@ -123,7 +126,7 @@ impl Desk {
         }
     }
 
-    /// Has an errand done by PHP; it is dropped when nobody is there.
+    /// Queues a job for PHP. The job is dropped if there is no line.
     pub fn post(&self, errand: Errand) {
         let of = LINE.try_with(Arc::clone).ok();
         let mut hall = lock(&self.hall);
@@ -131,7 +134,7 @@ impl Desk {
         hall.redirect();
     }
 
-    /// Wakes the thread that waits; whoever comes later looks anyway.
+    /// Wakes up the waiting thread. A thread that begins to wait later checks the queue anyway.
     pub fn wake(&self) {
         let of = LINE.try_with(Arc::clone).ok();
         if let Some(line) = lock(&self.hall).target(of.as_ref()) {
@@ -139,7 +142,7 @@ impl Desk {
         }
     }
 
-    /// What that line is to do first.
+    /// Returns the first job for this line.
     fn take(&self, line: &Arc<Caller>) -> Option<Errand> {
         let mut hall = lock(&self.hall);
         let place = hall.errands.iter().position(|waiting| {
@@ -166,7 +169,7 @@ impl Desk {
         lock(&self.hall).redirect();
     }
 
-    /// Hears a notice of the server's.
+    /// Handles a notification of the server.
     pub fn hear(&self, notice: &Notification) {
         if notice.method == "notifications/tools/list_changed" {
             self.changes.fetch_add(1, Ordering::AcqRel);
@@ -175,7 +178,7 @@ impl Desk {
         for mailbox in lock(&self.mailboxes).iter().filter_map(Weak::upgrade) {
             is_news |= mailbox.put(notice.clone());
         }
-        // One that has been told and has not looked yet will find this one too.
+        // A thread that was woken up and has not read its mailbox yet finds this notification too.
         if is_news {
             for line in &lock(&self.hall).lines {
                 (line.errands)(Errand::Look);

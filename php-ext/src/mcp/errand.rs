@@ -6,32 +6,32 @@ use tokio::sync::oneshot;
 use super::desk::Ticket;
 use crate::wait::Reply;
 
-/// What the engine asks of the PHP thread that waits for a call.
+/// A job that the engine passes to the PHP thread that waits for a call.
 pub enum Errand {
-    /// The server wants to know something.
+    /// The server sends a request.
     Question(Question),
-    /// A call has come further.
+    /// A call reports progress.
     Progress {
-        /// Which of the calls that are waited for.
+        /// The index of the call among those that are waited for.
         call: usize,
-        /// How far.
+        /// The progress.
         progress: Progress,
-        /// Held until it has been told.
+        /// Held until the progress has been reported.
         ticket: Ticket,
     },
-    /// A person has to give an authorization.
+    /// The user must grant an authorization.
     Authorize {
-        /// The page.
+        /// The URL of the authorization page.
         url: String,
-        /// Where the browser's return is told.
+        /// Receives the authorization response from the browser's redirect.
         reply: Reply<Result<AuthorizationResponse, PromptError>>,
     },
-    /// There are notices for the object, or something at the desk that is to be taken.
+    /// There are notifications for the object, or a job at the desk.
     Look,
 }
 
 impl Errand {
-    /// Whether nobody waits any more for what comes of it.
+    /// Returns whether nothing waits for the outcome of the job any more.
     pub fn is_abandoned(&self) -> bool {
         match self {
             Self::Question(question) => question.is_abandoned(),
@@ -41,26 +41,26 @@ impl Errand {
     }
 }
 
-/// What a server may ask for.
+/// The kinds of requests that a server may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
-    /// A completion by a model.
+    /// A completion by a language model.
     Sampling,
-    /// Something of the user.
+    /// Input from the user.
     Elicitation,
 }
 
-/// A request of the server's.
+/// A request from the server.
 pub struct Question {
-    /// What it asks for.
+    /// The kind of the request.
     pub asked: Asked,
-    /// As the server wrote them.
+    /// The parameters, as the server wrote them.
     pub params: Box<RawValue>,
     reply: Reply<Result<Value, RpcError>>,
 }
 
 impl Question {
-    /// A request, and where its answer will come.
+    /// Creates a request and the receiver of its answer.
     pub fn new(
         asked: Asked,
         params: Box<RawValue>,
@@ -74,12 +74,12 @@ impl Question {
         (question, answer)
     }
 
-    /// Whether nobody waits for the answer any more.
+    /// Returns whether nothing waits for the answer any more.
     pub fn is_abandoned(&self) -> bool {
         self.reply.is_abandoned()
     }
 
-    /// Answers. An answer that comes too late is dropped.
+    /// Sends the answer. A late answer is dropped.
     pub fn answer(self, outcome: Result<Value, RpcError>) {
         self.reply.send(outcome);
     }

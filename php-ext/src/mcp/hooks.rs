@@ -1,4 +1,4 @@
-//! What PHP code has set on a client: callbacks, a logger, a dispatcher of events, a cache.
+//! The values that PHP code sets on a client: callbacks, a logger, an event dispatcher, a cache.
 
 use ext_php_rs::types::Zval;
 use serde_json::Value;
@@ -12,28 +12,28 @@ use crate::zend::{
     without_entry,
 };
 
-/// The hooks of an object. They are the object's hidden value: a token store or a logger may
-/// hold credentials, which no dump of a client is to show.
+/// The hooks of an object. They are the hidden value of the object, because a token store or a
+/// logger may hold credentials, which no dump of a client may show.
 #[derive(Clone, Copy)]
 pub struct Hooks<'a>(Hidden<'a>);
 
 impl<'a> Hooks<'a> {
-    /// Those of an object with that state.
+    /// Returns the hooks of an object with this state.
     ///
     /// # Errors
-    /// An `Error` when the object is of another class.
+    /// An `Error` if the object has another class.
     pub fn of<T: State>(object: Object<'a>) -> Result<Self, Failure> {
         Hidden::of::<T>(object).map(Self)
     }
 
-    /// The hook of that name.
+    /// Returns the hook with this name.
     pub fn get(self, name: &str) -> Option<Zval> {
         let hooks = self.0.get();
         let hook = hooks.array().and_then(|hooks| hooks.get(name));
         hook.map(|hook| hook.dereference().shallow_clone())
     }
 
-    /// Sets a hook, or takes it away.
+    /// Sets or removes a hook.
     pub fn set(self, name: &str, hook: Option<&Zval>) {
         let hooks = self.0.get();
         self.0.set(match hook {
@@ -42,12 +42,13 @@ impl<'a> Hooks<'a> {
         });
     }
 
-    /// Sets the object that an argument gives, which must have these methods: the
-    /// interfaces of the PSRs are not the extension's, and need not be loaded.
+    /// Sets the object from an argument. The object must have the given methods. Their presence is
+    /// checked instead of an interface, because the PSR interfaces do not belong to the extension
+    /// and may not be loaded.
     ///
     /// # Errors
-    /// A `TypeError`, or an `InvalidInputException` that names the argument, the class and
-    /// the missing method.
+    /// A `TypeError`, or an `InvalidInputException` that names the argument, the class and the
+    /// missing method.
     pub fn set_object(
         self,
         call: &Call<'_>,
@@ -71,7 +72,7 @@ impl<'a> Hooks<'a> {
         Ok(())
     }
 
-    /// Sets the callable that an argument gives; whether there is one.
+    /// Sets the callable from an argument, and returns whether there is one.
     ///
     /// # Errors
     /// A `TypeError`.
@@ -84,10 +85,10 @@ impl<'a> Hooks<'a> {
         Ok(callable.is_some())
     }
 
-    /// Calls a hook that is a callable; none when it is not set.
+    /// Calls a hook that is a callable. Returns `None` if the hook is not set.
     ///
     /// # Errors
-    /// What it throws.
+    /// An exception of the callable.
     pub fn call<const N: usize>(
         self,
         name: &str,
@@ -99,11 +100,11 @@ impl<'a> Hooks<'a> {
         call_callable(&callable, arguments).map(Some)
     }
 
-    /// Writes a line (M2): to the PSR-3 logger, which decides itself what it wants, or else
-    /// to PHP's error log.
+    /// Writes a log line: to the PSR-3 logger, which filters by itself, or otherwise to PHP's error
+    /// log.
     ///
     /// # Errors
-    /// What the logger throws.
+    /// An exception of the logger.
     pub fn log(
         self,
         level: LogLevel,
@@ -122,10 +123,10 @@ impl<'a> Hooks<'a> {
         Ok(())
     }
 
-    /// Dispatches an event, which is made only if somebody wants it (PSR-14).
+    /// Dispatches an event (PSR-14). The event is created only if there is a dispatcher.
     ///
     /// # Errors
-    /// What a listener throws.
+    /// An exception of a listener.
     pub fn dispatch(self, event: impl FnOnce() -> Outcome) -> Result<(), Failure> {
         let Some(dispatcher) = self.get(EVENTS) else {
             return Ok(());

@@ -25,36 +25,36 @@ use crate::settings::LogLevel;
 use crate::wait::{JobSender, wait};
 use crate::zend::{Call, Failure, Outcome, empty_array};
 
-/// What a PHP object has of its server.
+/// The connection of a PHP object to its server's configuration.
 pub struct Link {
     server: Arc<Server>,
-    /// What requests are called in log lines.
+    /// The names of requests and responses in log lines.
     request: &'static str,
     response: &'static str,
     offers: RefCell<Offers>,
     connection: RefCell<Option<Bound<Arc<Connection>>>>,
     mailbox: Arc<Mailbox>,
-    /// How many changes of the tools this object has told of.
+    /// The number of tool changes that this object has reported.
     told_changes: Cell<u64>,
-    /// Whether a person has been asked for an authorization since this was last set back.
+    /// Whether the user has been asked for an authorization since the last reset.
     has_asked: Cell<bool>,
 }
 
-/// Who hears of the progress of the calls that are waited for.
+/// The callable that receives the progress of the awaited calls.
 pub struct Reported<'a> {
-    /// A callable of PHP.
+    /// A PHP callable.
     pub callable: &'a Zval,
-    /// The calls.
+    /// The ids of the calls.
     pub ids: &'a [String],
 }
 
 impl Link {
-    /// For `MCPSSEClient`, whose log lines M2 words.
+    /// Creates the link of an `MCPSSEClient`, whose log lines have their own wording.
     pub fn sse(server: Arc<Server>) -> Self {
         Self::new(server, "MCP SSE Request", "MCP SSE Response")
     }
 
-    /// For `McpClient`.
+    /// Creates the link of an `McpClient`.
     pub fn mcp(server: Arc<Server>) -> Self {
         Self::new(server, "MCP Request", "MCP Response")
     }
@@ -72,12 +72,12 @@ impl Link {
         }
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     pub fn server(&self) -> &Arc<Server> {
         &self.server
     }
 
-    /// Changes what is offered to the server; the next call has another connection.
+    /// Changes the advertised capabilities. The next call uses another connection.
     pub fn offer(&self, change: impl FnOnce(&mut Offers)) {
         let mut offers = self.offers.borrow_mut();
         let before = offers.clone();
@@ -87,15 +87,15 @@ impl Link {
         }
     }
 
-    /// The next call looks for its connection anew.
+    /// Drops the connection. The next call looks up its connection again.
     pub fn forget_connection(&self) {
         runtime::release(self.connection.replace(None));
     }
 
-    /// The connection, which this object goes on using.
+    /// Returns the connection, which the object keeps using.
     ///
     /// # Errors
-    /// An `UnavailableException`, and what the token store throws.
+    /// An `UnavailableException`, and an exception of the token store.
     pub fn connection(&self, hooks: Hooks<'_>) -> Result<Arc<Connection>, Failure> {
         if let Some(connection) = self.connection.borrow().as_ref().and_then(Bound::get) {
             return Ok(Arc::clone(connection));
@@ -121,7 +121,8 @@ impl Link {
         // Two users share a session only if they have the same tokens.
         let key = match (&stored, self.is_personal()) {
             (Some(stored), true) => Some(self.key(Some(&stored.text))),
-            // Whose tokens they will be is not known before somebody has given them.
+            // It is unknown which user the tokens will belong to, until the user has granted an
+            // authorization.
             (None, true) => None,
             (_, false) => Some(self.key(None)),
         };
@@ -135,10 +136,11 @@ impl Link {
         }
     }
 
-    /// Who calls whom, credentials included; none while the credentials are not there yet.
+    /// Returns a string that identifies the server and the credentials. Returns `None` while there
+    /// are no credentials.
     ///
     /// # Errors
-    /// As [`connection`](Self::connection).
+    /// Same as [`connection`](Self::connection).
     pub fn identity(&self, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
         let mut identity = self.server.key().to_owned();
         if self.is_personal() {
@@ -151,13 +153,13 @@ impl Link {
         Ok(Some(identity))
     }
 
-    /// Whether the server is called with the tokens of a person.
+    /// Returns whether the server is called with the tokens of a user.
     fn is_personal(&self) -> bool {
         let oauth = self.server.oauth();
         oauth.is_some_and(|oauth| oauth.grant == OAuthGrant::AuthorizationCode)
     }
 
-    /// The key of this configuration's connection with these tokens.
+    /// Returns the key of the connection with this configuration and these tokens.
     fn key(&self, tokens: Option<&str>) -> String {
         let mut key = self.server.key().to_owned();
         self.offers.borrow().extend_key(&mut key);
@@ -165,10 +167,10 @@ impl Link {
         key
     }
 
-    /// Sends one request and waits for the answer, with the log lines of M2 around it.
+    /// Sends one request, waits for the response, and logs both.
     ///
     /// # Errors
-    /// The exception for what went wrong, and what PHP code threw that ran meanwhile.
+    /// The exception for the failed request, and an exception of PHP code that ran during the wait.
     pub fn send<T, F>(
         &self,
         hooks: Hooks<'_>,
@@ -183,10 +185,10 @@ impl Link {
         outcome.or_else(|error| Err(self.failure(hooks, &error)?))
     }
 
-    /// As [`send`](Self::send), for work of any kind. `reported` hears its progress.
+    /// Same as [`send`](Self::send), for any kind of work. `reported` receives its progress.
     ///
     /// # Errors
-    /// What PHP code threw that ran meanwhile, and the end of the request.
+    /// An exception of PHP code that ran during the wait, and the end of the request.
     pub fn run<T, E, F>(
         &self,
         hooks: Hooks<'_>,
@@ -210,7 +212,7 @@ impl Link {
         self.authorize_first(hooks, &connection)?;
         let client = connection.client().clone();
         let attendant = Attendant::of(self, hooks, Arc::clone(&connection), reported);
-        // In its place once and for all: it is large, and would be copied at every step.
+        // The future is large. Without the box every step would copy it.
         let outcome = attendant.wait(|line| Box::pin(work(client, line)))?;
         drop(attendant);
         self.settle(hooks, &connection)?;
@@ -226,15 +228,15 @@ impl Link {
         Ok(outcome)
     }
 
-    /// A line for a call of this object.
+    /// Opens a line for a call of this object.
     pub fn open_line(&self, connection: &Connection, errands: JobSender<Errand>) -> Line {
         connection.desk().open(errands, &self.mailbox)
     }
 
-    /// Whether the server answers now (E5).
+    /// Returns whether the server responds now.
     ///
     /// # Errors
-    /// What PHP code threw that ran meanwhile.
+    /// An exception of PHP code that ran during the wait.
     pub fn is_available(&self, hooks: Hooks<'_>) -> Result<bool, Failure> {
         let outcome = self.run(hooks, "ping", None, |client, _| async move {
             Ok::<_, McpError>(client.is_available().await)
@@ -242,16 +244,16 @@ impl Link {
         Ok(outcome.unwrap_or_default())
     }
 
-    /// Ends the session, for all objects that share it. The next call opens another.
+    /// Ends the session for all objects that share it. The next call opens another session.
     ///
     /// # Errors
-    /// What ends the wait: it takes a second at most.
+    /// The failure that ends the wait. The wait takes at most one second.
     pub fn disconnect(&self) -> Result<(), Failure> {
         let connection = {
             let connection = self.connection.borrow();
             connection.as_ref().and_then(Bound::get).cloned()
         };
-        // Without one in use there may still be that of another object, or of another request.
+        // Even if this object has no connection, another object or an earlier request may have one.
         let client = match connection {
             Some(connection) => connection.client().clone(),
             None if self.server.oauth().is_some() => return Ok(()),
@@ -273,7 +275,7 @@ impl Drop for Link {
     }
 }
 
-/// What the server sent, as a PHP value.
+/// Converts a server's message to a PHP value.
 ///
 /// # Errors
 /// A `TransportException`.
@@ -285,7 +287,7 @@ pub fn readable(json: &RawValue, empty: EmptyObject) -> Outcome {
     })
 }
 
-/// An argument as a JSON object; nothing at all is `{}` (E11).
+/// Returns an argument as a JSON object. An omitted argument becomes `{}`.
 ///
 /// # Errors
 /// A `TypeError`, or an `InvalidInputException`.

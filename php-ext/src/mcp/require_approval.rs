@@ -9,20 +9,21 @@ use crate::zend::Failure;
 
 const KEY: &str = "require_approval";
 
-/// What a server entry says of approvals (requirement G2).
+/// The option `require_approval` of a server entry.
 #[derive(Debug, Clone, Default)]
 pub enum RequireApproval {
-    /// Nothing.
+    /// The entry has no such option.
     #[default]
     Unsaid,
     /// One policy for all tools of the server.
     All(ApprovalPolicy),
-    /// As OpenAI has it: names of tools. With a list `never` all others ask, without one nothing is
-    /// said of them. A tool in both asks.
+    /// Lists of tool names, as in OpenAI's API. With a list `never`, all other tools require
+    /// approval. Without it, the option says nothing about them. A tool in both lists requires
+    /// approval.
     Named(Filters),
 }
 
-/// The lists, by the server's names of its tools.
+/// The lists. They contain the server's own tool names.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Filters {
@@ -37,8 +38,8 @@ struct Filter {
 }
 
 impl RequireApproval {
-    /// Reads the key of an entry as S4 has it. What cannot be read is an error, lest calls run
-    /// that somebody wanted to be asked about.
+    /// Reads the option of an entry in HAWKI's format. An invalid value is an error, because
+    /// otherwise calls could run without the approval that the author of the entry intended.
     ///
     /// # Errors
     /// An `InvalidInputException`.
@@ -62,8 +63,8 @@ impl RequireApproval {
         })
     }
 
-    /// What it says of a tool that is PHP code, by its own name. Which of the server's tools it calls is
-    /// not known, so that one which the lists do not name asks.
+    /// Returns the policy for a tool that is PHP code, by its own name. The server's tool behind it
+    /// is unknown, so a tool that the lists do not name requires approval.
     pub fn of_php_tool(&self, tool: &str) -> Option<ApprovalPolicy> {
         let said = self.of(tool);
         match self {
@@ -72,7 +73,7 @@ impl RequireApproval {
         }
     }
 
-    /// What it says of a tool, by the server's name of it.
+    /// Returns the policy for a tool, by the server's name for it.
     pub fn of(&self, tool: &str) -> Option<ApprovalPolicy> {
         let filters = match self {
             Self::Unsaid => return None,
@@ -91,7 +92,7 @@ impl RequireApproval {
     }
 }
 
-/// A policy in the words of an entry.
+/// Returns the name of a policy in an entry.
 pub fn word(policy: ApprovalPolicy) -> &'static str {
     match policy {
         ApprovalPolicy::Auto => "never",

@@ -16,32 +16,32 @@ use wording::{in_words_of_php, invalid, unknown};
 /// An MCP server as PHP code configures it.
 pub struct Server {
     config: ServerConfig,
-    /// The whole configuration as text, credentials too: two clients share a connection
-    /// only if it is the same. Never shown.
+    /// The whole configuration as text, including credentials. Two clients share a connection only
+    /// if their keys are equal. Never shown to anyone.
     key: String,
-    /// Whether the label is the program's own.
+    /// Whether the program chose the label.
     is_labelled: bool,
 }
 
-/// Whose server it is.
+/// The PHP class that uses the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
-    /// `MCPSSEClient`: `http` and `https` alone, errors worded as M2 has them.
+    /// `MCPSSEClient`: only `http` and `https`, and the error messages of this class.
     SseClient,
-    /// `McpClient`: WebSocket and programs too. Its authentication may be the option `oauth`.
+    /// `McpClient`: also WebSocket and programs. The option `oauth` may provide its authentication.
     Client { has_oauth: bool },
 }
 
-/// Options that are maps.
+/// The options that are maps.
 const MAPS: [&str; 4] = ["env", "headers", "limits", "egress"];
 
-/// Options that hold credentials, or may.
+/// The options that contain or may contain credentials.
 const SECRET: [&str; 5] = ["authentication", "oauth", "headers", "env", "api_key"];
 
-/// How long an operation may take where neither the client nor a setting says so.
+/// Default timeout of an operation, if neither the client nor a setting specifies one.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The options of an `McpClient` that have an argument of their own in `MCPSSEClient`.
+/// The options of `McpClient` that are separate arguments of `MCPSSEClient`.
 const ARGUMENTS: [(&str, &str); 3] = [
     ("url", "serverUrl"),
     ("timeout", "timeout"),
@@ -62,10 +62,10 @@ impl Server {
         Self::labelled(None, url, timeout, api_key, options)
     }
 
-    /// Reads a server entry as S4 has it; `None` without a URL.
+    /// Reads a server entry in HAWKI's format. Returns `None` without a URL.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// Same as [`new`](Self::new).
     pub fn of_entry(entry: &Value) -> Result<Option<Arc<Self>>, Failure> {
         let text = |key: &str| {
             let text = entry.get(key).and_then(Value::as_str).map(str::trim);
@@ -84,8 +84,8 @@ impl Server {
         Self::labelled(text("server_label"), url, timeout, text("api_key"), options).map(Some)
     }
 
-    /// Reads the arguments of `McpClient::__construct`: a URL, or an array with `url` or
-    /// `command`; in that array or beside it the options.
+    /// Reads the arguments of `McpClient::__construct`: a URL, or an array with `url` or `command`.
+    /// The options are in this array or in the second argument.
     ///
     /// # Errors
     /// An `InvalidInputException` that names the option.
@@ -124,7 +124,7 @@ impl Server {
         Self::known(entry, of)
     }
 
-    /// The failure for an option that both of the arguments of an `McpClient` have.
+    /// Returns the failure for an option that both arguments of `McpClient` contain.
     pub fn given_twice(key: &str) -> Failure {
         exception::invalid_input(format!(
             "The option '{key}' is given twice: with the server and in the options"
@@ -155,11 +155,12 @@ impl Server {
         Self::known(entry, Of::SseClient)
     }
 
-    /// The server of an entry, which is read once: each request of a worker comes with it again.
+    /// Returns the server of an entry. Each entry is parsed only once, because every request of a
+    /// worker passes it again.
     fn known(mut entry: Map<String, Value>, of: Of) -> Result<Arc<Self>, Failure> {
         limit_by_setting(&mut entry);
         let text = Value::Object(entry.clone());
-        // Who words errors in another way has another connection.
+        // Clients with different error messages use different connections.
         let key = match of {
             Of::SseClient => format!("sse {text}"),
             Of::Client { .. } => text.to_string(),
@@ -167,7 +168,7 @@ impl Server {
         runtime::mcp_server(key, |key| Self::read(entry, of, key))
     }
 
-    /// Reads an entry as the engine has it, with `allow_http`, and without need of a label.
+    /// Reads an entry in the engine's format, with `allow_http` and without a required label.
     fn read(mut entry: Map<String, Value>, of: Of, key: &str) -> Result<Self, Failure> {
         let is_labelled = entry.contains_key("label");
         if !is_labelled {
@@ -179,7 +180,7 @@ impl Server {
             Some(_) => return Err(invalid("allow_http", "true or false")),
         };
         for key in MAPS {
-            // PHP writes an empty map as `[]`.
+            // PHP encodes an empty map as `[]`.
             if entry
                 .get(key)
                 .and_then(Value::as_array)
@@ -218,7 +219,7 @@ impl Server {
             .validate()
             .map_err(|error| exception::invalid_input(in_words_of_php(&error)))?;
         if !is_labelled && config.url().is_some() {
-            // Approvals and limits go by the label: two servers must not share one.
+            // Approvals and limits are kept per label, so two servers must not share a label.
             config.label = config.display_url();
         }
         config.wording = (of == Of::SseClient).then_some(Wording::Sse);
@@ -229,22 +230,22 @@ impl Server {
         })
     }
 
-    /// The engine's configuration.
+    /// Returns the engine's configuration.
     pub fn config(&self) -> &ServerConfig {
         &self.config
     }
 
-    /// What connections are shared by.
+    /// Returns the key by which connections are shared.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// The URL without what may be secret.
+    /// Returns the URL without its secret parts.
     pub fn shown_url(&self) -> String {
         self.config.display_url()
     }
 
-    /// What the program calls the server, or else where it is.
+    /// Returns the program's name for the server, or otherwise its address.
     pub fn shown_name(&self) -> String {
         if self.is_labelled {
             self.config.label.clone()
@@ -253,7 +254,7 @@ impl Server {
         }
     }
 
-    /// How tokens are obtained, if they are.
+    /// Returns the OAuth configuration, if there is one.
     pub fn oauth(&self) -> Option<&OAuthConfig> {
         match &self.config.authentication {
             Authentication::OAuth(oauth) => Some(oauth),
@@ -262,7 +263,7 @@ impl Server {
     }
 }
 
-/// An array with names as keys.
+/// Returns the entries of an array whose keys are names.
 fn named(value: Value, what: &str) -> Result<Map<String, Value>, Failure> {
     match value {
         Value::Object(entries) => Ok(entries),
@@ -273,7 +274,7 @@ fn named(value: Value, what: &str) -> Result<Map<String, Value>, Failure> {
     }
 }
 
-/// A command may be a list: the program and its arguments.
+/// Accepts a command as a list: the program and its arguments.
 fn command_list(entry: &mut Map<String, Value>) -> Result<(), Failure> {
     let Some(Value::Array(words)) = entry.get_mut("command") else {
         return Ok(());
@@ -314,7 +315,7 @@ fn put_api_key(entry: &mut Map<String, Value>, key: &str) -> Result<(), Failure>
     Ok(())
 }
 
-/// The keys of `oauth` are those of the authentication of that type.
+/// Uses the keys of `oauth` as those of the authentication of this type.
 fn put_oauth(entry: &mut Map<String, Value>, oauth: Value) -> Result<(), Failure> {
     let mut oauth = match oauth {
         Value::Null | Value::Bool(false) => return Ok(()),
@@ -331,7 +332,7 @@ fn put_oauth(entry: &mut Map<String, Value>, oauth: Value) -> Result<(), Failure
     Ok(())
 }
 
-/// The engine's name for the time: here it is `timeout`, in seconds.
+/// Rejects the engine's name of the timeout. The PHP classes use `timeout`, in seconds.
 fn refuse_milliseconds(entry: &Map<String, Value>, of: Of) -> Result<(), Failure> {
     if entry.contains_key("timeout_ms") {
         return Err(unknown("timeout_ms", of));
@@ -339,7 +340,7 @@ fn refuse_milliseconds(entry: &Map<String, Value>, of: Of) -> Result<(), Failure
     Ok(())
 }
 
-/// Puts `pillion.max_response_bytes` in where the options have no limits of their own.
+/// Inserts `pillion.max_response_bytes` if the options have no limit of their own.
 fn limit_by_setting(config: &mut Map<String, Value>) {
     let Some(bytes) = settings::max_response_bytes() else {
         return;
@@ -348,7 +349,7 @@ fn limit_by_setting(config: &mut Map<String, Value>) {
     if limits.as_array().is_some_and(Vec::is_empty) {
         *limits = json!({});
     }
-    // What is no object is refused below.
+    // A value that is not an object is rejected below.
     if let Value::Object(limits) = limits {
         for key in ["max_response_bytes", "max_event_bytes"] {
             limits.entry(key).or_insert_with(|| json!(bytes));

@@ -1,4 +1,4 @@
-//! The tools of a server, through a PSR-16 cache where there is one.
+//! The tools of a server, read through a PSR-16 cache if there is one.
 
 use ext_php_rs::types::Zval;
 use pillion_core::digest::sha256_hex;
@@ -14,25 +14,25 @@ use crate::json::EmptyObject;
 use crate::settings::LogLevel;
 use crate::zend::{Failure, Object, Outcome, string_of};
 
-/// Where the hooks keep how long a list counts, and for whom.
+/// The hook that holds how long a cached list stays valid.
 pub const TTL: &str = "cache_ttl";
-/// The tenant.
+/// The hook that holds the tenant.
 pub const TENANT: &str = "cache_tenant";
 
-/// The list as PHP has it: of the cache, or of the server.
+/// Returns the list as a PHP value, from the cache or from the server.
 ///
 /// # Errors
-/// As [`Link::send`].
+/// Same as [`Link::send`].
 pub fn list(link: &Link, hooks: Hooks<'_>, empty: EmptyObject) -> Outcome {
     let json = obtain(link, hooks)?;
     let raw: &RawValue = serde_json::from_str(&json).map_err(|error| not_a_list(&error))?;
     readable(raw, empty)
 }
 
-/// The list as the registry takes it: each tool as the server wrote it.
+/// Returns the list for a registry: each tool as the server wrote it.
 ///
 /// # Errors
-/// As [`list`].
+/// Same as [`list`].
 pub fn raw(link: &Link, hooks: Hooks<'_>) -> Result<Vec<Box<RawValue>>, Failure> {
     serde_json::from_str(&obtain(link, hooks)?).map_err(|error| not_a_list(&error))
 }
@@ -41,7 +41,7 @@ fn not_a_list(error: &serde_json::Error) -> Failure {
     crate::exception::transport(error.to_string())
 }
 
-/// The list as JSON.
+/// Returns the list as JSON.
 fn obtain(link: &Link, hooks: Hooks<'_>) -> Result<String, Failure> {
     let cache = hooks.get(CACHE);
     let Some(cache) = cache.as_ref().and_then(Object::of) else {
@@ -54,7 +54,8 @@ fn obtain(link: &Link, hooks: Hooks<'_>) -> Result<String, Failure> {
         return Ok(json);
     }
     let json = fresh(link, hooks)?;
-    // An authorization may have been given meanwhile: the list is that of these tokens.
+    // The user may have granted an authorization during the request, so the list belongs to the new
+    // tokens.
     let Some(key) = key(link, hooks)? else {
         return Ok(json);
     };
@@ -64,10 +65,10 @@ fn obtain(link: &Link, hooks: Hooks<'_>) -> Result<String, Failure> {
     Ok(json)
 }
 
-/// Removes the list from the cache: the server says that it is another now.
+/// Removes the list from the cache, because the server reports a change.
 ///
 /// # Errors
-/// What ends the request.
+/// The failure that ends the request.
 pub fn forget(link: &Link, hooks: Hooks<'_>) -> Result<(), Failure> {
     let cache = hooks.get(CACHE);
     let Some(cache) = cache.as_ref().and_then(Object::of) else {
@@ -91,7 +92,7 @@ fn fresh(link: &Link, hooks: Hooks<'_>) -> Result<String, Failure> {
     Ok(json)
 }
 
-/// The list in the cache, and how many tools it has; what is no list counts as none.
+/// Returns the cached list and its number of tools. An invalid list counts as missing.
 fn cached(
     hooks: Hooks<'_>,
     cache: Object<'_>,
@@ -105,7 +106,7 @@ fn cached(
     }))
 }
 
-/// A cache that fails costs time, not the call: its exception goes to the log.
+/// A failing cache must not fail the call. Its exception is logged.
 fn spared(hooks: Hooks<'_>, outcome: Outcome) -> Result<Option<Zval>, Failure> {
     match outcome {
         Ok(value) => Ok(Some(value)),
@@ -126,9 +127,9 @@ fn tell(link: &Link, hooks: Hooks<'_>, count: usize, from_cache: bool) -> Result
     hooks.dispatch(|| event::tools_listed(&server, count, from_cache))
 }
 
-/// Of the whole configuration, credentials included, and the tenant: what one user may see
-/// is nobody else's. None while it is not known who the user is. Letters, digits and `_`, 64
-/// at most, as PSR-16 has it.
+/// Returns the cache key. It covers the whole configuration including credentials, and the tenant,
+/// so that one user never receives another user's list. Returns `None` while the user is unknown.
+/// PSR-16 permits letters, digits and `_`, at most 64 characters.
 fn key(link: &Link, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
     let tenant = hooks.get(TENANT);
     let tenant = tenant.as_ref().and_then(Zval::str).unwrap_or_default();
@@ -136,7 +137,7 @@ fn key(link: &Link, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
     Ok(identity.map(|identity| short_key("tools", &format!("{identity}\0{tenant}"))))
 }
 
-/// A key that tells nothing of what it stands for: PSR-16 grants 64 characters.
+/// Returns a key that reveals nothing about its input. PSR-16 guarantees 64 characters.
 pub fn short_key(kind: &str, identity: &str) -> String {
     format!("pillion_{kind}_{:.48}", sha256_hex(identity))
 }

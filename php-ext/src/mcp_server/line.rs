@@ -4,19 +4,19 @@ use pillion_core::mcp::McpClient;
 
 use crate::runtime::Bound;
 
-/// What the tools of a server call now, wherever they are registered: a client of this process.
+/// The client of this process that the tools of a server use, in all registries.
 #[derive(Default)]
 pub struct Line(Mutex<Option<Bound<McpClient>>>);
 
 impl Line {
-    /// From now on they call this one. A call that is under way goes on with that of before.
+    /// Replaces the client. A running call continues with the previous client.
     pub fn connect(&self, client: McpClient) {
-        // Dropped when the lock is open again: to end a session takes other locks.
+        // Dropped after the lock is released, because ending a session takes other locks.
         let before = self.now().replace(Bound::new(client));
         drop(before);
     }
 
-    /// The client; none where only another process has been connected.
+    /// Returns the client. Returns `None` if only another process has connected.
     pub fn client(&self) -> Option<McpClient> {
         self.now().as_ref().and_then(Bound::get).cloned()
     }

@@ -8,14 +8,14 @@ use pillion_core::tool::{
 
 use super::line::Line;
 
-/// A tool of a server. It stays the same one whichever connection it calls.
+/// A tool of a server. It stays the same object when the connection changes.
 pub(super) struct ServerTool {
     tool: McpTool,
     line: Arc<Line>,
 }
 
 impl ServerTool {
-    /// A tool as its server listed it; the client that it was made with is never called.
+    /// Creates a tool as its server listed it. The client inside `tool` is never called.
     pub(super) fn new(tool: McpTool, line: &Arc<Line>) -> Self {
         Self {
             tool,

@@ -2,12 +2,12 @@ use std::mem::ManuallyDrop;
 
 use super::forks;
 
-/// A value that only the process that made it may use or drop: anything with connections,
-/// tasks or threads behind it. In a forked child it is forgotten.
+/// A value that only the process that created it may use or drop, such as anything that owns
+/// connections, tasks or threads. A forked child leaks it.
 #[derive(Debug)]
 pub struct Bound<T> {
     value: ManuallyDrop<T>,
-    /// The number of the process; none once nobody owns the value any more.
+    /// The number of the process. `None` once the value has no owner any more.
     process: Option<u32>,
 }
 
@@ -20,20 +20,20 @@ impl<T> Bound<T> {
         }
     }
 
-    /// The value, in the process that made it.
+    /// Returns the value in the process that created it.
     pub fn get(&self) -> Option<&T> {
         self.is_ours().then_some(&*self.value)
     }
 
-    /// As [`get`](Self::get), to be changed.
+    /// Same as [`get`](Self::get), but mutable.
     pub(super) fn get_mut(&mut self) -> Option<&mut T> {
         self.is_ours().then_some(&mut *self.value)
     }
 
-    /// The value, in the process that made it; elsewhere it is forgotten.
+    /// Returns the value in the process that created it. Any other process leaks it.
     pub fn into_inner(mut self) -> Option<T> {
         let ours = self.is_ours();
-        // So that `drop` leaves the value alone.
+        // Prevents `drop` from touching the value.
         self.process = None;
         // SAFETY: the value is taken once: `self` ends here and `drop` does not touch it.
         ours.then(|| unsafe { ManuallyDrop::take(&mut self.value) })

@@ -1,13 +1,14 @@
-//! The tokio runtime of a process, and which thread drives it.
+//! The tokio runtime of a process, and the choice of the thread that drives it.
 //!
-//! The thread of PHP that waits for a call drives the runtime itself: no other thread has to
-//! wake up for the request to leave and for the answer to come. At other times a thread of
-//! our own stands in, so that sessions live on (pings, event streams, calls that PHP does not
-//! wait for at the moment). It takes over
+//! The PHP thread that waits for a call drives the runtime itself, so that no other thread must
+//! wake up to send the request and to receive the response. At other times a background thread, the
+//! stand-in, drives it, so that sessions stay alive (pings, event streams, calls that PHP does not
+//! wait for at the moment). The stand-in takes over
 //!
-//! - after [`GRACE`], when there is work that PHP has started and does not wait for
-//!   ([`Unattended`]), or that something has left behind ([`Engine::clear_up`]),
-//! - after [`REST`] otherwise: the next call of a busy process finds nobody to relieve.
+//! - after [`GRACE`], if there is work that PHP has started and does not wait for ([`Unattended`]),
+//!   or that was left behind ([`Engine::clear_up`]),
+//! - after [`REST`] otherwise, so that the next call of a busy process need not relieve the
+//!   stand-in.
 
 mod signals;
 
@@ -23,51 +24,52 @@ use tokio::time::timeout;
 
 use crate::zend::has_small_stack;
 
-/// How long nobody drives after a call.
+/// Maximum time without a driving thread after a call.
 const REST: Duration = Duration::from_millis(50);
 
-/// How long nobody drives although there is work: PHP is often back at once.
+/// Maximum time without a driving thread although there is work. It is not zero, because PHP often
+/// returns immediately.
 const GRACE: Duration = Duration::from_millis(2);
 
-/// How long the end waits for the stand-in, which something else's blocking may hold up.
+/// Maximum time that shutdown waits for the stand-in, which may be blocked by other work.
 const FAREWELL: Duration = Duration::from_millis(100);
 
-/// A runtime that the threads of PHP drive, and one that stands in for them.
+/// A runtime that the PHP threads drive, and the thread that stands in for them.
 pub struct Engine {
     runtime: Runtime,
     shift: Arc<Shift>,
 }
 
-/// Whose turn it is.
+/// The coordination of the threads that drive the runtime.
 struct Shift {
     state: Mutex<State>,
-    /// The stand-in has something to look at, or has left.
+    /// Signals that the stand-in has something to check, or has left.
     changed: Condvar,
-    /// Ends the turn of the stand-in.
+    /// Ends the stand-in's turn.
     relief: Notify,
 }
 
 struct State {
-    /// The threads of PHP that drive, or wait for their turn; one at a time does.
+    /// The number of PHP threads that drive or wait for their turn. Only one drives at a time.
     drivers: usize,
     /// When the last of them left.
     left: Instant,
-    /// How much work there is that no thread of PHP waits for.
+    /// The amount of work that no PHP thread waits for.
     unattended: usize,
-    /// There is something to do, once.
+    /// Whether there is clean-up work to do once.
     untidy: bool,
     standing_in: bool,
-    /// Until when the stand-in rests, if nobody wakes it.
+    /// The end of the stand-in's rest, unless it is woken up earlier.
     rests_until: Instant,
     stopping: bool,
     gone: bool,
 }
 
 impl Engine {
-    /// Makes a runtime and starts the thread that stands in.
+    /// Creates a runtime and starts the stand-in thread.
     ///
     /// # Errors
-    /// When the system has no more threads or descriptors.
+    /// An error if the system has no more threads or file descriptors.
     pub fn start() -> io::Result<Arc<Self>> {
         let runtime = Builder::new_current_thread()
             .max_blocking_threads(4)
@@ -88,13 +90,13 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Where work can be spawned.
+    /// Returns the handle that spawns work.
     pub fn handle(&self) -> &Handle {
         self.runtime.handle()
     }
 
-    /// Drives the runtime on this thread until `future` is ready or the time is over, which
-    /// is `None`. No PHP code may run in it.
+    /// Drives the runtime on this thread until `future` is ready, or returns `None` after the time
+    /// limit. No PHP code may run inside it.
     pub fn drive<F: Future>(self: &Arc<Self>, time: Duration, future: F) -> Option<F::Output> {
         if has_small_stack() {
             let _unattended = Unattended::new(self);
@@ -105,25 +107,24 @@ impl Engine {
         self.runtime.block_on(within(time, future))
     }
 
-    /// Whether this thread is driving at this moment, and was interrupted by a signal.
+    /// Returns whether this thread is currently driving and was interrupted by a signal.
     pub fn is_driven_here() -> bool {
         signals::are_deferred()
     }
 
-    /// Says that there is something to do which nobody waits for, such as the end of a call
-    /// that was given up.
+    /// Announces work that nothing waits for, such as the end of an abandoned call.
     pub fn clear_up(&self) {
         let mut state = self.shift.lock();
         state.untidy = true;
         self.shift.wake(state);
     }
 
-    /// Whether there is such a thing that nobody has seen to yet.
+    /// Returns whether such work is still pending.
     pub fn is_untidy(&self) -> bool {
         self.shift.lock().untidy
     }
 
-    /// Ends the runtime, without waiting for work that is under way.
+    /// Ends the runtime without waiting for running work.
     pub fn stop(self: Arc<Self>) {
         let shift = Arc::clone(&self.shift);
         let mut state = shift.lock();
@@ -137,7 +138,7 @@ impl Engine {
         self.leave();
     }
 
-    /// The last one to leave ends the runtime.
+    /// Ends the runtime if this is the last thread to leave.
     fn leave(self: Arc<Self>) {
         if let Some(engine) = Arc::into_inner(self) {
             engine.runtime.shutdown_background();
@@ -155,16 +156,16 @@ impl Engine {
     }
 }
 
-/// May be made outside of the runtime, unlike tokio's `timeout`.
+/// Unlike tokio's `timeout`, this function can be called outside the runtime.
 async fn within<F: Future>(time: Duration, future: F) -> Option<F::Output> {
     timeout(time, future).await.ok()
 }
 
-/// Work that PHP does not wait for at the moment, for as long as it lives.
+/// Marks work that PHP does not wait for at the moment, as long as this value lives.
 pub struct Unattended(Arc<Engine>);
 
 impl Unattended {
-    /// More of it.
+    /// Adds one unit of unattended work.
     pub fn new(engine: &Arc<Engine>) -> Self {
         let mut state = engine.shift.lock();
         state.unattended += 1;
@@ -204,7 +205,8 @@ impl Shift {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A turn of PHP's; none if the stand-in cannot leave what it is doing in that time.
+    /// Begins a turn of PHP's thread. Returns `None` if the stand-in cannot leave its work within
+    /// `patience`.
     fn take_turn(&self, patience: Duration) -> Option<Turn<'_>> {
         let mut state = self.lock();
         state.drivers += 1;
@@ -222,7 +224,7 @@ impl Shift {
         Some(Turn(self))
     }
 
-    /// Wakes the stand-in, unless it looks soon enough anyway.
+    /// Wakes up the stand-in, unless its rest ends soon enough anyway.
     fn wake(&self, state: MutexGuard<'_, State>) {
         let is_late = !state.standing_in && state.rests_until > Instant::now() + GRACE;
         drop(state);
@@ -231,7 +233,7 @@ impl Shift {
         }
     }
 
-    /// Rests until the stand-in is needed; false when it is not any more.
+    /// Rests until the stand-in is needed. Returns false if it must end.
     fn await_turn(&self) -> bool {
         let mut state = self.lock();
         if state.standing_in {
@@ -262,7 +264,7 @@ impl Shift {
     }
 }
 
-/// While it lives, a thread of PHP drives.
+/// A PHP thread drives as long as this value lives.
 struct Turn<'a>(&'a Shift);
 
 impl Drop for Turn<'_> {

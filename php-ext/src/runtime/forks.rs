@@ -1,24 +1,23 @@
-//! Which process this is, among those that are forked from one another. To ask the system
-//! for its id is dear where that is done a dozen times a call; a fork says itself that it
-//! has happened.
+//! Identifies the current process among processes that fork from one another. Reading the process
+//! id takes a system call, which is too expensive when it happens a dozen times per call. A fork
+//! handler counts the forks instead.
 
 use std::ffi::c_int;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How many forks lie between this process and the one that loaded the extension.
+/// The number of forks between this process and the one that loaded the extension.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// A number that this process has, and no other that is forked from it or that it is forked
-/// from.
+/// Returns a number that differs from that of every ancestor and descendant of this process.
 pub fn so_far() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }
 
-/// Begins to count, when the extension is loaded.
+/// Starts counting, when the extension is loaded.
 ///
 /// # Errors
-/// When there is no memory for that.
+/// An error if there is not enough memory.
 pub fn watch() -> io::Result<()> {
     // SAFETY: the handler is a function of this library, which is taken off the list when it
     // is unloaded; it only counts, which may be done at any time.
@@ -35,6 +34,6 @@ extern "C" fn count() {
 type Handler = Option<extern "C" fn()>;
 
 unsafe extern "C" {
-    /// POSIX; not among the bindings that the crate `libc` has for Linux.
+    /// POSIX function without a binding in the crate `libc` for Linux.
     fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
 }

@@ -1,4 +1,5 @@
-/// The most recently used values, at most so many: what is beyond is dropped.
+/// A bounded collection of the most recently used values. The least recently used value is dropped
+/// when the limit is exceeded.
 pub(super) struct Recent<K, V> {
     entries: Vec<(K, V)>,
     limit: usize,
@@ -12,7 +13,7 @@ impl<K: PartialEq, V> Recent<K, V> {
         }
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     pub(super) fn get(&mut self, key: &K) -> Option<&V> {
         let place = self.entries.iter().position(|(known, _)| known == key)?;
         let entry = self.entries.remove(place);
@@ -20,7 +21,7 @@ impl<K: PartialEq, V> Recent<K, V> {
         self.entries.last().map(|(_, value)| value)
     }
 
-    /// Keeps a value under a key that is not there.
+    /// Adds a value under a new key.
     pub(super) fn add(&mut self, key: K, value: V) {
         if self.entries.len() == self.limit {
             self.entries.remove(0);

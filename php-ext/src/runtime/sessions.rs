@@ -6,11 +6,11 @@ use tokio::time::sleep;
 use super::Engine;
 use crate::mcp::Connection;
 
-/// The most often and the most seldom that idle sessions are looked for.
+/// The shortest and the longest interval between checks for idle sessions.
 const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(30));
 
-/// The connections to MCP servers that a process keeps, with their sessions: at most so many, and none
-/// that nobody has used for a while.
+/// The connections to MCP servers that a process keeps, with their sessions. Their number is
+/// limited, and a connection that has been unused for a while is dropped.
 pub(super) struct Sessions {
     engine: Arc<Engine>,
     kept: Arc<Mutex<Vec<Kept>>>,
@@ -24,7 +24,8 @@ struct Kept {
 }
 
 impl Sessions {
-    /// None yet. Those are given up that were not used for `idle`, if it is given.
+    /// Creates an empty collection. Connections that are unused for `idle` are dropped, if it is
+    /// given.
     pub(super) fn new(engine: &Arc<Engine>, limit: usize, idle: Option<Duration>) -> Self {
         let kept = Arc::default();
         if let Some(idle) = idle {
@@ -38,8 +39,8 @@ impl Sessions {
         }
     }
 
-    /// The connection of `key`, made if it is not there. What is beyond the limit is given
-    /// up: the one that was not used for longest.
+    /// Returns the connection of `key`, and creates it if it does not exist. Beyond the limit, the
+    /// least recently used connection is dropped.
     pub(super) fn connection(
         &self,
         key: &str,
@@ -53,14 +54,14 @@ impl Sessions {
         connection
     }
 
-    /// The connection of `key`, if it is there.
+    /// Returns the connection of `key`, if it exists.
     pub(super) fn known(&self, key: &str) -> Option<Arc<Connection>> {
         let kept = lock(&self.kept);
         let session = kept.iter().find(|session| session.key == key)?;
         Some(Arc::clone(&session.connection))
     }
 
-    /// Keeps a connection under another key than before, be it kept yet or not.
+    /// Keeps a connection under another key, whether or not it was kept before.
     pub(super) fn rename(&self, connection: &Arc<Connection>, key: &str) {
         let mut kept = lock(&self.kept);
         let others =
@@ -82,7 +83,7 @@ impl Sessions {
         self.let_go(given_up.into_iter().map(|session| session.connection));
     }
 
-    /// Drops connections in the runtime, where the last who has one ends its session.
+    /// Drops connections inside the runtime. Dropping the last reference ends the session.
     pub(super) fn let_go(&self, connections: impl IntoIterator<Item = Arc<Connection>>) {
         let _inside = self.engine.handle().enter();
         for connection in connections {
@@ -100,7 +101,7 @@ impl Sessions {
         self.limit
     }
 
-    /// All of them, none of which is kept any longer.
+    /// Removes and returns all connections.
     pub(super) fn take(&self) -> Vec<Arc<Connection>> {
         let kept = std::mem::take(&mut *lock(&self.kept));
         kept.into_iter().map(|session| session.connection).collect()
@@ -112,7 +113,7 @@ fn lock(kept: &Mutex<Vec<Kept>>) -> MutexGuard<'_, Vec<Kept>> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends with the list.
+/// Runs until the list is dropped.
 async fn give_up_idle(kept: Weak<Mutex<Vec<Kept>>>, idle: Duration) {
     let pause = (idle / 4).clamp(LOOK.0, LOOK.1);
     loop {
@@ -124,13 +125,13 @@ async fn give_up_idle(kept: Weak<Mutex<Vec<Kept>>>, idle: Duration) {
                 if Arc::strong_count(&session.connection) > 1
                     || session.connection.client().is_shared()
                 {
-                    // An object holds it, or a call is under way.
+                    // An object holds the connection, or a call is running.
                     session.used = now;
                 }
                 now.duration_since(session.used) >= idle
             })
             .collect();
-        // Here, outside of the lock, each ends its session at the server.
+        // Dropped outside the lock, because the drop ends each session at its server.
         drop(idle_ones);
     }
 }

@@ -1,4 +1,4 @@
-/// What a doc comment says of a function.
+/// The parsed doc comment of a function.
 pub(super) struct DocComment {
     /// The first paragraph, on one line.
     pub(super) summary: Option<String>,
@@ -10,12 +10,12 @@ struct DocParameter {
     name: String,
     kind: String,
     text: String,
-    /// `@phpstan-param` and `@psalm-param` are more exact than `@param`.
+    /// Whether the tag is `@phpstan-param` or `@psalm-param`, which are more precise than `@param`.
     exact: bool,
 }
 
 impl DocComment {
-    /// Reads a comment with its `/**` and `*/`; anything else has nothing to say.
+    /// Parses a comment including its `/**` and `*/`. Any other text is empty.
     pub(super) fn parse(comment: &str) -> Self {
         let comment = comment.trim();
         let inner = comment.strip_prefix("/**").unwrap_or_default();
@@ -31,7 +31,7 @@ impl DocComment {
             if line.starts_with('@') {
                 tags.push(line.to_owned());
             } else if let Some(tag) = tags.last_mut() {
-                // An empty line ends what is said of a parameter.
+                // An empty line ends the description of a parameter.
                 tag.push(if line.is_empty() { '\n' } else { ' ' });
                 tag.push_str(line);
             } else if line.is_empty() {
@@ -51,7 +51,7 @@ impl DocComment {
         }
     }
 
-    /// The type of a parameter, as it is written.
+    /// Returns the type of a parameter, as it is written.
     pub(super) fn type_of(&self, name: &str) -> Option<&str> {
         let of_name = || self.parameters.iter().filter(|known| known.name == name);
         let exact = of_name().find(|known| known.exact && !known.kind.is_empty());
@@ -59,7 +59,7 @@ impl DocComment {
         kind.map(|known| known.kind.as_str())
     }
 
-    /// What is said of a parameter.
+    /// Returns the description of a parameter.
     pub(super) fn description_of(&self, name: &str) -> Option<&str> {
         let mut of_name = self.parameters.iter().filter(|known| known.name == name);
         let known = of_name.find(|known| !known.text.is_empty())?;
@@ -76,7 +76,7 @@ impl DocParameter {
             _ => return None,
         };
         let rest = rest.split('\n').next().unwrap_or_default();
-        // A type holds no dollar sign, but for types that nobody here understands.
+        // A type contains no dollar sign, except for types that are not supported anyway.
         let (kind, rest) = rest.split_once('$')?;
         let end = rest
             .find(|letter: char| !letter.is_alphanumeric() && letter != '_')

@@ -1,11 +1,11 @@
-//! Types as PHPStan writes them in doc comments, as JSON Schema: the simple ones.
+//! Conversion of simple PHPStan types in doc comments to JSON Schema.
 
 use serde_json::{Map, Value, json};
 
-/// How deep types may nest.
+/// Maximum nesting depth of types.
 const DEEPEST: usize = 16;
 
-/// The schema of a type; `None` when it is not one of those that are understood.
+/// Returns the schema of a type. Returns `None` if the type is not supported.
 pub(super) fn schema_of(text: &str) -> Option<Value> {
     let mut parser = Parser {
         rest: text,
@@ -16,7 +16,7 @@ pub(super) fn schema_of(text: &str) -> Option<Value> {
     parser.rest.is_empty().then_some(schema)
 }
 
-/// One of several: schemas that differ in `type` alone become one, and so do lists of
+/// Returns a schema for a union. Schemas that differ only in `type` are merged, and so are lists of
 /// values.
 pub(super) fn one_of(mut schemas: Vec<Value>) -> Value {
     schemas.dedup();
@@ -89,7 +89,7 @@ impl<'a> Parser<'a> {
         Some(one_of(schemas))
     }
 
-    /// `T`, `?T`, `T[]`.
+    /// Parses `T`, `?T`, `T[]`.
     fn suffixed(&mut self) -> Option<Value> {
         if self.take("?") {
             let schema = self.suffixed()?;
@@ -143,11 +143,11 @@ impl<'a> Parser<'a> {
         let inner = self.rest.strip_prefix(quote)?;
         let (text, rest) = inner.split_once(quote)?;
         self.rest = rest;
-        // What an escape means differs between the quotes; nobody needs it.
+        // The meaning of an escape sequence depends on the quotes. Such literals are not supported.
         (!text.contains('\\')).then(|| json!({"type": "string", "enum": [text]}))
     }
 
-    /// The rest of `int<min, max>`.
+    /// Parses the rest of `int<min, max>`.
     fn range(&mut self) -> Option<Value> {
         let mut schema = json!({"type": "integer"});
         for (keyword, open, end) in [("minimum", "min", ","), ("maximum", "max", ">")] {
@@ -208,7 +208,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// The rest of `array{a: int, b?: string, ...}`.
+    /// Parses the rest of `array{a: int, b?: string, ...}`.
     fn shape(&mut self) -> Option<Value> {
         let mut properties = Map::new();
         let mut required = Vec::new();
@@ -238,13 +238,14 @@ impl<'a> Parser<'a> {
                 break;
             }
         }
-        // A shape without keys could be anything.
+        // A shape without keys matches any value.
         (!properties.is_empty())
             .then(|| json!({"type": "object", "properties": properties, "required": required}))
     }
 }
 
-/// Any value of JSON. An empty schema would not survive as a PHP array.
+/// Returns a schema for any JSON value. An empty schema would not survive the conversion to a PHP
+/// array.
 pub(super) fn anything() -> Value {
     json!({"type": ["string", "number", "boolean", "object", "array", "null"]})
 }

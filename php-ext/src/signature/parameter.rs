@@ -15,11 +15,11 @@ pub(super) struct Parameter {
     pub(super) name: String,
     pub(super) schema: JsonObject,
     pub(super) required: bool,
-    /// What arguments become; see [`PhpType::kind`].
+    /// The conversion of arguments; see [`PhpType::kind`].
     pub(super) kind: Option<String>,
 }
 
-/// Reads a `ReflectionParameter`. `function` is what errors call its function.
+/// Reads a `ReflectionParameter`. `function` is the name of its function in error messages.
 pub(super) fn read(
     function: &str,
     reflected: &Reflected,

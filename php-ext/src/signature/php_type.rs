@@ -9,26 +9,26 @@ use crate::exception;
 use crate::json::to_value;
 use crate::zend::{Failure, Outcome, call_callable, int_of, string_of};
 
-/// The least integer of PHP.
+/// The smallest integer of PHP.
 const LEAST: f64 = -9_223_372_036_854_775_808.0;
 
-/// What a declared type says.
+/// A declared type.
 #[derive(Default)]
 pub(super) struct PhpType {
     pub(super) schemas: Vec<Value>,
-    /// The name of the backed enum in it.
+    /// The name of the backed enum in the type.
     pub(super) enumeration: Option<String>,
     /// Whether null is allowed.
     pub(super) nullable: bool,
-    /// Whether anything is.
+    /// Whether any value is allowed.
     pub(super) anything: bool,
 }
 
-/// Why a type cannot be that of a tool's parameter.
+/// The reason why a type cannot be the type of a tool's parameter.
 pub(super) enum Unfit {
     /// The type, as PHP writes it.
     Type(String),
-    /// What happened instead.
+    /// Another failure.
     Failed(Failure),
 }
 
@@ -38,11 +38,11 @@ impl From<Failure> for Unfit {
     }
 }
 
-/// What stands in a binding for arguments that are integers.
+/// The entry in a binding for integer arguments.
 pub(super) const WHOLE: &str = "int";
 
 impl PhpType {
-    /// Reads a `ReflectionType`; without one anything goes.
+    /// Reads a `ReflectionType`. Without a type, any value is allowed.
     pub(super) fn read(declared: Option<&Reflected>) -> Result<Self, Unfit> {
         let Some(declared) = declared else {
             return Ok(Self {
@@ -68,7 +68,7 @@ impl PhpType {
         let name = named.name()?;
         if !named.yes("isBuiltin")? {
             let (schema, class) = enumeration(&name)?.ok_or(Unfit::Type(name))?;
-            // Which of two enums a value belongs to nobody could tell.
+            // With two enums, the enum of a value would be ambiguous.
             if self.enumeration.replace(class).is_some() {
                 return Err(Unfit::Type(shown(named)?));
             }
@@ -95,7 +95,7 @@ impl PhpType {
         Ok(())
     }
 
-    /// What an argument becomes: the name of the enum that it is a value of, or [`WHOLE`].
+    /// Returns the conversion of an argument: the name of its enum, or [`WHOLE`].
     pub(super) fn kind(&self) -> Option<String> {
         let declared = |kind: &str| self.schemas.iter().any(|schema| schema["type"] == kind);
         let is_whole = declared("integer") && !declared("number") && !self.anything;
@@ -103,7 +103,7 @@ impl PhpType {
         self.enumeration.clone().or_else(whole)
     }
 
-    /// The schema, where a doc comment may be more exact.
+    /// Returns the schema. The doc comment may provide a more precise one.
     pub(super) fn schema(self, documented: Option<Value>) -> Value {
         if self.anything {
             return documented.unwrap_or_else(anything);
@@ -136,7 +136,7 @@ impl PhpType {
         one_of(schemas)
     }
 
-    /// Whether PHP takes a value of that type of JSON.
+    /// Returns whether PHP accepts a value of this JSON type.
     fn takes(&self, kind: &str) -> bool {
         let declared = |wanted: &str| {
             self.schemas
@@ -152,7 +152,7 @@ impl PhpType {
     }
 }
 
-/// The types of JSON that a schema of [`doc_type`](super::doc_type) names.
+/// Returns the JSON types that a schema of [`doc_type`](super::doc_type) names.
 fn types_of(schema: &Value) -> Vec<&str> {
     if let Some(members) = schema.get("anyOf").and_then(Value::as_array) {
         return members.iter().flat_map(types_of).collect();
@@ -164,7 +164,8 @@ fn types_of(schema: &Value) -> Vec<&str> {
     }
 }
 
-/// The values of a backed enum as a schema, and its name; `None` for every other class.
+/// Returns the values of a backed enum as a schema, and the enum's name. Returns `None` for any
+/// other class.
 fn enumeration(name: &str) -> Result<Option<(Value, String)>, Failure> {
     let Some(class) = find_class(name)? else {
         return Ok(None);
@@ -184,7 +185,7 @@ fn enumeration(name: &str) -> Result<Option<(Value, String)>, Failure> {
     Ok(Some((schema, name.to_owned())))
 }
 
-/// A number as an integer, if it is whole; other types stay as they are.
+/// Converts a whole number to an integer. Values of other types stay unchanged.
 pub(super) fn whole(name: &str, value: &Zval) -> Outcome {
     let value = value.dereference();
     let Some(number) = value.double() else {
@@ -205,8 +206,8 @@ fn integer_of(number: f64) -> Option<i64> {
     fits.then_some(number as i64)
 }
 
-/// The case of an enum that a value stands for, else the value itself, which PHP then
-/// refuses in its own words.
+/// Returns the enum case of a value, or the value itself, which PHP then rejects with its own
+/// error.
 pub(super) fn case_of(class: &str, value: &Zval) -> Outcome {
     let backing = find_class(class)?.map_or(0, |class| class.enum_backing_type);
     let whole = value.dereference().double().and_then(integer_of);

@@ -8,17 +8,17 @@ use crate::zend::{
     Failure, Object, Outcome, create, entries, guarded, int_of, legible, list_of, string_of,
 };
 
-/// `ReflectionAttribute::IS_INSTANCEOF`: subclasses of an attribute count too.
+/// `ReflectionAttribute::IS_INSTANCEOF`: also matches subclasses of an attribute.
 const IS_INSTANCEOF: i64 = 2;
 
-/// Longest text that a message repeats, in characters.
+/// Maximum length of quoted text in a message, in characters.
 const LONGEST: usize = 200;
 
-/// An object of PHP's Reflection.
+/// An object of PHP's Reflection API.
 pub(super) struct Reflected(Zval);
 
 impl Reflected {
-    /// `new $class(...$arguments)`.
+    /// Evaluates `new $class(...$arguments)`.
     pub(super) fn new<const N: usize>(class: &str, arguments: [Zval; N]) -> Result<Self, Failure> {
         let class = find_class(class)?.ok_or_else(|| Failure::error("There is no Reflection"))?;
         let value = create(class, |_| ())?;
@@ -37,10 +37,10 @@ impl Reflected {
             .call(method, arguments)
     }
 
-    /// What a method says.
+    /// Returns the string result of a method.
     ///
     /// # Errors
-    /// An `InvalidInputException` for text that is not UTF-8, which no JSON can hold.
+    /// An `InvalidInputException` for text that is not UTF-8, because JSON cannot represent it.
     pub(super) fn text(&self, method: &str) -> Result<Option<String>, Failure> {
         let text = self.call(method, [])?;
         match text.zend_str() {
@@ -58,7 +58,7 @@ impl Reflected {
         Ok(self.text("getName")?.unwrap_or_default())
     }
 
-    /// The name as errors show it, for code whose name plays no other part.
+    /// Returns the name for error messages, for code whose name has no other use.
     pub(super) fn shown_name(&self, method: &str) -> Result<String, Failure> {
         let name = self.call(method, [])?;
         let name = name.zend_str().map(|name| legible(name.as_bytes()));
@@ -86,12 +86,12 @@ impl Reflected {
     }
 }
 
-/// A class, with the help of the autoloader.
+/// Finds a class, and calls the autoloader if necessary.
 pub(super) fn find_class(name: &str) -> Result<Option<&'static ClassEntry>, Failure> {
     guarded(|| ClassEntry::try_find(name))
 }
 
-/// The attribute of that class on something, as an object.
+/// Returns the attribute of this class as an object.
 pub(super) fn attribute_of(on: &Reflected, class: &str) -> Result<Option<Zval>, Failure> {
     let found = on.call("getAttributes", [string_of(class), int_of(IS_INSTANCEOF)])?;
     let first = found.array().and_then(|found| found.get_index(0));
@@ -101,14 +101,14 @@ pub(super) fn attribute_of(on: &Reflected, class: &str) -> Result<Option<Zval>, 
     }
 }
 
-/// Finds what of an object, or of a class by its name, has the attribute `AsTool`. Of a
-/// class whose methods need an object one is made.
+/// Finds the parts of an object, or of a class by its name, that have the attribute `AsTool`. If a
+/// method needs an object, creates an object of the class.
 ///
 /// # Errors
-/// An `InvalidInputException` when nothing has it, when a method that has it is not public,
-/// and when an object is needed and cannot be made without arguments.
+/// An `InvalidInputException` if nothing has the attribute, if a method with the attribute is not
+/// public, or if an object is needed and cannot be created without arguments.
 pub fn attributed(given: &Zval) -> Result<Vec<Target>, Failure> {
-    // Not the end of the request, nor what an autoloader throws: those are not ours to hide.
+    // The end of the request and an autoloader's exception must not be hidden.
     if let Some(name) = given.str()
         && find_class(name)?.is_none()
     {
@@ -166,7 +166,7 @@ pub fn attributed(given: &Zval) -> Result<Vec<Target>, Failure> {
     Ok(tools)
 }
 
-/// The method that does the work of a class that is a tool as a whole.
+/// Returns the main method of a class that is a tool as a whole.
 pub(super) fn main_method(class: &Reflected) -> Result<Option<String>, Failure> {
     for name in ["__invoke", "execute"] {
         if class.call("hasMethod", [string_of(name)])?.bool() == Some(true) {

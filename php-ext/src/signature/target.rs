@@ -8,15 +8,15 @@ use crate::zend::{Failure, Object, entries, list_of, string_of, type_name};
 
 /// PHP code that may become a tool.
 pub struct Target {
-    /// Its `ReflectionFunction` or `ReflectionMethod`.
+    /// The `ReflectionFunction` or `ReflectionMethod` of the code.
     pub(super) function: Reflected,
-    /// The class, if the class as a whole is the tool.
+    /// The class, if the whole class is the tool.
     class: Option<Reflected>,
-    /// What errors call it.
+    /// The name in error messages.
     pub(super) label: String,
-    /// The tool's name, unless an attribute has another. Closures have none.
+    /// The tool's name, unless an attribute specifies another one. Closures have none.
     pub(super) name: Option<String>,
-    /// What is to be called.
+    /// The callable to call.
     pub callable: Zval,
 }
 
@@ -25,7 +25,7 @@ impl Target {
     /// `[class, method]`.
     ///
     /// # Errors
-    /// An `InvalidInputException` when there is none; what an autoloader throws.
+    /// An `InvalidInputException` if there is none. An exception of an autoloader.
     pub fn find(given: &Zval) -> Result<Self, Failure> {
         if let Some(object) = Object::of(given) {
             return if object.class_name() == "Closure" {
@@ -68,7 +68,8 @@ impl Target {
         )))
     }
 
-    /// A method. `of_class` says that it does the work of a class that is the tool.
+    /// Creates the target of a method. `of_class` is set if the method is the main method of a
+    /// class that is the tool.
     pub(super) fn method(
         function: Reflected,
         callable: Zval,
@@ -145,7 +146,8 @@ impl Target {
     fn closure(closure: &Zval) -> Result<Self, Failure> {
         let function = Reflected::new("ReflectionFunction", [closure.shallow_clone()])?;
         let name = function.text("getShortName")?.unwrap_or_default();
-        // One made from a method or a function has the name of that.
+        // A closure that was created from a method or a function has the name of this method or
+        // function.
         let named = !name.contains("{closure");
         Ok(Self {
             function,
@@ -160,7 +162,7 @@ impl Target {
         })
     }
 
-    /// The attribute of the class, if the class is the tool.
+    /// Returns the attribute of the class, if the class is the tool.
     pub(super) fn attribute(&self) -> Result<Option<Zval>, Failure> {
         match &self.class {
             Some(class) => attribute_of(class, attributes::AS_TOOL),
@@ -168,7 +170,7 @@ impl Target {
         }
     }
 
-    /// The summary of the class, if the class is the tool.
+    /// Returns the summary of the class, if the class is the tool.
     pub(super) fn summary(&self) -> Result<Option<String>, Failure> {
         let Some(class) = &self.class else {
             return Ok(None);
@@ -178,7 +180,7 @@ impl Target {
     }
 }
 
-/// The object or the class in `[object or class, method]`.
+/// Returns the object or the class from `[object or class, method]`.
 fn class_of(callable: &Zval) -> Zval {
     let on = callable.array().and_then(|callable| callable.get_index(0));
     on.map_or_else(Zval::new, Zval::shallow_clone)
@@ -192,7 +194,7 @@ fn not_utf8() -> Failure {
     exception::invalid_input("Argument #1 ($callable) is not valid UTF-8")
 }
 
-/// `RollDice` as `roll_dice`: what tools are called by custom.
+/// Converts `RollDice` to `roll_dice`, the usual style of tool names.
 fn snake_case(name: &str) -> String {
     let mut snake = String::with_capacity(name.len() + 4);
     let mut before = '_';

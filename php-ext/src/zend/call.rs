@@ -9,14 +9,14 @@ use ext_php_rs::zend::{ClassEntry, ExecuteData, run_handler};
 use super::{Failure, Object, ffi};
 use crate::exception;
 
-/// What a native method gives back.
+/// The result of a native method.
 pub type Outcome = Result<Zval, Failure>;
 
 /// A method as the engine calls it.
 pub(super) type Handler = extern "C" fn(&mut ExecuteData, &mut Zval);
 
-/// The C function that runs `body`. `body` is a function item: it has no size, so that the
-/// C function needs no pointer to it.
+/// Returns the C function that runs `body`. `body` is a function item: it has no size, so the C
+/// function needs no pointer to it.
 pub(super) fn handler<F>(_body: F) -> Handler
 where
     F: Fn(&mut Call<'_>) -> Outcome + Copy + 'static,
@@ -50,8 +50,8 @@ fn enter(frame: &mut ExecuteData, result: &mut Zval, body: &dyn Fn(&mut Call<'_>
 
 /// One call of a native method: `$this` and the arguments.
 ///
-/// The arguments follow PHP's rules: in a file without `strict_types` scalars are
-/// converted as for any function, in a file with it they must have the type.
+/// The arguments follow PHP's rules: in a file without `strict_types` scalars are converted as for
+/// any function; in a file with `strict_types` they must have the declared type.
 pub struct Call<'a> {
     frame: &'a mut ExecuteData,
 }
@@ -77,17 +77,18 @@ impl<'a> Call<'a> {
         Err(Failure::Pending)
     }
 
-    /// `$this`.
+    /// Returns `$this`.
     ///
     /// # Panics
-    /// In a static method, which has none.
+    /// In a static method, which has no `$this`.
     pub fn this(&self) -> Object<'a> {
         assert!(self.frame.This.is_object(), "a static method has no $this");
         // SAFETY: the frame holds a reference to the object for the length of the call.
         unsafe { Object::from_raw(self.frame.This.value.obj) }.expect("objects are not null")
     }
 
-    /// The class that the method was called on: that of `$this`, or the one before `::`.
+    /// Returns the class that the method was called on: the class of `$this`, or the class before
+    /// `::`.
     pub fn called_class(&self) -> &'static ClassEntry {
         let this = &self.frame.This;
         // SAFETY: the frame of a method holds the object, or in a static method the class;
@@ -101,7 +102,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Where an argument is, behind a reference if it is one; `None` when it was left out.
+    /// Returns the address of an argument, dereferenced if it is a reference. Returns `None` if it
+    /// was omitted.
     fn slot(&self, index: usize) -> Option<*mut Zval> {
         if index >= self.given() {
             return None;
@@ -111,22 +113,22 @@ impl<'a> Call<'a> {
         (slot.get_type() != DataType::Undef).then_some(std::ptr::from_mut(slot))
     }
 
-    /// An argument as it was given; `None` when it was left out.
+    /// Returns an argument as it was passed. Returns `None` if it was omitted.
     pub fn value(&self, index: usize) -> Option<&'a Zval> {
         // SAFETY: the argument lives as long as the call. Only the conversions below write
         // to it, before a reference to it is made.
         self.slot(index).map(|slot| unsafe { &*slot })
     }
 
-    /// As [`value`](Self::value), with null taken as left out.
+    /// Same as [`value`](Self::value), but null counts as omitted.
     pub fn some(&self, index: usize) -> Option<&'a Zval> {
         self.value(index).filter(|value| !value.is_null())
     }
 
-    /// A string argument, as UTF-8.
+    /// Returns a string argument as UTF-8.
     ///
     /// # Errors
-    /// A `TypeError`, or an `InvalidInputException` when it is not UTF-8.
+    /// A `TypeError`, or an `InvalidInputException` if the string is not UTF-8.
     pub fn string(&self, index: usize) -> Result<&'a str, Failure> {
         let slot = self.slot(index).ok_or_else(missing)?;
         let mut text: *mut zend_string = std::ptr::null_mut();
@@ -150,15 +152,15 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// A string argument that may be null or left out.
+    /// Returns a string argument that may be null or omitted.
     ///
     /// # Errors
-    /// As [`string`](Self::string).
+    /// Same as [`string`](Self::string).
     pub fn optional_string(&self, index: usize) -> Result<Option<&'a str>, Failure> {
         self.some(index).map(|_| self.string(index)).transpose()
     }
 
-    /// A boolean argument that may be left out.
+    /// Returns a boolean argument that may be omitted.
     ///
     /// # Errors
     /// A `TypeError`.
@@ -179,7 +181,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// An integer argument that may be null or left out.
+    /// Returns an integer argument that may be null or omitted.
     ///
     /// # Errors
     /// A `TypeError`.
@@ -200,7 +202,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// An `int|float` argument that may be left out.
+    /// Returns an `int|float` argument that may be omitted.
     ///
     /// # Errors
     /// A `TypeError`.
@@ -226,7 +228,7 @@ impl<'a> Call<'a> {
         Ok(integer.or(value.double()).unwrap_or(default))
     }
 
-    /// An `int|float` argument that may be null or left out.
+    /// Returns an `int|float` argument that may be null or omitted.
     ///
     /// # Errors
     /// A `TypeError`.
@@ -236,7 +238,7 @@ impl<'a> Call<'a> {
             .transpose()
     }
 
-    /// An array argument.
+    /// Returns an array argument.
     ///
     /// # Errors
     /// A `TypeError`.
@@ -267,7 +269,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The engine has checked the count, so a required argument is there.
+/// The engine has checked the number of arguments, so a required argument is present.
 fn missing() -> Failure {
     Failure::error("A required argument is missing")
 }

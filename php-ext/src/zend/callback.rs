@@ -8,16 +8,16 @@ use ext_php_rs::zend::{CatchError, ExecutorGlobals, try_catch};
 use super::interrupt::settle_memory_limit;
 use super::{Failure, Object, Outcome, ffi, nesting, string_of};
 
-/// Runs something that may run PHP code, and comes back in every case.
+/// Runs code that may call PHP code, and returns in every case.
 ///
-/// A bail-out (`longjmp`) inside ends here and becomes [`Failure::Bailout`], so that the
-/// Rust frames above are left in order, with their destructors. What `body` itself holds
-/// at that moment is leaked: it should hold Zend values only, which the engine frees with
+/// A bail-out (`longjmp`) inside ends here and becomes [`Failure::Bailout`], so that the Rust
+/// frames above are left in order, with their destructors. Everything that `body` itself holds at
+/// that moment is leaked, so it should hold only Zend values, which the engine frees at the end of
 /// the request.
 ///
 /// # Errors
-/// [`Failure::Pending`] when an exception is pending afterwards, [`Failure::Bailout`], or
-/// an `Error` when `body` panics.
+/// [`Failure::Pending`] if an exception is pending afterwards, [`Failure::Bailout`], or an `Error`
+/// if `body` panics.
 pub fn guarded<R>(body: impl FnOnce() -> R) -> Result<R, Failure> {
     let run = || {
         let value = body();
@@ -32,18 +32,18 @@ pub fn guarded<R>(body: impl FnOnce() -> R) -> Result<R, Failure> {
     }
 }
 
-/// Calls anything that is callable.
+/// Calls a callable value.
 ///
 /// # Errors
-/// As for [`guarded`], and a `PillionException` when calls nest too deep.
+/// Same as [`guarded`], and a `PillionException` if calls nest too deep.
 pub fn call_callable<const N: usize>(callable: &Zval, arguments: [Zval; N]) -> Outcome {
     call_function(None, callable.shallow_clone(), arguments, None)
 }
 
-/// Calls anything that is callable with named arguments: an array with the names as keys.
+/// Calls a callable value with named arguments: an array with the names as keys.
 ///
 /// # Errors
-/// As [`guarded`].
+/// Same as [`guarded`].
 pub fn call_with_names(callable: &Zval, arguments: &Zval) -> Outcome {
     call_function(None, callable.shallow_clone(), [], arguments.array())
 }
@@ -85,8 +85,8 @@ fn call_function<const N: usize>(
     Ok(result.dereference().shallow_clone())
 }
 
-/// Takes the pending exception, so that it can be handled as a failed call. `None` when
-/// there is none, or when it is the one by which `exit()` unwinds: that must go on.
+/// Takes the pending exception, so that the caller can handle it as a failed call. Returns `None`
+/// if there is none, or if it is the one that unwinds after `exit()`, which must continue.
 pub fn take_exception() -> Option<Zval> {
     let exception = ExecutorGlobals::get().exception;
     // SAFETY: a pending exception is a live object, and the engine holds it until it is
@@ -101,7 +101,7 @@ pub fn take_exception() -> Option<Zval> {
     Some(kept)
 }
 
-/// Throws an exception that [`take_exception`] took.
+/// Throws an exception that [`take_exception`] has taken.
 pub fn throw_again(exception: Zval) {
     let mut exception = ManuallyDrop::new(exception);
     // SAFETY: the value is an object of a throwable class; the engine takes its reference.

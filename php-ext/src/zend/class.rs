@@ -18,7 +18,7 @@ use super::{Type, ffi};
 /// `ZEND_ACC_READONLY`, for which there is no binding.
 const READONLY: u32 = 1 << 7;
 
-/// Where the class entry of a registered class is kept.
+/// The storage of a registered class's entry.
 #[derive(Debug)]
 pub struct ClassSlot(AtomicPtr<ClassEntry>);
 
@@ -27,10 +27,10 @@ impl ClassSlot {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 
-    /// The class entry.
+    /// Returns the class entry.
     ///
     /// # Panics
-    /// When the class has not been registered: all are, before any PHP code runs.
+    /// If the class is not registered. All classes are registered before any PHP code runs.
     pub fn get(&self) -> &'static ClassEntry {
         // SAFETY: the pointer is null or a class entry that lives until module shutdown.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
@@ -42,10 +42,10 @@ impl ClassSlot {
     }
 }
 
-/// Makes the storage of an object: `zend_class_entry.create_object`.
+/// Allocates an object: `zend_class_entry.create_object`.
 pub(super) type CreateObject = unsafe extern "C" fn(*mut ClassEntry) -> *mut ZendObject;
 
-/// A class or interface to be registered at module start-up.
+/// A class or interface to register at module startup.
 #[must_use]
 pub struct Class {
     name: &'static str,
@@ -58,7 +58,7 @@ pub struct Class {
     attribute_of: u32,
 }
 
-/// What an attribute may stand on: the constants `Attribute::TARGET_*`.
+/// The targets of an attribute: the constants `Attribute::TARGET_*`.
 pub struct AttributeTargets;
 
 impl AttributeTargets {
@@ -122,10 +122,10 @@ impl Class {
         self
     }
 
-    /// Registers the class and keeps its entry in `slot`.
+    /// Registers the class and stores its entry in `slot`.
     ///
     /// # Errors
-    /// When a method cannot be built or the engine refuses the class.
+    /// An error if a method cannot be built or the engine rejects the class.
     pub fn register(self, slot: &ClassSlot) -> Result<()> {
         let mut functions: Vec<FunctionEntry> = Vec::with_capacity(self.methods.len() + 1);
         let mut sensitive = Vec::new();
@@ -143,7 +143,7 @@ impl Class {
         let mut entry: ClassEntry = unsafe { MaybeUninit::zeroed().assume_init() };
         entry.name = ZendStr::new_interned(self.name, true).into_raw();
         entry.ce_flags = self.flags.bits();
-        // The engine borrows from these tables as long as the module is loaded.
+        // The engine uses these tables as long as the module is loaded.
         entry.info.internal.builtin_functions = Vec::leak(functions).as_ptr();
 
         let parent = self.parent.map_or(std::ptr::null_mut(), |parent| {
@@ -175,7 +175,7 @@ impl Class {
         }
         if let Some(create) = self.create {
             class.__bindgen_anon_2.create_object = Some(create);
-            // The state is Rust's, so a copy made by unserialize() would lack it.
+            // The state is a Rust value, so an object created by unserialize() would lack it.
             class.ce_flags |= ClassFlags::NotSerializable.bits();
         }
         slot.set(class);
@@ -183,7 +183,7 @@ impl Class {
     }
 }
 
-/// Gives a parameter PHP's attribute `SensitiveParameter`.
+/// Adds PHP's attribute `SensitiveParameter` to a parameter.
 fn hide_in_traces(class: &mut ClassEntry, method: &str, index: usize) {
     const PERSISTENT: u32 = 1;
     let offset = u32::try_from(index + 1).unwrap_or(u32::MAX);
@@ -218,7 +218,7 @@ pub struct Property {
 }
 
 impl Property {
-    /// A public property that is set once, by the constructor.
+    /// Creates a public readonly property, which the constructor sets.
     pub fn readonly(name: &'static str, kind: Type) -> Self {
         Self {
             name,
@@ -228,7 +228,7 @@ impl Property {
         }
     }
 
-    /// A property with a default, which must be a value that is not reference-counted.
+    /// Creates a property with a default value, which must not be reference-counted.
     pub fn new(flags: PropertyFlags, name: &'static str, kind: Type, default: Zval) -> Self {
         Self {
             name,
@@ -253,7 +253,7 @@ impl Property {
     }
 }
 
-/// A method: its signature and the Rust function behind it.
+/// A method: its signature and its Rust function.
 #[must_use]
 pub struct Method {
     name: &'static str,
@@ -268,8 +268,8 @@ pub struct Method {
 pub struct Parameter {
     name: &'static str,
     kind: Type,
-    /// The default as PHP source; Reflection shows it, and the engine fills it in when a
-    /// named argument comes after.
+    /// The default value as PHP source. Reflection shows it, and the engine uses it if a later
+    /// argument is passed by name.
     default: Option<&'static str>,
     sensitive: bool,
 }
@@ -293,7 +293,7 @@ impl Parameter {
         }
     }
 
-    /// Keeps the argument out of stack traces: it may hold a credential.
+    /// Hides the argument in stack traces, because it may be a credential.
     pub const fn sensitive(mut self) -> Self {
         self.sensitive = true;
         self
@@ -301,8 +301,8 @@ impl Parameter {
 }
 
 impl Method {
-    /// A public method that runs `body`, which must be a function, not a closure that
-    /// captures anything.
+    /// Creates a public method that runs `body`. `body` must be a function, not a closure with
+    /// captures.
     pub fn new<F>(name: &'static str, body: F) -> Self
     where
         F: Fn(&mut Call<'_>) -> Outcome + Copy + 'static,
@@ -316,7 +316,7 @@ impl Method {
         }
     }
 
-    /// A public method that implementors or subclasses must write.
+    /// Creates a public method that implementing classes or subclasses must define.
     pub fn abstract_of(name: &'static str) -> Self {
         Self {
             name,

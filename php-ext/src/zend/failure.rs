@@ -6,19 +6,19 @@ use ext_php_rs::zend::{ClassEntry, bailout};
 
 use super::Object;
 
-/// Why a native method does not return a value.
+/// The reason why a native method does not return a value.
 ///
-/// It travels up through Rust by `?`, so that every destructor runs, and becomes what PHP
-/// knows only in [`raise`](Self::raise), at the very edge.
+/// It propagates through Rust with `?`, so that every destructor runs. Only [`raise`](Self::raise),
+/// at the outermost level, converts it to PHP's mechanism.
 #[derive(Debug)]
 pub enum Failure {
-    /// An exception of ours, to be thrown.
+    /// An exception of the extension that is not thrown yet.
     Thrown(Box<Thrown>),
-    /// An exception is already pending in the engine: thrown by PHP code that we called,
-    /// by the engine's own checks, or the one by which `exit()` unwinds.
+    /// An exception is already pending in the engine: thrown by called PHP code, by the engine's
+    /// own checks, or used to unwind after `exit()`.
     Pending,
-    /// The engine gave up the request (a fatal error, `max_execution_time`,
-    /// `memory_limit`) inside a guarded call.
+    /// The engine aborted the request (a fatal error, `max_execution_time`, `memory_limit`) inside
+    /// a guarded call.
     Bailout,
 }
 
@@ -28,12 +28,12 @@ pub struct Thrown {
     pub class: &'static ClassEntry,
     pub message: String,
     pub code: i64,
-    /// Values for the exception's own properties.
+    /// Values of the exception's own properties.
     pub properties: Vec<(&'static str, Zval)>,
 }
 
 impl Failure {
-    /// A plain `Error`: the program is wrong, as opposed to its input.
+    /// Creates a plain `Error`, for mistakes in the program rather than in its input.
     pub fn error(message: impl Into<String>) -> Self {
         Self::Thrown(Box::new(Thrown {
             class: ext_php_rs::zend::ce::error(),
@@ -43,8 +43,8 @@ impl Failure {
         }))
     }
 
-    /// Hands the failure to the engine. Does not return from a bail-out, so nothing with a
-    /// destructor may be alive in the caller.
+    /// Passes the failure to the engine. Does not return from a bail-out, so the caller must not
+    /// hold any value with a destructor.
     pub(super) fn raise(self) {
         match self {
             Self::Pending => {}

@@ -1,4 +1,4 @@
-//! The functions of Zend that `ext-php-rs` has no binding for, and safe fronts for them.
+//! Zend functions that `ext-php-rs` has no binding for, with safe wrappers.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -87,26 +87,27 @@ unsafe extern "C" {
     static spl_ce_RuntimeException: *mut zend_class_entry;
 }
 
-/// The interface `JsonSerializable`.
+/// Returns the interface `JsonSerializable`.
 pub fn json_serializable() -> &'static ClassEntry {
     // SAFETY: the json extension is part of every PHP 8, is loaded before shared
     // extensions, and its class entries live as long as the process.
     unsafe { &*php_json_serializable_ce }
 }
 
-/// The interface `Iterator`.
+/// Returns the interface `Iterator`.
 pub fn iterator() -> &'static ClassEntry {
-    // SAFETY: the engine's own, registered before any extension.
+    // SAFETY: an entry of the engine itself, registered before any extension.
     unsafe { &*zend_ce_iterator }
 }
 
-/// The class `RuntimeException`.
+/// Returns the class `RuntimeException`.
 pub fn runtime_exception() -> &'static ClassEntry {
-    // SAFETY: as above, for SPL, which cannot be left out either.
+    // SAFETY: as above; SPL cannot be disabled either.
     unsafe { &*spl_ce_RuntimeException }
 }
 
-/// Whether an exception is no error but the way `exit()` or the end of a fiber unwinds.
+/// Returns whether an exception is not an error but unwinds after `exit()` or at the end of a
+/// fiber.
 pub(super) fn is_unwinding(exception: Object<'_>) -> bool {
     // SAFETY: both only compare the object's class.
     unsafe { zend_is_unwind_exit(exception.as_ptr()) || zend_is_graceful_exit(exception.as_ptr()) }

@@ -6,14 +6,14 @@ use ext_php_rs::ffi::{
 
 use super::{Failure, ffi, guarded, web_client};
 
-/// Does what the engine does between two opcodes: ends the request when
-/// `max_execution_time` is over, runs the signal handlers that are due. And what it does
-/// when it writes: ends the request when the client is gone. To be called from time to time
-/// while native code waits.
+/// Does what the engine does between two opcodes: ends the request when `max_execution_time` has
+/// elapsed, and runs pending signal handlers. Also does what the engine does when it writes output:
+/// ends the request when the client has disconnected. Native code must call it regularly while it
+/// waits.
 ///
 /// # Errors
-/// [`Failure::Bailout`] when the time is over or the client gone, [`Failure::Pending`] when
-/// a signal handler threw or called `exit()`.
+/// [`Failure::Bailout`] if the time has elapsed or the client has disconnected,
+/// [`Failure::Pending`] if a signal handler threw an exception or called `exit()`.
 pub fn check_interrupt() -> Result<(), Failure> {
     run_interrupts()?;
     if web_client::has_gone() {
@@ -43,9 +43,9 @@ fn run_interrupts() -> Result<(), Failure> {
     }
 }
 
-/// Whether native code must stop what it does: an exception is pending, or `memory_limit`
-/// is reached and the engine waits for a safe point to say so. For loops that take memory
-/// of the engine's: going on after this point gets the process killed.
+/// Returns whether native code must stop: an exception is pending, or `memory_limit` is exceeded
+/// and the engine waits for a safe point to report it. For loops that allocate the engine's memory:
+/// continuing after this point ends the process.
 pub fn must_stop() -> bool {
     // SAFETY: reads a field of this thread's globals; `ExecutorGlobals::get` takes a lock.
     let thrown = unsafe { !(*ext_php_rs_executor_globals()).exception.is_null() };
@@ -63,8 +63,7 @@ fn has_delayed_oom() -> bool {
     false
 }
 
-/// Lets the engine end the request if `memory_limit` was reached. Must be called inside a
-/// guard.
+/// Lets the engine end the request if `memory_limit` is exceeded. Must be called inside a guard.
 pub(super) fn settle_memory_limit() {
     #[cfg(php_delayed_oom)]
     if has_delayed_oom() {
@@ -77,8 +76,8 @@ thread_local! {
     static NOTED: RefCell<Option<Failure>> = const { RefCell::new(None) };
 }
 
-/// As [`check_interrupt`], for a place that can only say "stop": says so, and keeps the
-/// reason for [`noted_interrupt`].
+/// Same as [`check_interrupt`], for a caller that can only stop: returns whether to stop, and keeps
+/// the reason for [`noted_interrupt`].
 pub fn note_interrupt() -> bool {
     match check_interrupt() {
         Ok(()) => false,
@@ -89,19 +88,19 @@ pub fn note_interrupt() -> bool {
     }
 }
 
-/// The reason that [`note_interrupt`] kept on this thread.
+/// Returns the reason that [`note_interrupt`] kept on this thread.
 pub fn noted_interrupt() -> Option<Failure> {
     NOTED.take()
 }
 
-/// Whether this runs in a fiber with a smaller stack than the work of the runtime may take
+/// Returns whether the current fiber has a smaller stack than the runtime's work may need
 /// (`fiber.stack_size`; PHP's default is 2 MB).
 pub fn has_small_stack() -> bool {
     const ENOUGH: u64 = 1024 * 1024;
     // SAFETY: reads fields of this thread's globals.
     unsafe {
         let globals = ext_php_rs_executor_globals();
-        // A `zend_long` in PHP 8.2, a `size_t` since.
+        // A `zend_long` in PHP 8.2, a `size_t` in later versions.
         let size = u64::try_from((*globals).fiber_stack_size);
         !(*globals).active_fiber.is_null() && size.is_ok_and(|size| (1..ENOUGH).contains(&size))
     }

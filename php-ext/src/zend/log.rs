@@ -2,7 +2,7 @@ use std::ffi::CString;
 
 use super::ffi;
 
-/// Writes one line to PHP's error log (`error_log`, else the SAPI's own), with a syslog
+/// Writes one line to PHP's error log (`error_log`, otherwise the log of the SAPI), with a syslog
 /// severity: 3 error, 4 warning, 6 information, 7 debug.
 pub fn write_log(severity: i32, line: &str) {
     let line = CString::new(line.replace('\0', "\\0")).unwrap_or_default();

@@ -8,10 +8,10 @@ use ext_php_rs::zend::{ClassEntry, ExecutorGlobals};
 
 use super::{Failure, Outcome, callback, ffi};
 
-/// An object that something keeps alive for `'a`.
+/// A pointer to an object that another owner keeps alive for `'a`.
 ///
-/// It is a pointer, not a reference: the engine and other holders write to an object at any
-/// time, which a Rust reference would deny.
+/// It is a pointer, not a reference: the engine and other owners write to an object at any time,
+/// which a Rust reference would forbid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Object<'a> {
     object: NonNull<ZendObject>,
@@ -19,7 +19,7 @@ pub struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// The object in a value, if there is one.
+    /// Returns the object in a value, if there is one.
     pub fn of(value: &'a Zval) -> Option<Self> {
         // SAFETY: in a value of type object the pointer is that of a live object, which
         // the value keeps alive.
@@ -42,23 +42,24 @@ impl<'a> Object<'a> {
         self.object.as_ptr()
     }
 
-    /// The object's class.
+    /// Returns the object's class.
     pub fn class(self) -> &'static ClassEntry {
         // SAFETY: a live object has a class, which outlives it.
         unsafe { &*(*self.as_ptr()).ce }
     }
 
-    /// The name of the object's class.
+    /// Returns the name of the object's class.
     pub fn class_name(self) -> &'static str {
         self.class().name().unwrap_or_default()
     }
 
-    /// Whether the object is of that class, a subclass, or implements that interface.
+    /// Returns whether the object has this class, is an instance of a subclass, or implements this
+    /// interface.
     pub fn instance_of(self, class: &ClassEntry) -> bool {
         self.class().instance_of(class)
     }
 
-    /// Another reference to the object, as a value.
+    /// Returns another reference to the object, as a value.
     pub fn to_value(self) -> Zval {
         let mut value = Zval::new();
         value.u1.type_info = ZvalTypeFlags::ObjectEx.bits();
@@ -68,8 +69,8 @@ impl<'a> Object<'a> {
         value
     }
 
-    /// Sets a declared property, also a readonly one that has no value yet. A value of the
-    /// wrong type, or a second one for a readonly property, leaves an exception pending.
+    /// Sets a declared property, including a readonly property that has no value yet. A value of
+    /// the wrong type, or a second value of a readonly property, leaves an exception pending.
     pub fn set(self, scope: &ClassEntry, name: &str, mut value: Zval) {
         // SAFETY: the engine copies the value and adds its own reference.
         unsafe {
@@ -83,10 +84,10 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Reads a declared property as code of class `scope` would.
+    /// Reads a declared property with the access rights of the class `scope`.
     ///
     /// # Errors
-    /// [`Failure::Pending`] when the property has no value yet.
+    /// [`Failure::Pending`] if the property has no value yet.
     pub fn get(self, scope: &ClassEntry, name: &str) -> Outcome {
         let mut room = Zval::new();
         // SAFETY: the returned pointer is either `room` or the property's slot, and is only
@@ -108,7 +109,7 @@ impl<'a> Object<'a> {
         Ok(value.map_or_else(Zval::new, |value| value.dereference().shallow_clone()))
     }
 
-    /// Whether the class has a method of that name (in lower-case ASCII or as declared).
+    /// Returns whether the class has a method with this name (in lower-case ASCII or as declared).
     pub fn has_method(self, name: &str) -> bool {
         // SAFETY: looks the lower-cased name up in the class's table.
         let found = unsafe {
@@ -121,17 +122,16 @@ impl<'a> Object<'a> {
     /// Calls a method.
     ///
     /// # Errors
-    /// As [`guarded`](super::guarded).
+    /// Same as [`guarded`](super::guarded).
     pub fn call<const N: usize>(self, name: &str, arguments: [Zval; N]) -> Outcome {
         callback::call(Some(&mut self.to_value()), name, arguments)
     }
 }
 
-/// A new object of a class, without a call to its constructor; `fill` gives it its
-/// properties.
+/// Creates an object of a class without calling its constructor. `fill` sets its properties.
 ///
 /// # Errors
-/// [`Failure::Pending`] when the engine cannot make it.
+/// [`Failure::Pending`] if the engine cannot create the object.
 pub fn create(class: &ClassEntry, fill: impl FnOnce(Object<'_>)) -> Outcome {
     let mut value = Zval::new();
     // SAFETY: the class is linked; on failure the zval is null and an exception pending.

@@ -11,11 +11,11 @@ const ARRAY_CAST: i32 = 1;
 /// `ZEND_PROP_PURPOSE_JSON`: the properties as `json_encode` sees them.
 const JSON: i32 = 4;
 
-/// The properties of an object, as a table that is given back when this is dropped.
+/// The properties of an object, as a table that is released on drop.
 pub struct Properties(NonNull<ZendHashTable>);
 
 impl Properties {
-    /// The properties as `json_encode` sees them; `None` when the object has none.
+    /// Returns the properties as `json_encode` sees them. Returns `None` if the object has none.
     ///
     /// This can run PHP code: call it inside [`guarded`](super::guarded).
     pub fn for_json(object: &Zval) -> Option<Self> {

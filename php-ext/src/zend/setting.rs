@@ -8,14 +8,14 @@ use ext_php_rs::zend::{IniEntryDef, ModuleEntry};
 
 use super::ffi;
 
-/// `ZEND_INI_STAGE_RUNTIME`: `ini_set()`, which says itself that it has failed.
+/// `ZEND_INI_STAGE_RUNTIME`: `ini_set()`, which reports its failure itself.
 const RUNTIME: c_int = 1 << 4;
 
-/// Says whether a setting may have a value, which is the second argument. The third is
-/// whether PHP code sets it and is told of a refusal; nobody is for one from `php.ini`.
+/// Returns whether a setting accepts a value, the second argument. The third argument is whether
+/// PHP code sets the value and learns of a rejection, unlike a value from `php.ini`.
 pub type Check = fn(name: &str, value: &str, tells: bool) -> bool;
 
-/// One of the extension's ini settings, for the table that the engine takes.
+/// Returns one of the extension's ini settings, for the engine's table.
 pub const fn setting(
     name: &'static CStr,
     default: &'static CStr,
@@ -28,7 +28,7 @@ pub const fn setting(
     definition
 }
 
-/// A value that is refused leaves the one before in force.
+/// A rejected value leaves the previous value in effect.
 unsafe extern "C" fn on_modify(
     entry: *mut zend_ini_entry,
     value: *mut zend_string,
@@ -52,9 +52,9 @@ unsafe extern "C" fn on_modify(
     if accepted.unwrap_or(false) { 0 } else { -1 }
 }
 
-/// Null counts as empty; `None` is for what is not UTF-8.
+/// Returns the text of a setting. Null counts as empty; `None` means that the text is not UTF-8.
 unsafe fn text_of<'a>(text: *mut zend_string) -> Option<&'a str> {
-    // SAFETY: the caller has it from the engine, null or alive.
+    // SAFETY: the engine passed the pointer, which is null or points to a live string.
     match unsafe { text.cast::<ZendStr>().as_ref() } {
         Some(text) => std::str::from_utf8(text.as_bytes()).ok(),
         None => Some(""),
@@ -67,12 +67,12 @@ pub fn show_settings(module: *mut ModuleEntry) {
     unsafe { ffi::display_ini_entries(module) };
 }
 
-/// Reads the current value of one of the extension's ini settings; `None` when it has none
-/// yet, at module start-up.
+/// Reads the current value of one of the extension's ini settings. Returns `None` at module
+/// startup, when the setting has no value yet.
 pub fn with_setting<R>(name: &CStr, read: impl FnOnce(&str) -> R) -> Option<R> {
     let mut exists = false;
-    // SAFETY: the engine returns null or a string of the entry, which stays as it is until
-    // PHP code sets it anew; `read` runs none.
+    // SAFETY: the engine returns null or a string of the entry, which stays unchanged until PHP
+    // code sets the entry again; `read` runs no PHP code.
     let value = unsafe {
         let value = ffi::zend_ini_string_ex(name.as_ptr(), name.count_bytes(), 0, &raw mut exists);
         (!value.is_null()).then(|| CStr::from_ptr(value))

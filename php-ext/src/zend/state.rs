@@ -16,13 +16,13 @@ use super::class::{Class, ClassSlot};
 use super::object::create;
 use super::{Failure, Object, Outcome, ffi};
 
-/// A Rust value that lives inside the objects of a PHP class.
+/// A Rust value inside the objects of a PHP class.
 ///
-/// It is set once, by the constructor, and dropped with the object. It must not hold PHP
-/// values: those belong into declared properties, or where nobody may see them into the
-/// [`Hidden`] value, where the garbage collector finds them.
+/// The constructor sets it once, and it is dropped with the object. It must not hold PHP values:
+/// those belong in declared properties, or, if they must stay invisible, in the [`Hidden`] value.
+/// The garbage collector traverses both.
 pub trait State: Sized + 'static {
-    /// The class of the objects.
+    /// Returns the class of the objects.
     fn class() -> &'static StateClass<Self>;
 }
 
@@ -33,8 +33,8 @@ pub struct StateClass<T> {
     state: PhantomData<fn() -> T>,
 }
 
-/// An object as it lies in memory: the engine knows the address of `object`, and the
-/// declared properties follow it.
+/// The memory layout of an object: the engine uses the address of `object`, and the declared
+/// properties follow it.
 #[repr(C)]
 struct Layout<T> {
     state: Option<T>,
@@ -51,15 +51,15 @@ impl<T: State> StateClass<T> {
         }
     }
 
-    /// The class entry.
+    /// Returns the class entry.
     pub fn get(&self) -> &'static ClassEntry {
         self.slot.get()
     }
 
-    /// Registers the class; its objects can be neither cloned nor serialized.
+    /// Registers the class. Its objects cannot be cloned or serialized.
     ///
     /// # Errors
-    /// As [`Class::register`].
+    /// Same as [`Class::register`].
     pub fn register(&self, class: Class) -> ext_php_rs::error::Result<()> {
         class.create_with(allocate::<T>).register(&self.slot)
     }
@@ -97,14 +97,14 @@ unsafe extern "C" fn free<T: State>(object: *mut ZendObject) {
     // SAFETY: the engine frees an object once; it was made by `allocate`.
     unsafe {
         let state = layout_of::<T>(object);
-        // A panic in a destructor must not cross into C; there is nobody to tell.
+        // A panic in a destructor must not cross into C, and there is no place to report it.
         let _ = catch_unwind(AssertUnwindSafe(|| (*state).state = None));
         drop((&raw mut (*state).hidden).replace(Zval::new()));
         zend_object_std_dtor(object);
     }
 }
 
-/// `zend_object_handlers.get_gc`: the values that an object holds.
+/// `zend_object_handlers.get_gc`: reports the values that an object holds.
 unsafe extern "C" fn find_values<T: State>(
     object: *mut ZendObject,
     table: *mut *mut Zval,
@@ -136,8 +136,8 @@ fn checked_layout<T: State>(object: Object<'_>) -> Option<*mut Layout<T>> {
     ours.then(|| unsafe { layout_of(object) })
 }
 
-/// A value of an object that is no property: no dump, cast or reflection shows it, but the
-/// garbage collector finds it.
+/// A value of an object that is not a property: dumps, casts and reflection do not show it, but the
+/// garbage collector traverses it.
 pub struct Hidden<'a> {
     value: NonNull<Zval>,
     object: PhantomData<Object<'a>>,
@@ -152,10 +152,10 @@ impl Clone for Hidden<'_> {
 impl Copy for Hidden<'_> {}
 
 impl<'a> Hidden<'a> {
-    /// That of an object, which is null at first.
+    /// Returns the hidden value of an object, which is initially null.
     ///
     /// # Errors
-    /// An `Error` when the object is of another class.
+    /// An `Error` if the object has another class.
     pub fn of<T: State>(object: Object<'a>) -> Result<Self, Failure> {
         let layout = checked_layout::<T>(object).ok_or_else(|| not_ready::<T>())?;
         // SAFETY: the layout is that of a live object.
@@ -164,23 +164,23 @@ impl<'a> Hidden<'a> {
         Ok(Self { value, object })
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn get(self) -> Zval {
         // SAFETY: the object is kept for `'a`, and the reference ends here.
         unsafe { self.value.as_ref() }.shallow_clone()
     }
 
-    /// Sets the value. Destructors of what was there may run.
+    /// Sets the value. Destructors of the previous value may run.
     pub fn set(self, value: Zval) {
         // SAFETY: as above; the former value is dropped when the new one is in its place.
         drop(unsafe { self.value.replace(value) });
     }
 }
 
-/// Gives an object its state, in its constructor.
+/// Sets the state of an object, in its constructor.
 ///
 /// # Errors
-/// An `Error` when the object has one already.
+/// An `Error` if the object already has a state.
 pub fn construct<T: State>(object: Object<'_>, state: T) -> Result<(), Failure> {
     let layout = checked_layout::<T>(object).ok_or_else(|| not_ready::<T>())?;
     // SAFETY: the object is alive and no reference to the state exists while it is None.
@@ -195,20 +195,20 @@ pub fn construct<T: State>(object: Object<'_>, state: T) -> Result<(), Failure> 
     Ok(())
 }
 
-/// The state of an object.
+/// Returns the state of an object.
 ///
 /// # Errors
-/// An `Error` when the object has none: a subclass did not call `parent::__construct()`.
+/// An `Error` if the object has no state, because a subclass did not call `parent::__construct()`.
 pub fn state_of<'a, T: State>(object: Object<'a>) -> Result<&'a T, Failure> {
     let layout = checked_layout::<T>(object).ok_or_else(|| not_ready::<T>())?;
     // SAFETY: the state is written once and shared from then on.
     unsafe { (*layout).state.as_ref() }.ok_or_else(|| not_ready::<T>())
 }
 
-/// A new object with its state, for classes that PHP code does not construct.
+/// Creates an object with its state, for classes that PHP code does not construct.
 ///
 /// # Errors
-/// [`Failure::Pending`] when the engine cannot make the object.
+/// [`Failure::Pending`] if the engine cannot create the object.
 pub fn new_with_state<T: State>(state: T) -> Outcome {
     let mut constructed = Ok(());
     let value = create(T::class().get(), |object| {

@@ -1,10 +1,10 @@
-//! Reading arrays as they lie in memory. `ZendHashTable::iter` asks the engine four times
-//! for each entry, which is more work than all else that writing JSON does.
+//! Reads arrays directly from memory. `ZendHashTable::iter` calls the engine four times for each
+//! entry, which costs more than all other work of writing JSON.
 
 use ext_php_rs::flags::DataType;
 use ext_php_rs::types::{ZendHashTable, ZendStr, Zval};
 
-/// In `u.flags`: the array is a list of values without keys, maybe with holes.
+/// In `u.flags`: the array is a list of values without keys, possibly with holes.
 const PACKED: u32 = 1 << 2;
 
 /// A key of an array.
@@ -12,12 +12,12 @@ const PACKED: u32 = 1 << 2;
 pub enum Key<'a> {
     /// An integer.
     Index(i64),
-    /// Bytes, which need not be UTF-8.
+    /// Bytes that need not be UTF-8.
     Name(&'a ZendStr),
 }
 
 impl<'a> Key<'a> {
-    /// The integer, if it is one.
+    /// Returns the integer, if the key is one.
     pub fn long(self) -> Option<i64> {
         match self {
             Self::Index(index) => Some(index),
@@ -25,7 +25,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// The key as text; `None` when it is not UTF-8.
+    /// Returns the key as text. Returns `None` if it is not UTF-8.
     pub fn string(self) -> Option<String> {
         match self {
             Self::Index(index) => Some(index.to_string()),
@@ -33,7 +33,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// The name, if it is one.
+    /// Returns the name, if the key is one.
     pub fn zend_str(self) -> Option<&'a ZendStr> {
         match self {
             Self::Index(_) => None,
@@ -42,8 +42,8 @@ impl<'a> Key<'a> {
     }
 }
 
-/// The keys and values of an array, in their order, without holes. It may change meanwhile:
-/// what is there when the iterator comes by is what it gives.
+/// Iterates over the keys and values of an array in order, without holes. The array may change
+/// during the iteration: the iterator returns the entries that exist when it reaches them.
 pub fn entries(table: &ZendHashTable) -> impl Iterator<Item = (Key<'_>, &Zval)> {
     let mut position = 0;
     std::iter::from_fn(move || {
@@ -58,7 +58,7 @@ pub fn entries(table: &ZendHashTable) -> impl Iterator<Item = (Key<'_>, &Zval)> 
     })
 }
 
-/// Whether the keys are 0, 1, 2 and so on, in that order (`array_is_list`).
+/// Returns whether the keys are 0, 1, 2 and so on, in this order (`array_is_list`).
 pub fn is_list(table: &ZendHashTable) -> bool {
     if is_packed(table) && table.nNumUsed == table.nNumOfElements {
         return true;
@@ -73,7 +73,7 @@ fn is_packed(table: &ZendHashTable) -> bool {
     unsafe { table.u.flags & PACKED != 0 }
 }
 
-/// One place of the table, which must be below `nNumUsed`.
+/// Returns one slot of the table. The position must be below `nNumUsed`.
 fn slot(table: &ZendHashTable, position: u32) -> (Key<'_>, &Zval) {
     let index = position as usize;
     // SAFETY: a packed table has `nNumUsed` values, any other as many buckets (PHP 8.2 and

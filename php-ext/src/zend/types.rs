@@ -6,11 +6,11 @@ use ext_php_rs::ffi::{
 use ext_php_rs::flags::DataType;
 use ext_php_rs::types::ZendStr;
 
-/// `IS_STATIC`, for which there is no binding: a return type only.
+/// `IS_STATIC`, for which there is no binding. Only valid as a return type.
 const IS_STATIC: u32 = 15;
 
-/// A PHP type as it is declared: what Reflection shows, and what typed properties hold.
-/// Unlike `DataType` it can be a union.
+/// A declared PHP type, which Reflection shows and typed properties enforce. Unlike `DataType` it
+/// can be a union.
 #[derive(Clone, Copy)]
 pub struct Type {
     mask: u32,
@@ -37,7 +37,7 @@ impl Type {
         }
     }
 
-    /// One class, or several with `|` between them.
+    /// Returns the type of one class, or of several classes separated by `|`.
     pub const fn class(names: &'static str) -> Self {
         Self {
             mask: 0,
@@ -45,7 +45,7 @@ impl Type {
         }
     }
 
-    /// This type or that one. Of two classes, name both in one [`class`](Self::class).
+    /// Returns a union of two types. For two classes, name both in one [`class`](Self::class).
     pub const fn or(self, other: Self) -> Self {
         assert!(self.classes.is_none() || other.classes.is_none());
         Self {
@@ -58,7 +58,7 @@ impl Type {
         }
     }
 
-    /// This type or null.
+    /// Returns the union of this type and null.
     pub const fn nullable(self) -> Self {
         Self {
             mask: self.mask | _ZEND_TYPE_NULLABLE_BIT,
@@ -66,17 +66,18 @@ impl Type {
         }
     }
 
-    /// An argument of this type; [`complete`](Self::complete) must follow once it is built.
+    /// Creates an argument of this type. [`complete`](Self::complete) must be called after it is
+    /// built.
     pub(super) fn argument(self, name: &'static str) -> Arg<'static> {
         Arg::new(name, self.data_type())
     }
 
-    /// The nearest type that `ext-php-rs` can express.
+    /// Returns the nearest type that `ext-php-rs` can express.
     pub(super) fn data_type(self) -> DataType {
         self.classes.map_or(DataType::Mixed, DataType::object)
     }
 
-    /// Adds what the nearest `DataType` could not say to a built argument.
+    /// Adds the part of the type that `DataType` cannot express to a built argument.
     pub(super) fn complete(self, info: &mut zend_internal_arg_info) {
         if self.classes.is_some() {
             info.type_.type_mask |= self.mask;
@@ -85,8 +86,8 @@ impl Type {
         }
     }
 
-    /// The type in the form that typed properties take. The class name is interned and
-    /// lives as long as the process.
+    /// Returns the type in the format of typed properties. The class name is interned and lives as
+    /// long as the process.
     pub(super) fn of_property(self) -> zend_type {
         match self.classes {
             None => zend_type {

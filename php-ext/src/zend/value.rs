@@ -6,7 +6,7 @@ use ext_php_rs::types::{ZendHashTable, ZendStr, Zval};
 
 use super::ffi;
 
-/// The type of a value as PHP's own messages name it: `int`, `array`, a class.
+/// Returns the type of a value as PHP's own messages name it: `int`, `array`, a class.
 pub fn type_name(value: &Zval) -> String {
     // SAFETY: the engine returns a string of its own or the name of a class that the value
     // keeps alive; it is copied before anything else runs.
@@ -14,7 +14,7 @@ pub fn type_name(value: &Zval) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// A string of PHP as text. Bytes that are no UTF-8 are written as `\xE9`, so that
+/// Converts a PHP string to text. Bytes that are not UTF-8 become escapes such as `\xE9`, so that
 /// nothing is lost.
 pub fn legible(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
@@ -27,35 +27,35 @@ pub fn legible(bytes: &[u8]) -> String {
     text
 }
 
-/// A string value.
+/// Returns a string value.
 pub fn string_of(text: impl AsRef<[u8]>) -> Zval {
     let mut value = Zval::new();
     value.set_zend_string(ZendStr::new(text, false));
     value
 }
 
-/// `true` or `false`.
+/// Returns `true` or `false` as a value.
 pub fn bool_of(yes: bool) -> Zval {
     let mut value = Zval::new();
     value.set_bool(yes);
     value
 }
 
-/// An integer.
+/// Returns an integer value.
 pub fn int_of(number: i64) -> Zval {
     let mut value = Zval::new();
     value.set_long(number);
     value
 }
 
-/// A float.
+/// Returns a float value.
 pub fn float_of(number: f64) -> Zval {
     let mut value = Zval::new();
     value.set_double(number);
     value
 }
 
-/// An associative array with these entries, in this order.
+/// Returns an associative array with these entries, in this order.
 pub fn array_of<'a>(entries: impl IntoIterator<Item = (&'a str, Zval)>) -> Zval {
     let mut table = ZendHashTable::new();
     for (key, entry) in entries {
@@ -64,7 +64,7 @@ pub fn array_of<'a>(entries: impl IntoIterator<Item = (&'a str, Zval)>) -> Zval 
     table_of(table)
 }
 
-/// A list.
+/// Returns a list.
 pub fn list_of(entries: impl IntoIterator<Item = Zval>) -> Zval {
     let mut table = ZendHashTable::new();
     for entry in entries {
@@ -74,21 +74,21 @@ pub fn list_of(entries: impl IntoIterator<Item = Zval>) -> Zval {
     table_of(table)
 }
 
-/// A table as a value.
+/// Returns a table as a value.
 pub fn table_of(table: ZBox<ZendHashTable>) -> Zval {
     let mut value = Zval::new();
     value.set_hashtable(table);
     value
 }
 
-/// A copy of an array with one entry set, at its old place or at the end.
+/// Returns a copy of an array with one entry set, at its previous position or at the end.
 pub fn with_entry(array: &Zval, key: &str, entry: Zval) -> Zval {
     let mut table = copy_of(array);
     insert(&mut table, key, entry);
     table_of(table)
 }
 
-/// A copy of an array without one entry.
+/// Returns a copy of an array without one entry.
 pub fn without_entry(array: &Zval, key: &str) -> Zval {
     let mut table = copy_of(array);
     table.remove(key);
@@ -102,21 +102,21 @@ fn copy_of(array: &Zval) -> ZBox<ZendHashTable> {
 }
 
 fn insert(table: &mut ZendHashTable, key: &str, entry: Zval) {
-    // An insert with a string key cannot fail: the engine bails out when memory is short.
+    // An insert with a string key cannot fail: the engine bails out if memory is short.
     let _ = table.insert(key, entry);
 }
 
-/// The empty array that all of PHP shares: fit for the default of a property, which must
-/// not be counted.
+/// Returns the shared empty array of PHP. It is suitable as the default of a property, which must
+/// not be reference-counted.
 pub fn empty_array() -> Zval {
     let mut value = Zval::new();
     value.u1.type_info = IS_ARRAY;
-    // Not reference-counted, so that nothing ever writes to it.
+    // The array is immutable, so it is not reference-counted and nothing writes to it.
     value.value.arr = (&raw const zend_empty_array).cast_mut();
     value
 }
 
-/// No value at all: the state of a typed property before it is set.
+/// Returns the undefined value: the state of a typed property before it is set.
 pub fn undefined() -> Zval {
     let mut value = Zval::new();
     value.u1.type_info = IS_UNDEF;

@@ -1,9 +1,9 @@
-//! Whether the client of a request has gone away, under PHP-FPM.
+//! Detects under PHP-FPM that the client of a request has disconnected.
 //!
-//! PHP learns of it when it writes, and while it waits it writes nothing. The connection
-//! itself says it, but no function of FPM's gives it to extensions: it is in FPM's private
-//! `fcgi_request`, which begins the same way in PHP 7 to 8.5. So the descriptor is read from
-//! there, and believed only if all that it must be is true of it.
+//! PHP notices a disconnect only when it writes, and it writes nothing while it waits. The
+//! connection itself reveals it, but FPM has no function that gives it to extensions: it is a field
+//! of FPM's private struct `fcgi_request`, which begins the same way in PHP 7 to 8.5. Therefore the
+//! descriptor is read from there, and used only if it passes all plausibility checks.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::os::fd::BorrowedFd;
@@ -24,12 +24,12 @@ struct Request {
     _tcp: c_int,
     connection: c_int,
     _id: c_int,
-    /// The connection outlives the request.
+    /// Whether the connection outlives the request.
     keep: c_int,
 }
 
-/// Whether nobody waits for the answer of this request any more. False where that cannot be
-/// told, and where it is not to end the request (`ignore_user_abort`).
+/// Returns whether nothing waits for the response of this request any more. Returns false if this
+/// cannot be determined, and if a disconnect must not end the request (`ignore_user_abort`).
 pub(super) fn has_gone() -> bool {
     // SAFETY: the globals of this thread and the table of the SAPI, which is there for as
     // long as PHP is; both are only read.
@@ -47,16 +47,16 @@ pub(super) fn has_gone() -> bool {
 }
 
 fn connection_of(context: *mut c_void) -> Option<(BorrowedFd<'static>, AddressFamily)> {
-    // SAFETY: FPM's context is its request, which lives as long as the PHP request does and
-    // is larger than what is read of it.
+    // SAFETY: FPM's context is its request, which lives as long as the PHP request and is larger
+    // than the fields that are read.
     let request = unsafe { context.cast::<Request>().as_ref() }?;
-    // A web server that keeps its connections may close one after fastcgi_finish_request(),
-    // with nothing lost: that one cannot be told from a client that left.
+    // A web server that keeps its connections may close one after fastcgi_finish_request() without
+    // any loss. This case cannot be distinguished from a client that disconnected.
     if request.keep != 0 || request.listen_socket < 0 || request.connection < 0 {
         return None;
     }
-    // SAFETY: not negative, and only asked about. Should they be no descriptors at all, the
-    // system says so.
+    // SAFETY: the numbers are not negative and only queried. If they are not file descriptors, the
+    // system returns an error.
     let (listener, connection) = unsafe {
         (
             BorrowedFd::borrow_raw(request.listen_socket),
@@ -78,9 +78,9 @@ fn family(socket: c_int) -> Option<AddressFamily> {
 }
 
 fn hung_up((connection, family): (BorrowedFd<'_>, AddressFamily)) -> bool {
-    // A Unix socket tells a close from the mere end of what the other side sends. Over TCP
-    // both look the same, and count: a web server closes a connection to abort its request
-    // (FastCGI 1.0, 5.4), and has no other reason to.
+    // With a Unix socket, a full close can be distinguished from a half-closed connection. With TCP
+    // both look the same and count as a disconnect: a web server closes a connection to abort its
+    // request (FastCGI 1.0, 5.4), and has no other reason to close it.
     let end_of_input = match family {
         AddressFamily::Unix => PollFlags::empty(),
         _ => PollFlags::RDHUP,

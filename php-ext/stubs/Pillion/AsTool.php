@@ -3,7 +3,7 @@
 namespace Pillion;
 
 /**
- * Makes a tool of a method, a function, or a class with `__invoke()` or `execute()`.
+ * Turns a method, a function, or a class with `__invoke()` or `execute()` into a tool.
  *
  * @see ToolRegistry::registerObject()
  * @see ToolDefinition::fromCallable()
@@ -11,9 +11,12 @@ namespace Pillion;
 #[\Attribute(\Attribute::TARGET_CLASS | \Attribute::TARGET_FUNCTION | \Attribute::TARGET_METHOD)]
 class AsTool
 {
-    /** @var ?string else the name of the method or function; of a class `RollDice` it is `roll_dice` */
+    /**
+     * @var ?string null: the name of the method or function, or the snake_case class name (`RollDice` becomes
+     *     `roll_dice`)
+     */
     public readonly ?string $name;
-    /** @var ?string else the summary of the doc comment */
+    /** @var ?string null: the summary of the doc comment */
     public readonly ?string $description;
     public readonly string $category;
     public readonly bool $requiresConfirmation;

@@ -3,7 +3,7 @@
 namespace Pillion;
 
 /**
- * A definition and a PHP callable as a tool; {@see ToolRegistry::register()} makes one.
+ * A tool made from a definition and a PHP callable. {@see ToolRegistry::register()} creates such tools.
  */
 final class CallableTool implements ToolInterface
 {
@@ -23,7 +23,7 @@ final class CallableTool implements ToolInterface
     {
     }
 
-    /** Runs the callable as it is: only executors check the arguments. */
+    /** Runs the callable without checking the arguments; only executors check arguments. */
     public function execute(array $arguments, string $toolCallId): ToolResult
     {
     }

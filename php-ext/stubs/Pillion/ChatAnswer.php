@@ -2,29 +2,29 @@
 
 namespace Pillion;
 
-/** How a chat goes: what the model has answered, or why it has not yet. */
+/** The outcome of a chat run: the model's answer, or the reason why the model has not answered yet. */
 final class ChatAnswer
 {
     /** Whether the model has answered. */
     public readonly bool $success;
 
     /**
-     * @param ?string     $text         what the model says
-     * @param 'answered'|'awaiting_approval'|'failed'|'interrupted' $status `answered`; `awaiting_approval`: calls wait for somebody's decision; `failed`
-     *                                  or `interrupted`: nothing is lost. {@see ToolAwareChat::send()} goes on
-     * @param string      $state        what it takes to go on: of a chat in the sidecar its id, else JSON to be
-     *                                  kept where users cannot change it
+     * @param ?string     $text         the text of the answer
+     * @param 'answered'|'awaiting_approval'|'failed'|'interrupted' $status `answered`; `awaiting_approval`: calls wait for approval; `failed`
+     *                                  or `interrupted`: nothing is lost, {@see ToolAwareChat::send()} resumes the chat
+     * @param string      $state        resumes the chat: the chat ID for a chat in the sidecar, otherwise
+     *                                  JSON that users must not be able to change
      * @param string      $model        the model's name
-     * @param ?string     $finishReason `stop`, `length` when the text is incomplete, `content_filter`, or the provider's own word
-     * @param 'tool_calls'|'tool_rounds'|null $limitReached the limit that made the model answer, if one did
-     * @param list<array{id: string, name: string, arguments: array<array-key, mixed>|string, success: bool, content: string, error_code?: string}> $toolCalls the calls
-     *                                  of this run, in the order in which they ended, also those that did not begin; with the
-     *                                  arguments that the model sent, which are text where they are no JSON
-     * @param list<array{id: ?string, call: string, tool: string, arguments: array<array-key, mixed>|string}> $approvals the calls that wait, with what they would run with
-     * @param array{requests?: int, input_tokens?: int, output_tokens?: int, cached_tokens?: int} $usage what the chat has cost up to here
-     * @param ?string     $error        what went wrong
-     * @param ?string     $errorCode    which kind of failure it is
-     * @param ?float      $retryAfter   in how many seconds to try again, where that is known
+     * @param ?string     $finishReason `stop`, `length` when the text is incomplete, `content_filter`, or the provider's own reason
+     * @param 'tool_calls'|'tool_rounds'|null $limitReached the limit that stopped further tool calls; null if no limit was reached
+     * @param list<array{id: string, name: string, arguments: array<array-key, mixed>|string, success: bool, content: string, error_code?: string}> $toolCalls the tool
+     *                                  calls of this run in the order of completion, including calls that never
+     *                                  started; `arguments` are as the model sent them, a string if not valid JSON
+     * @param list<array{id: ?string, call: string, tool: string, arguments: array<array-key, mixed>|string}> $approvals the calls that wait for approval, with their arguments
+     * @param array{requests?: int, input_tokens?: int, output_tokens?: int, cached_tokens?: int} $usage total usage of the chat so far
+     * @param ?string     $error        the error message
+     * @param ?string     $errorCode    the kind of failure
+     * @param ?float      $retryAfter   seconds to wait before a retry, if known
      */
     public function __construct(
         public readonly ?string $text = null,
@@ -43,10 +43,10 @@ final class ChatAnswer
     }
 
     /**
-     * What the model says.
+     * Returns the text of the answer.
      *
-     * @throws Exception\ApprovalRequiredException when calls wait, with the first of them
-     * @throws Exception\PillionException          when it has not answered; the class fits the error code
+     * @throws Exception\ApprovalRequiredException when calls wait for approval; describes the first of these calls
+     * @throws Exception\PillionException          when the model has not answered; the error code determines the class
      */
     public function textOrThrow(): string
     {

@@ -3,9 +3,8 @@
 namespace Pillion;
 
 /**
- * A chat that is under way, with what happens as it comes. Tools in PHP, approvals and what MCP
- * servers ask wait until the stream is looked at. A stream that is dropped before its end cancels
- * what is under way.
+ * A running chat whose events arrive as they happen. PHP tools, approvals and requests from MCP servers wait
+ * until the caller reads the stream. Destroying an unfinished stream cancels the chat run.
  *
  * @implements \Iterator<int, ChatEvent>
  */
@@ -19,31 +18,31 @@ final class ChatStream implements \Iterator
     {
     }
 
-    /** Cancels what is under way. */
+    /** Cancels the chat run if it has not finished. */
     public function __destruct()
     {
     }
 
-    /** The event; null at the end. */
+    /** Returns the current event; null at the end. */
     public function current(): ?ChatEvent
     {
     }
 
-    /** How many events came before it. */
+    /** Returns the number of events before the current event. */
     public function key(): int
     {
     }
 
     /**
-     * Waits for the next event, or for the end.
+     * Waits for the next event or for the end of the chat.
      *
-     * @throws Exception\PillionException when the sidecar is lost. A failure of the model is an answer that says so
+     * @throws Exception\PillionException when the connection to the sidecar is lost; a failure of the model ends in a failed {@see ChatAnswer}
      */
     public function next(): void
     {
     }
 
-    /** Waits for the first event. There is no way back, as in a generator. */
+    /** Waits for the first event. Like a generator, a started stream cannot be rewound. */
     public function rewind(): void
     {
     }
@@ -53,7 +52,7 @@ final class ChatStream implements \Iterator
     }
 
     /**
-     * Runs the chat to its end; events that come meanwhile are dropped.
+     * Runs the chat to its end and returns the answer. Events that arrive in the meantime are discarded.
      *
      * @throws Exception\PillionException as {@see next()}
      */
@@ -62,9 +61,9 @@ final class ChatStream implements \Iterator
     }
 
     /**
-     * What it takes to go on, as far as the chat has come: for who leaves the stream before its
-     * end. No call that has begun begins a second time. A run in this process that still goes on
-     * ends with it; no tool that it waits for may ask.
+     * Returns the state that resumes the chat from the current point, for callers that leave the stream
+     * early. Calls that have started do not start again. If the chat runs in this process, `getState()` ends
+     * the run; a tool of the chat cannot call `getState()`.
      */
     public function getState(): ?string
     {

@@ -3,10 +3,11 @@
 namespace Pillion;
 
 /**
- * `dmcp_roll_dice`: dice from a remote MCP server.
+ * The tool `dmcp_roll_dice`: rolls dice on a remote MCP server.
  *
- * The server entry may map names: `tool_name` (`roll` unless set) and `argument_names`,
- * such as `['dice' => 'diceRollExpression', 'reason' => null]`; null leaves one out.
+ * The server entry can rename the remote tool (`tool_name`, default `roll`) and the arguments
+ * (`argument_names`, for example `['dice' => 'diceRollExpression', 'reason' => null]`; null omits an
+ * argument).
  */
 class DmcpTool extends MCPToolAdapter
 {

@@ -3,18 +3,17 @@
 namespace Pillion;
 
 /**
- * An MCP server. Sessions belong to the process: a client for the same server with the
- * same configuration and credentials finds the session warm, also in a later request of
- * an FPM worker.
+ * A client for an MCP server. The process owns the sessions: clients with the same server, configuration and
+ * credentials share one open session, also across requests of an FPM worker.
  */
 class MCPSSEClient
 {
     /**
-     * Does no I/O.
+     * Creates a client without any I/O.
      *
-     * @param int|float|null       $timeout seconds for one call, with all it does; unless set: the ini
+     * @param int|float|null       $timeout timeout of one call in seconds, including retries and reconnects; default: the ini
      *                                      setting `pillion.timeout_ms`, or 30 seconds
-     * @param ?string              $apiKey  goes out as a bearer token
+     * @param ?string              $apiKey  sent as a bearer token
      * @param array<string, mixed> $options see docs/PHP.md
      *
      * @throws Exception\InvalidInputException when the URL or an option is not valid
@@ -31,24 +30,24 @@ class MCPSSEClient
     }
 
     /**
-     * Sends any request; returns the JSON-RPC `result` unchanged, objects as associative arrays.
+     * Sends any request and returns the JSON-RPC `result` unchanged, with objects as associative arrays.
      *
      * @param array<string, mixed> $params
      *
-     * @throws Exception\TransportException     when the server cannot be reached or answers with nonsense
-     * @throws Exception\AuthorizationException when the server wants a credential, or a better one
+     * @throws Exception\TransportException     when the server cannot be reached or sends an invalid response
+     * @throws Exception\AuthorizationException when the server requires a credential or rejects it
      * @throws Exception\TimeoutException
-     * @throws Exception\JsonRpcException       when the server answers with an error
+     * @throws Exception\JsonRpcException       when the server answers with a JSON-RPC error
      * @throws Exception\RateLimitedException   when the server answers with HTTP 429
-     * @throws Exception\InvalidInputException  when the parameters are no JSON
+     * @throws Exception\InvalidInputException  when the parameters cannot be converted to JSON
      */
     public function request(string $method, array $params = []): mixed
     {
     }
 
     /**
-     * The tools of the server as it lists them. Empty when it cannot be asked, which goes
-     * to the log.
+     * Returns the server's tools as listed by the server. Returns an empty list and logs an error if the
+     * request fails.
      *
      * @return list<array<string, mixed>>
      */
@@ -57,7 +56,7 @@ class MCPSSEClient
     }
 
     /**
-     * The result of a tool, unchanged: also one with `isError`.
+     * Calls a tool and returns the result unchanged, also a result with `isError`.
      *
      * @param array<string, mixed> $arguments
      *
@@ -73,45 +72,45 @@ class MCPSSEClient
     }
 
     /**
-     * Ends the session at the server, for every client that shares it; the next call opens
-     * another. It takes a second at most.
+     * Closes the session at the server for all clients that share the session; the next call opens a new one.
+     * Takes at most one second.
      */
     public function disconnect(): void
     {
     }
 
     /**
-     * Log lines go to a PSR-3 logger instead of PHP's error log; what it wants of them is its
-     * own matter. They hold no arguments, results or credentials.
+     * Sends log messages to a PSR-3 logger instead of PHP's error log, regardless of the configured log
+     * level. Log messages contain no arguments, results or credentials.
      *
      * @param ?object $logger a `Psr\Log\LoggerInterface`, or any object with its `log()`
      *
-     * @throws Exception\InvalidInputException when it has no such method
+     * @throws Exception\InvalidInputException when the object has no `log()` method
      */
     public function setLogger(?object $logger): static
     {
     }
 
     /**
-     * The events of `Pillion\Event` go to a PSR-14 dispatcher.
+     * Sends the events of `Pillion\Event` to a PSR-14 dispatcher.
      *
      * @param ?object $dispatcher a `Psr\EventDispatcher\EventDispatcherInterface`, or any object with its `dispatch()`
      *
-     * @throws Exception\InvalidInputException when it has no such method
+     * @throws Exception\InvalidInputException when the object has no `dispatch()` method
      */
     public function setEventDispatcher(?object $dispatcher): static
     {
     }
 
     /**
-     * The list of tools is kept in a PSR-16 cache, by configuration, credentials and tenant.
-     * A cache that fails costs time only, with a warning in the log.
+     * Caches the list of tools in a PSR-16 cache, keyed by configuration, credentials and tenant. A failing
+     * cache only costs time and logs a warning.
      *
      * @param ?object $cache  a `Psr\SimpleCache\CacheInterface`, or any object with its `get()`, `set()` and `delete()`
-     * @param int     $ttl    seconds that a list counts
-     * @param string  $tenant for whom the list counts
+     * @param int     $ttl    lifetime of a cached list, in seconds
+     * @param string  $tenant the tenant that the cached list belongs to
      *
-     * @throws Exception\InvalidInputException when it lacks a method, or the time is negative
+     * @throws Exception\InvalidInputException when the object lacks a method, or `$ttl` is negative
      */
     public function setCache(?object $cache, int $ttl = 300, string $tenant = ''): static
     {

@@ -3,7 +3,7 @@
 namespace Pillion;
 
 /**
- * A tool that an MCP server listed; comes from {@see ToolRegistry::registerMcpServer()}.
+ * A tool that an MCP server listed. {@see ToolRegistry::registerMcpServer()} creates such tools.
  */
 final class MCPServerTool implements MCPToolInterface
 {
@@ -19,7 +19,7 @@ final class MCPServerTool implements MCPToolInterface
     {
     }
 
-    /** Runs the tool with all the checks of an executor. */
+    /** Runs the tool with all checks of an executor. */
     public function execute(array $arguments, string $toolCallId): ToolResult
     {
     }
@@ -33,7 +33,8 @@ final class MCPServerTool implements MCPToolInterface
     }
 
     /**
-     * Without credentials; `require_approval` is what holds for this tool, where the server's entry said so.
+     * Returns the server entry without credentials. `require_approval` is the policy for this tool, if the
+     * server entry sets one.
      *
      * @return array{type: 'mcp', server_label: string, server_url: string, require_approval?: 'always'|'never'|'trusted-only'}
      */

@@ -3,16 +3,19 @@
 namespace Pillion;
 
 /**
- * A tool whose work is done by an MCP server.
+ * A tool that runs on an MCP server.
  */
 interface MCPToolInterface extends ToolInterface
 {
     /** @return array<string, mixed> the server entry: `server_url`, `server_label`, ... */
     public function getMCPServerConfig(): array;
 
-    /** A word such as `gaming` or `web`. */
+    /** Returns a category such as `gaming` or `web`. */
     public function getMCPCategory(): string;
 
-    /** Whether a server is set. No I/O: {@see MCPSSEClient::isAvailable()} asks the server. */
+    /**
+     * Returns whether the tool has a server, without any I/O. {@see MCPSSEClient::isAvailable()} contacts the
+     * server.
+     */
     public function isServerAvailable(): bool;
 }

@@ -3,19 +3,18 @@
 namespace Pillion;
 
 /**
- * An MCP server with all that it has: tools, resources, prompts, completion, progress,
- * cancellation, and the questions that it asks on its part.
+ * A client for an MCP server: tools, resources, prompts, completion, progress, cancellation, and requests
+ * from the server.
  *
- * Results are what the server sent: objects as associative arrays, but `{}` as an empty
- * `stdClass`, so that `json_encode()` gives back what came. Sessions belong to the process:
- * a client with the same configuration, credentials and callbacks (those of the server's
- * questions) finds the session warm, also in a later request of an FPM worker. Callbacks
- * belong to the object, and run on PHP's thread while it waits for a call.
+ * Results are what the server sent: objects are associative arrays, but `{}` is an empty `stdClass`, so that
+ * `json_encode()` reproduces the original JSON. The process owns the sessions: clients with the same
+ * configuration, credentials and callbacks for server requests share one open session, also across requests
+ * of an FPM worker. Callbacks belong to the client object and run on PHP's thread while PHP waits for a call.
  */
 class McpClient
 {
     /**
-     * Does no I/O.
+     * Creates a client without any I/O.
      *
      * @param string|array{url?: string, command?: string|list<string>, args?: list<string>, env?: array<string, string>, inherit_env?: list<string>, cwd?: string, ...} $server
      *   a URL; or an array with `url` or `command`, and options
@@ -33,24 +32,24 @@ class McpClient
     }
 
     /**
-     * Sends any request; returns the JSON-RPC `result` unchanged.
+     * Sends any request and returns the JSON-RPC `result` unchanged.
      *
      * @param array<string, mixed> $params
      *
-     * @throws Exception\TransportException      when the server cannot be reached or answers with nonsense
-     * @throws Exception\SessionExpiredException when the server forgets every session at once
-     * @throws Exception\AuthorizationException  when the server wants a credential, or a better one
+     * @throws Exception\TransportException      when the server cannot be reached or sends an invalid response
+     * @throws Exception\SessionExpiredException when the server no longer knows the session, and a new session does not help
+     * @throws Exception\AuthorizationException  when the server requires a credential or rejects it
      * @throws Exception\TimeoutException
-     * @throws Exception\JsonRpcException        when the server answers with an error
+     * @throws Exception\JsonRpcException        when the server answers with a JSON-RPC error
      * @throws Exception\RateLimitedException    when the server answers with HTTP 429
-     * @throws Exception\InvalidInputException   when the parameters are no JSON
+     * @throws Exception\InvalidInputException   when the parameters cannot be converted to JSON
      */
     public function request(string $method, array $params = []): mixed
     {
     }
 
     /**
-     * Tells the server something that it does not answer.
+     * Sends a notification to the server.
      *
      * @param array<string, mixed> $params
      *
@@ -61,7 +60,8 @@ class McpClient
     }
 
     /**
-     * How the server is spoken to and what it says of itself; connects if need be.
+     * Returns the server's name, version, capabilities and instructions, and the negotiated transport and
+     * protocol revision. Connects if necessary.
      *
      * @return array{name: ?string, version: ?string, protocol_version: ?string, transport: string, capabilities: array<string, mixed>|\stdClass, instructions: ?string}
      *
@@ -76,21 +76,22 @@ class McpClient
     {
     }
 
-    /** Whether the server answers now. */
+    /** Returns whether the server answers now. */
     public function isAvailable(): bool
     {
     }
 
     /**
-     * Ends the session at the server, for every client that shares it; the next call opens
-     * another. It takes a second at most.
+     * Closes the session at the server for all clients that share the session; the next call opens a new one.
+     * Takes at most one second.
      */
     public function disconnect(): void
     {
     }
 
     /**
-     * Asks the server for its log messages from a level up; {@see onNotification()} hears them.
+     * Sets the minimum level of the log messages that the server sends; {@see onNotification()} receives
+     * them.
      *
      * @param string $level debug, info, notice, warning, error, critical, alert or emergency
      *
@@ -101,44 +102,44 @@ class McpClient
     }
 
     /**
-     * Log lines go to a PSR-3 logger instead of PHP's error log; what it wants of them is its
-     * own matter. They hold no arguments, results or credentials.
+     * Sends log messages to a PSR-3 logger instead of PHP's error log, regardless of the configured log
+     * level. Log messages contain no arguments, results or credentials.
      *
      * @param ?object $logger a `Psr\Log\LoggerInterface`, or any object with its `log()`
      *
-     * @throws Exception\InvalidInputException when it has no such method
+     * @throws Exception\InvalidInputException when the object has no `log()` method
      */
     public function setLogger(?object $logger): static
     {
     }
 
     /**
-     * The events of `Pillion\Event` go to a PSR-14 dispatcher.
+     * Sends the events of `Pillion\Event` to a PSR-14 dispatcher.
      *
      * @param ?object $dispatcher a `Psr\EventDispatcher\EventDispatcherInterface`, or any object with its `dispatch()`
      *
-     * @throws Exception\InvalidInputException when it has no such method
+     * @throws Exception\InvalidInputException when the object has no `dispatch()` method
      */
     public function setEventDispatcher(?object $dispatcher): static
     {
     }
 
     /**
-     * The list of tools is kept in a PSR-16 cache, by configuration, credentials and tenant.
-     * A cache that fails costs time only, with a warning in the log.
+     * Caches the list of tools in a PSR-16 cache, keyed by configuration, credentials and tenant. A failing
+     * cache only costs time and logs a warning.
      *
      * @param ?object $cache  a `Psr\SimpleCache\CacheInterface`, or any object with its `get()`, `set()` and `delete()`
-     * @param int     $ttl    seconds that a list counts
-     * @param string  $tenant for whom the list counts
+     * @param int     $ttl    lifetime of a cached list, in seconds
+     * @param string  $tenant the tenant that the cached list belongs to
      *
-     * @throws Exception\InvalidInputException when it lacks a method, or the time is negative
+     * @throws Exception\InvalidInputException when the object lacks a method, or `$ttl` is negative
      */
     public function setCache(?object $cache, int $ttl = 300, string $tenant = ''): static
     {
     }
 
     /**
-     * Calls a tool. A result with `isError` is a ToolResult that has failed.
+     * Calls a tool. A result with `isError` becomes a failed {@see ToolResult}.
      *
      * @param array<string, mixed> $arguments
      * @param array{timeout?: int|float, on_progress?: callable(Progress, string): mixed, cancellation?: CancellationToken, meta?: array<string, mixed>, id?: string} $options
@@ -151,34 +152,34 @@ class McpClient
     }
 
     /**
-     * Calls tools side by side on one session. Each call ends in one result, in the order of
-     * the calls; one that fails, for whatever reason, has a failed result.
+     * Calls tools concurrently over one session. Returns one result for each call, in the order of the calls;
+     * a failed call has a failed result, whatever the reason.
      *
      * @param list<ToolCall|array{name: string, arguments?: array<string, mixed>|string, id?: string}> $calls
      * @param array{timeout?: int|float, on_progress?: callable(Progress, string): mixed, cancellation?: CancellationToken, meta?: array<string, mixed>, max_concurrent?: int} $options
      *
      * @return list<ToolResult>
      *
-     * @throws Exception\InvalidInputException when an entry is no call, or an option is wrong
+     * @throws Exception\InvalidInputException when an entry is not a call, or an option is invalid
      */
     public function callTools(array $calls, array $options = []): array
     {
     }
 
     /**
-     * Starts a call and gives its progress as it comes.
+     * Starts a call and returns a stream of its progress.
      *
      * @param array<string, mixed> $arguments
      * @param array{timeout?: int|float, cancellation?: CancellationToken, meta?: array<string, mixed>, id?: string} $options
      *
-     * @throws Exception\InvalidInputException when an argument or an option is wrong
+     * @throws Exception\InvalidInputException when an argument or an option is invalid
      */
     public function streamTool(string $name, array $arguments = [], array $options = []): ToolStream
     {
     }
 
     /**
-     * The tools of the server as it lists them.
+     * Returns the server's tools as listed by the server.
      *
      * @return list<array<string, mixed>>
      *
@@ -189,7 +190,7 @@ class McpClient
     }
 
     /**
-     * The resources of the server.
+     * Returns the server's resources.
      *
      * @return list<array<string, mixed>>
      *
@@ -200,7 +201,7 @@ class McpClient
     }
 
     /**
-     * The templates of resources.
+     * Returns the server's resource templates.
      *
      * @return list<array<string, mixed>>
      *
@@ -211,7 +212,7 @@ class McpClient
     }
 
     /**
-     * A resource: the whole result.
+     * Reads a resource and returns the complete result.
      *
      * @return array{contents: list<array<string, mixed>>, ...}
      *
@@ -222,7 +223,7 @@ class McpClient
     }
 
     /**
-     * The prompts of the server.
+     * Returns the server's prompts.
      *
      * @return list<array<string, mixed>>
      *
@@ -233,7 +234,7 @@ class McpClient
     }
 
     /**
-     * A prompt, filled in: the whole result.
+     * Returns a prompt with the arguments filled in, as the complete result.
      *
      * @param array<string, string> $arguments
      *
@@ -246,10 +247,10 @@ class McpClient
     }
 
     /**
-     * How an argument of a prompt or of a resource template may go on.
+     * Returns completions for an argument of a prompt or of a resource template.
      *
      * @param array{type: string, name?: string, uri?: string} $reference `['type' => 'ref/prompt', 'name' => ...]` or `['type' => 'ref/resource', 'uri' => ...]`
-     * @param array<string, string>                            $context   the arguments that are known already
+     * @param array<string, string>                            $context   the arguments that are already known
      *
      * @return array{values: list<string>, total?: int, hasMore?: bool}
      *
@@ -260,30 +261,30 @@ class McpClient
     }
 
     /**
-     * Answers when the server asks for a completion by a model (`sampling/createMessage`).
-     * The callback gets the request's parameters; it returns a `CreateMessageResult`, the
-     * text of the answer, or null for a no. What it throws ends the call.
+     * Sets the callback for sampling requests (`sampling/createMessage`). The callback receives the request's
+     * parameters and returns a `CreateMessageResult`, the text of the answer, or null to decline. An
+     * exception from the callback ends the call.
      *
-     * @param ?callable(array<string, mixed>): (array<string, mixed>|string|null) $callback null offers nothing
+     * @param ?callable(array<string, mixed>): (array<string, mixed>|string|null) $callback null: the client does not offer sampling
      */
     public function onSampling(?callable $callback): static
     {
     }
 
     /**
-     * Answers when the server asks the user (`elicitation/create`). The callback gets the
-     * request's parameters; it returns what the user did, or null, which declines. What it
-     * throws ends the call.
+     * Sets the callback for elicitation requests (`elicitation/create`). The callback receives the request's
+     * parameters and returns the user's response, or null to decline. An exception from the callback ends the
+     * call.
      *
-     * @param ?callable(array<string, mixed>): (array{action: 'accept'|'decline'|'cancel', content?: array<string, mixed>}|null) $callback null offers nothing
+     * @param ?callable(array<string, mixed>): (array{action: 'accept'|'decline'|'cancel', content?: array<string, mixed>}|null) $callback null: the client does not offer elicitation
      */
     public function onElicitation(?callable $callback): static
     {
     }
 
     /**
-     * Hears what the server says on its own account: while PHP waits for a call, and what
-     * came meanwhile before the next one, the last 256 of it.
+     * Sets the callback for notifications from the server. The callback runs while PHP waits for a call;
+     * notifications that arrive between calls are delivered before the next call (the last 256).
      *
      * @param ?callable(string, array<string, mixed>|\stdClass): mixed $callback
      */
@@ -292,8 +293,8 @@ class McpClient
     }
 
     /**
-     * Has a person give an OAuth authorization, within this process: the callback gets the
-     * page and returns the address that the browser came back to.
+     * Sets the callback for an OAuth authorization within this process. The callback receives the URL of the
+     * authorization page and returns the URL that the browser was redirected to.
      *
      * @param ?callable(string): string $callback
      */
@@ -302,7 +303,7 @@ class McpClient
     }
 
     /**
-     * The directories that the server may know of (`roots/list`); an empty list takes them away.
+     * Sets the directories that the server may access (`roots/list`). An empty list removes all roots.
      *
      * @param list<string|array{uri: string, name?: string}> $roots
      *
@@ -313,20 +314,20 @@ class McpClient
     }
 
     /**
-     * Keeps the tokens of OAuth; a store belongs to one person.
+     * Sets the store for OAuth tokens. A store belongs to one user.
      *
      * @param ?object $store a {@see TokenStore}, or any object with its methods
      *
-     * @throws Exception\InvalidInputException when it lacks a method
+     * @throws Exception\InvalidInputException when the object lacks a method
      */
     public function setTokenStore(?object $store): static
     {
     }
 
     /**
-     * Asks for an authorization that is given later, as in a web application: send the
-     * browser to the page; where it comes back, call {@see finishAuthorization()}, also in
-     * another process. Needs the option `oauth` with a `redirect_uri`, and a token store.
+     * Starts an authorization that finishes later, as in a web application: redirect the browser to the
+     * returned URL; when the browser returns, call {@see finishAuthorization()}, also in another process.
+     * Requires the option `oauth` with a `redirect_uri`, and a token store.
      *
      * @return array{url: string, state: string}
      *
@@ -337,11 +338,11 @@ class McpClient
     }
 
     /**
-     * Gets the tokens and stores them, now that the browser has come back.
+     * Requests the tokens and stores them after the browser has returned.
      *
-     * @param string $callbackUrl the whole address that the browser came back to, with its query
+     * @param string $callbackUrl the complete URL that the browser returned to, with its query
      *
-     * @throws Exception\AuthorizationException when the answer belongs to no request of this store, or says no
+     * @throws Exception\AuthorizationException when the response matches no pending authorization of this store, or denies the authorization
      * @throws Exception\PillionException       as {@see request()}
      */
     public function finishAuthorization(

@@ -3,7 +3,7 @@
 namespace Pillion;
 
 /**
- * A built-in tool; comes from a registry.
+ * A built-in tool. Registries create built-in tools.
  */
 final class NativeTool implements ToolInterface
 {
@@ -19,7 +19,7 @@ final class NativeTool implements ToolInterface
     {
     }
 
-    /** Runs the tool with all the checks of an executor. */
+    /** Runs the tool with all checks of an executor. */
     public function execute(array $arguments, string $toolCallId): ToolResult
     {
     }

@@ -3,39 +3,39 @@
 namespace Pillion;
 
 /**
- * What each model provider gets and gives. Providers: `openai`, `openai-responses`,
- * `anthropic`, `google`.
+ * Converts between Pillion and the formats of model providers: `openai`, `openai-responses`, `anthropic` and
+ * `google`.
  */
 final class ProviderFormat
 {
     /**
-     * What goes into the request's `tools` (for Google: `functionDeclarations`).
+     * Returns the definitions for the request's `tools` (for Google: `functionDeclarations`).
      *
      * @param list<ToolDefinition> $definitions
      *
-     * @return list<array<string, mixed>> empty for a provider that is not known
+     * @return list<array<string, mixed>> empty for an unknown provider
      *
-     * @throws Exception\InvalidInputException when an element is no definition
+     * @throws Exception\InvalidInputException when an element is not a ToolDefinition
      */
     public static function tools(string $provider, array $definitions): array
     {
     }
 
     /**
-     * The calls in a response.
+     * Returns the tool calls in a response.
      *
-     * @param array<string, mixed> $response the whole body, decoded
+     * @param array<string, mixed> $response the complete decoded body
      *
      * @return list<ToolCall>
      *
-     * @throws Exception\InvalidInputException when the body is not what the provider sends, or reports an error
+     * @throws Exception\InvalidInputException when the body is not a valid response of the provider, or reports an error
      */
     public static function toolCalls(string $provider, array $response): array
     {
     }
 
     /**
-     * The text in a response.
+     * Returns the text in a response.
      *
      * @param array<string, mixed> $response
      *
@@ -46,7 +46,7 @@ final class ProviderFormat
     }
 
     /**
-     * What to append to the conversation before the results.
+     * Returns the messages to append to the conversation before the results.
      *
      * @param array<string, mixed> $response
      *
@@ -59,7 +59,7 @@ final class ProviderFormat
     }
 
     /**
-     * What to append to the conversation after {@see assistantMessages()}.
+     * Returns the messages with the results, to append to the conversation after {@see assistantMessages()}.
      *
      * @param list<ToolResult> $results
      *

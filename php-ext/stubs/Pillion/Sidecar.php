@@ -3,17 +3,17 @@
 namespace Pillion;
 
 /**
- * The sidecar `pillion serve`, through its Unix socket.
+ * A client for the sidecar (`pillion serve`), over its Unix socket.
  */
 class Sidecar
 {
     /**
-     * Does no I/O.
+     * Creates a client without any I/O.
      *
-     * @param ?string        $socketPath unless set: the ini setting `pillion.socket`, `$PILLION_SOCKET`,
-     *                                   or the default path
-     * @param int|float|null $timeout    seconds for one call, with all it does; unless set: the ini
-     *                                   setting `pillion.timeout_ms`, or 60 seconds
+     * @param ?string        $socketPath default: the ini setting `pillion.socket`, `$PILLION_SOCKET`, or the
+     *                                   default path
+     * @param int|float|null $timeout    timeout of one call in seconds; default: the ini setting
+     *                                   `pillion.timeout_ms`, or 60 seconds
      *
      * @throws Exception\InvalidInputException when the timeout is not valid
      */
@@ -25,19 +25,19 @@ class Sidecar
     {
     }
 
-    /** Whether a sidecar answers now. */
+    /** Returns whether a sidecar answers now. */
     public function isAvailable(): bool
     {
     }
 
     /**
-     * The context's user has also the tools that servers list for that user alone.
+     * Returns the available tools, including the tools that MCP servers list only for the context's user.
      *
      * @param array{user?: string, channel?: string, request_id?: string} $context
      *
      * @return list<array{name: string, description: string, parameters: list<array<string, mixed>>, category: string, server_label?: string}>
      *
-     * @throws Exception\UnavailableException when there is no sidecar
+     * @throws Exception\UnavailableException when the sidecar is not available
      * @throws Exception\PillionException
      */
     public function listTools(?string $category = null, array $context = []): array
@@ -61,8 +61,8 @@ class Sidecar
      * @param array<string, mixed>                                          $arguments
      * @param array{user?: string, channel?: string, request_id?: string, approval?: string, approval_wait?: int|float, idempotency_key?: string} $context
      *
-     * @throws Exception\UnavailableException when there is no sidecar
-     * @throws Exception\PillionException     when the tool fails; the class fits the error code
+     * @throws Exception\UnavailableException when the sidecar is not available
+     * @throws Exception\PillionException     when the tool fails; the error code determines the class
      */
     public function callTool(string $name, array $arguments = [], array $context = []): mixed
     {
@@ -75,7 +75,7 @@ class Sidecar
      * @param ToolCall|array<string, mixed>                                 $call
      * @param array{user?: string, channel?: string, request_id?: string, approval?: string, approval_wait?: int|float} $context
      *
-     * @throws Exception\UnavailableException when there is no sidecar
+     * @throws Exception\UnavailableException when the sidecar is not available
      * @throws Exception\PillionException
      */
     public function execute(ToolCall|array $call, array $context = []): ToolResult
@@ -99,7 +99,7 @@ class Sidecar
 
     /**
      * Runs calls concurrently, in as few requests as the sidecar accepts: up to 100 calls in each request, or
-     * fewer if the sidecar is configured so. A call that cannot be sent becomes a failed result.
+     * fewer if the sidecar's configuration says so. A call that cannot be sent becomes a failed result.
      *
      * @param list<ToolCall|array<string, mixed>>                           $calls
      * @param array{user?: string, channel?: string, request_id?: string, approval?: string, approval_wait?: int|float} $context
@@ -113,13 +113,13 @@ class Sidecar
     }
 
     /**
-     * The calls that wait, or waited, for somebody's approval at the sidecar, the newest first.
+     * Returns the approvals of the sidecar, pending and decided, newest first.
      *
      * @param array{status?: 'pending'|'approved'|'denied'|'expired', tool?: string, user?: string, limit?: int, after?: string} $filter
      *
      * @return list<array{id: string, status: string, tool: string, server?: string, user?: string, arguments?: array<string, mixed>, arguments_hash: string, call_id?: string, created_at: string, expires_at: string, decided_by?: string, decided_at?: string, reason?: string, used_at?: string}>
      *
-     * @throws Exception\InvalidInputException for a filter that there is not
+     * @throws Exception\InvalidInputException when a filter is unknown
      * @throws Exception\PillionException      as {@see listTools()}
      */
     public function listApprovals(array $filter = []): array
@@ -127,12 +127,13 @@ class Sidecar
     }
 
     /**
-     * Lets a call that waits for approval run, once. The sidecar records this process' user as who decided.
+     * Approves one run of a call that waits for approval. The sidecar records the user of this process as the
+     * approver.
      *
-     * @return array{id: string, status: string, tool: string, user?: string, arguments?: array<string, mixed>, decided_by?: string, reason?: string, ...} the approval as it is now
+     * @return array{id: string, status: string, tool: string, user?: string, arguments?: array<string, mixed>, decided_by?: string, reason?: string, ...} the updated approval
      *
-     * @throws Exception\NotFoundException     when there is no such approval
-     * @throws Exception\InvalidInputException when somebody has decided before, or it has expired
+     * @throws Exception\NotFoundException     when the approval does not exist
+     * @throws Exception\InvalidInputException when the approval has already been decided or has expired
      * @throws Exception\PillionException      as {@see listTools()}
      */
     public function approve(string $approvalId, ?string $reason = null): array
@@ -140,9 +141,9 @@ class Sidecar
     }
 
     /**
-     * Refuses a call that waits for approval.
+     * Denies a call that waits for approval.
      *
-     * @return array{id: string, status: string, tool: string, user?: string, arguments?: array<string, mixed>, decided_by?: string, reason?: string, ...} the approval as it is now
+     * @return array{id: string, status: string, tool: string, user?: string, arguments?: array<string, mixed>, decided_by?: string, reason?: string, ...} the updated approval
      *
      * @throws Exception\PillionException as {@see approve()}
      */

@@ -3,24 +3,24 @@
 namespace Pillion;
 
 /**
- * Keeps the OAuth tokens of one person: two users never share a store. What it is given
- * holds secrets in clear; encrypt what goes to a disk or a database.
+ * Stores the OAuth tokens of one user; users never share a store. The entries contain secrets in clear text:
+ * encrypt them before you write them to a disk or a database.
  */
 interface TokenStore
 {
     /**
-     * What was saved under a key; null when there is nothing.
+     * Returns the entry saved under a key, or null.
      *
-     * @param string $key letters, digits and underscores, 64 at most
+     * @param string $key letters, digits and underscores, at most 64
      *
      * @return ?array<string, mixed>
      */
     public function load(string $key): ?array;
 
     /**
-     * Keeps an entry in the place of the one before; null removes it.
+     * Saves an entry and replaces the previous one; null deletes the entry.
      *
-     * @param ?array<string, mixed> $tokens can be written as JSON
+     * @param ?array<string, mixed> $tokens convertible to JSON
      */
     public function save(
         string $key,

@@ -3,26 +3,26 @@
 namespace Pillion;
 
 /**
- * A language model that uses tools until it answers in words. The loop runs in this process, with
- * the tools of a `ToolExecutor`, or in the sidecar. Of a class that extends `ToolExecutor` the method
- * `executeParallel()` runs the calls.
+ * A language model that calls tools until it has a final answer. The tool loop runs in this process, with the
+ * tools of a `ToolExecutor`, or in the sidecar. If the executor's class extends `ToolExecutor`, the loop runs
+ * calls with its `executeParallel()` method.
  */
 class ToolAwareChat
 {
     private object $tools;
 
     /**
-     * Does no I/O.
+     * Creates a chat without any I/O.
      *
-     * @param array{provider?: string, api?: string, base_url?: string, model?: string, id?: string, api_key?: string|callable(): string, headers?: array<string, string>, context_tokens?: int, reasoning?: bool, max_retries?: int, tools?: array{function_calling?: bool, mcp?: bool, enabled_tools?: list<string>}, ...}|string|null $model with an executor where
-     *                     the model is, and which tools it may see: none without `function_calling`; with
-     *                     a sidecar the name of one of its models, or null for the default one
+     * @param array{provider?: string, api?: string, base_url?: string, model?: string, id?: string, api_key?: string|callable(): string, headers?: array<string, string>, context_tokens?: int, reasoning?: bool, max_retries?: int, tools?: array{function_calling?: bool, mcp?: bool, enabled_tools?: list<string>}, ...}|string|null $model with an executor:
+     *                     the endpoint of the model and the tools that the model may see (none without
+     *                     `function_calling`); with a sidecar: the name of a model, or null for the default
      * @param array{system?: string, enable_tools?: bool, temperature?: float, max_output_tokens?: int, timeout?: int|float, top_p?: float, stop?: list<string>, extra?: array<string, mixed>, max_tool_calls?: int, max_tool_rounds?: int, max_calls_per_answer?: int, max_total_tokens?: int} $options
-     *                     `timeout` is that of one run in seconds, 300 unless set; what comes after it is for
-     *                     the loop in this process, the sidecar's is configured there
+     *                     `timeout` is the timeout of one run in seconds (default 300); the options from
+     *                     `top_p` on apply only to the loop in this process: the sidecar has its own
      *
-     * @throws Exception\InvalidInputException when the model or an option makes no sense
-     * @throws Exception\UnavailableException  for a loop in this process without the extension
+     * @throws Exception\InvalidInputException when the model or an option is invalid
+     * @throws Exception\UnavailableException  when the loop would run in this process without the extension
      */
     public function __construct(
         ToolExecutor|Sidecar $tools,
@@ -32,21 +32,21 @@ class ToolAwareChat
     }
 
     /**
-     * Goes on until the model has answered, calls wait for an approval, or something fails: the
-     * answer says which.
+     * Runs the chat until the model has answered, calls wait for approval, or a failure occurs. The status of
+     * the answer shows the outcome.
      *
-     * @param string|list<array<string, mixed>>|null $message what the user says, or messages in the shapes of
-     *                                  OpenAI's chat completions; null goes on with a chat whose calls are
-     *                                  decided, or that failed
-     * @param ?string $state            that of a former answer, to go on with its chat
-     * @param array{user?: string, channel?: string, request_id?: string, approved?: list<string>, denied?: list<string>, approval_wait?: int|float, ...} $context on
-     *                                  whose behalf tools run; `approved` and `denied` decide on calls that waited in this
-     *                                  process, `approval_wait` waits so many seconds for decisions at the sidecar
+     * @param string|list<array<string, mixed>>|null $message the user's message, or messages in the format of
+     *                                  OpenAI's chat completions; null resumes a chat whose calls have been decided, or
+     *                                  that failed
+     * @param ?string $state            the state of a previous answer; resumes its chat
+     * @param array{user?: string, channel?: string, request_id?: string, approved?: list<string>, denied?: list<string>, approval_wait?: int|float, ...} $context the
+     *                                  user for whom tools run; `approved` and `denied` decide on calls that wait
+     *                                  in this process; `approval_wait`: seconds to wait for decisions at the sidecar
      *
-     * @throws Exception\InvalidInputException when messages, the state or the context cannot be read
+     * @throws Exception\InvalidInputException when messages, the state or the context are invalid
      * @throws Exception\NotFoundException     when the sidecar has no such model or chat
-     * @throws Exception\UnavailableException  when there is no sidecar
-     * @throws Exception\TimeoutException      when the sidecar has not answered in time
+     * @throws Exception\UnavailableException  when the sidecar is not available
+     * @throws Exception\TimeoutException      when the sidecar does not answer in time
      * @throws Exception\PillionException
      */
     public function send(string|array|null $message = null, ?string $state = null, array $context = []): ChatAnswer
@@ -54,7 +54,7 @@ class ToolAwareChat
     }
 
     /**
-     * As {@see send()}, with what happens as it comes.
+     * Runs the chat like {@see send()} and returns a stream of its events.
      *
      * @param string|list<array<string, mixed>>|null $message
      * @param array{user?: string, channel?: string, request_id?: string, approved?: list<string>, denied?: list<string>, approval_wait?: int|float, ...} $context

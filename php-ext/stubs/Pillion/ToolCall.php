@@ -3,13 +3,13 @@
 namespace Pillion;
 
 /**
- * A call as a model asked for it. As JSON it has OpenAI's form.
+ * A tool call requested by a model. The JSON form is OpenAI's.
  */
 class ToolCall implements \JsonSerializable
 {
     public readonly string $id;
     public readonly string $name;
-    /** @var array<string, mixed>|string an array, or a string of JSON as models give it */
+    /** @var array<string, mixed>|string an array, or a JSON string as models send it */
     public readonly array|string $arguments;
     public readonly string $type;
     public readonly ?int $index;
@@ -26,7 +26,7 @@ class ToolCall implements \JsonSerializable
 
     /**
      * @param array{id: string, name?: string, arguments?: array<string, mixed>|string, index?: int, function?: array{name: string, arguments?: array<string, mixed>|string}} $call
-     *        the flat form, or OpenAI's with the name and arguments under `function`
+     *        the flat form, or OpenAI's form with the name and arguments under `function`
      *
      * @throws Exception\InvalidInputException when the id or the name is missing
      */
@@ -42,7 +42,7 @@ class ToolCall implements \JsonSerializable
     /**
      * @return array{id: string, type: string, function: array{name: string, arguments: string}}
      *
-     * @throws Exception\InvalidInputException when the arguments are no JSON
+     * @throws Exception\InvalidInputException when the arguments cannot be converted to JSON
      */
     public function jsonSerialize(): array
     {

@@ -3,7 +3,7 @@
 namespace Pillion;
 
 /**
- * What a model and the executor need to know of a tool.
+ * The definition of a tool for models and the executor.
  */
 class ToolDefinition
 {
@@ -19,12 +19,12 @@ class ToolDefinition
 
     /**
      * @param array<string, mixed>|list<array{name: string, type: string, description?: string, required?: bool, default?: mixed, enum?: list<mixed>}> $parameters
-     *        a JSON Schema of type object, or a list of parameters, of which one is made;
-     *        `required` is true unless said otherwise
-     * @param bool      $strict               whether OpenAI should hold the model to the schema exactly; it is not
-     *                                        claimed of a schema that cannot be written in OpenAI's strict form
-     * @param bool      $requiresConfirmation whether somebody has to approve each call
-     * @param int|float $cooldownSeconds      how long one user waits between two calls
+     *        a JSON Schema of type object, or a list of parameters that is converted to a schema;
+     *        `required` defaults to true
+     * @param bool      $strict               whether OpenAI must enforce the schema exactly; ignored for a schema that has
+     *                                        no equivalent in OpenAI's strict form
+     * @param bool      $requiresConfirmation whether each call needs approval
+     * @param int|float $cooldownSeconds      minimum time between two calls of one user
      *
      * @throws Exception\InvalidInputException when the name, the description or the parameters are not valid
      */
@@ -40,16 +40,17 @@ class ToolDefinition
     }
 
     /**
-     * A definition made of the signature, the doc comment and the attributes of PHP code. With it, the
-     * code gets its parameters instead of an array: `$registry->register(ToolDefinition::fromCallable($f), $f)`.
+     * Creates a definition from the signature, the doc comment and the attributes of PHP code. The code then
+     * receives its declared parameters instead of an array:
+     * `$registry->register(ToolDefinition::fromCallable($f), $f)`.
      *
-     * Parameters have the types int, float, string, bool, array (`@param` says of what), backed enums and
-     * unions of them; variadic ones and references are refused.
+     * Supported parameter types: int, float, string, bool, array (`@param` declares the element type), backed
+     * enums, and unions of these types. Variadic parameters and references are rejected.
      *
-     * @param callable|object|array{object|string, string}|string $callable also a class or an object with
+     * @param callable|object|array{object|string, string}|string $callable a callable, or a class or an object with
      *        `__invoke()` or `execute()`
-     * @param ?string $name        else that of {@see AsTool}, else that of the code
-     * @param ?string $description else that of {@see AsTool}, else the summary of the doc comment
+     * @param ?string $name        default: the name of {@see AsTool}, or of the code
+     * @param ?string $description default: the description of {@see AsTool}, or the summary of the doc comment
      *
      * @throws Exception\InvalidInputException when the code cannot be a tool; the message says why
      */
@@ -58,8 +59,8 @@ class ToolDefinition
     }
 
     /**
-     * OpenAI's chat completions. In the formats an empty map is a `stdClass`, so that it
-     * stays a map in JSON.
+     * Returns the definition for OpenAI's Chat Completions API. In all formats an empty map is a `stdClass`,
+     * so that it remains a map in JSON.
      *
      * @return array{type: 'function', function: array{name: string, description: string, parameters: array<string, mixed>, strict: bool}}
      */
@@ -68,7 +69,7 @@ class ToolDefinition
     }
 
     /**
-     * OpenAI's Responses.
+     * Returns the definition for OpenAI's Responses API.
      *
      * @return array{type: 'function', name: string, description: string, parameters: array<string, mixed>, strict: bool}
      */
@@ -77,8 +78,8 @@ class ToolDefinition
     }
 
     /**
-     * An entry of Google's `functionDeclarations`, with the schema rewritten into what
-     * Gemini takes.
+     * Returns an entry of Google's `functionDeclarations`, with the schema rewritten to the subset that
+     * Gemini supports.
      *
      * @return array{name: string, description: string, parameters: array<string, mixed>}
      */

@@ -3,30 +3,29 @@
 namespace Pillion;
 
 /**
- * A tool: what a model can call.
+ * A tool that a model can call.
  */
 interface ToolInterface
 {
-    /** The name that the model calls it by: `^[a-zA-Z_][a-zA-Z0-9_-]*$`. */
+    /** Returns the tool's name: `^[a-zA-Z_][a-zA-Z0-9_-]*$`. */
     public function getName(): string;
 
-    /** The definition; its name must be that of {@see getName()}. */
+    /** Returns the definition, whose name must equal {@see getName()}. */
     public function getDefinition(): ToolDefinition;
 
     /**
-     * Runs the tool. A failure is a result with `success: false`, or an exception, which
-     * becomes one.
+     * Runs the tool. A failed result or an exception marks the call as failed.
      *
-     * @param array<string, mixed> $arguments validated against the definition, with
-     *                                        defaults filled in, when an executor calls
+     * @param array<string, mixed> $arguments when an executor runs the tool: validated against the definition,
+     *                                        with defaults filled in
      */
     public function execute(array $arguments, string $toolCallId): ToolResult;
 
-    /** Whether the tool can be used with a provider, given by the name of its class. */
+    /** Returns whether a provider, named by its class, can use the tool. */
     public function isAvailableForProvider(string $providerClass): bool;
 
     /**
-     * Whether a model may see the tool.
+     * Returns whether a model may see the tool.
      *
      * @param array<string, mixed>|object $model see {@see ToolRegistry::getAvailableForModel()}
      */

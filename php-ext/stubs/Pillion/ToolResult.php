@@ -3,13 +3,13 @@
 namespace Pillion;
 
 /**
- * The one outcome of a call.
+ * The result of a tool call.
  */
 class ToolResult implements \JsonSerializable
 {
     public readonly string $toolCallId;
     public readonly string $toolName;
-    /** What the model reads. */
+    /** The result for the model. */
     public readonly mixed $result;
     public readonly bool $success;
     public readonly ?string $error;
@@ -18,9 +18,9 @@ class ToolResult implements \JsonSerializable
      *              `denied`, `unavailable`, `cancelled`, `internal_error`
      */
     public readonly ?string $errorCode;
-    /** What programs read, where it differs from the result. */
+    /** The data for programs, if it differs from the result. */
     public readonly mixed $data;
-    /** @var array<string, mixed> facts about the run; `execution_time` is in seconds */
+    /** @var array<string, mixed> information about the run; `execution_time` is in seconds */
     public readonly array $metadata;
 
     /** @param array<string, mixed> $metadata */
@@ -37,23 +37,23 @@ class ToolResult implements \JsonSerializable
     }
 
     /**
-     * The text for the model: the result, or `Error: ` and the error. Of an MCP result that is text and
-     * nothing else, that text, a block a line; of one without blocks the JSON of its structured content.
-     * Any other result is JSON, unless it is text.
+     * Returns the text for the model: the result, or `Error: ` and the error. For an MCP result with only
+     * text blocks, returns the text, with one line for each block; for an MCP result without blocks, the JSON
+     * of its structured content. Any other result is returned as JSON, or unchanged if it is a string.
      *
-     * @throws Exception\InvalidInputException when the result is no JSON
+     * @throws Exception\InvalidInputException when the result cannot be converted to JSON
      */
     public function toMessage(): string
     {
     }
 
     /**
-     * The message of role `tool`. The content is the result, as {@see toMessage()} has it; of a failure
-     * whose result says no more than its error, `{"error": "..."}`.
+     * Returns a message with the role `tool`. The content is the result as in {@see toMessage()}. For a
+     * failure whose result contains no more than the error, the content is `{"error": "..."}`.
      *
      * @return array{role: 'tool', tool_call_id: string, content: string}
      *
-     * @throws Exception\InvalidInputException when the result is no JSON
+     * @throws Exception\InvalidInputException when the result cannot be converted to JSON
      */
     public function toMessageFormat(): array
     {
@@ -64,50 +64,51 @@ class ToolResult implements \JsonSerializable
     {
     }
 
-    /** @return array<string, mixed> as {@see toArray()}; metadata without entries is an object all the same */
+    /** @return array<string, mixed> like {@see toArray()}, but empty metadata is an object */
     public function jsonSerialize(): array
     {
     }
 
-    /** Whether the call failed. */
+    /** Returns whether the call failed. */
     public function isError(): bool
     {
     }
 
     /**
-     * What the result says: of an MCP result the blocks of text, a line each, or else the JSON of its
-     * structured content; of any other result itself if it is text, else its JSON; of a failure without
-     * a result the error.
+     * Returns the result as text: for an MCP result the text blocks, one per line, or the JSON of its
+     * structured content; for any other result the result itself if it is a string, otherwise its JSON; for a
+     * failure without a result the error.
      *
-     * @throws Exception\InvalidInputException when the result is no JSON
+     * @throws Exception\InvalidInputException when the result cannot be converted to JSON
      */
     public function text(): string
     {
     }
 
     /**
-     * The content blocks of an MCP result, as the server sent them. Any other result is one block of text.
+     * Returns the content blocks of an MCP result, as the server sent them. Any other result becomes one text
+     * block.
      *
      * @return list<array{type: string, ...}>
      *
-     * @throws Exception\InvalidInputException when the result is no JSON
+     * @throws Exception\InvalidInputException when the result cannot be converted to JSON
      */
     public function content(): array
     {
     }
 
     /**
-     * The `structuredContent` of an MCP result. Of any other result `data`, or else the result if it is
-     * not text.
+     * Returns the `structuredContent` of an MCP result. For any other result returns `data`, or the result if
+     * it is not a string.
      */
     public function structuredContent(): mixed
     {
     }
 
     /**
-     * The images of an MCP result, also those in embedded resources.
+     * Returns the images of an MCP result, including images in embedded resources.
      *
-     * @return list<array{mime_type: string, data: string}> data is the image's bytes
+     * @return list<array{mime_type: string, data: string}> `data` contains the decoded bytes
      *
      * @throws Exception\TransportException when a block is not valid base64
      */
@@ -116,13 +117,13 @@ class ToolResult implements \JsonSerializable
     }
 
     /**
-     * The result itself if it worked.
+     * Returns this result if the call succeeded; otherwise throws an exception.
      *
-     * @throws Exception\InvalidInputException      if not, by `errorCode`
+     * @throws Exception\InvalidInputException      the exception class depends on `errorCode`
      * @throws Exception\NotFoundException
-     * @throws Exception\RateLimitedException       with `retry_after` of the metadata
+     * @throws Exception\RateLimitedException       with `retry_after` from the metadata
      * @throws Exception\TimeoutException
-     * @throws Exception\ApprovalRequiredException  with `approval_id` and `arguments` of the metadata
+     * @throws Exception\ApprovalRequiredException  with `approval_id` and `arguments` from the metadata
      * @throws Exception\DeniedException
      * @throws Exception\UnavailableException
      * @throws Exception\CancelledException
@@ -133,7 +134,7 @@ class ToolResult implements \JsonSerializable
     }
 
     /**
-     * A result that worked. A tool may leave out the ids: whoever runs it knows them.
+     * Creates a successful result. A tool may omit the call ID and the name; the executor fills them in.
      *
      * @param array<string, mixed> $metadata
      */
@@ -147,7 +148,7 @@ class ToolResult implements \JsonSerializable
     }
 
     /**
-     * A result that failed.
+     * Creates a failed result.
      *
      * @param array<string, mixed> $metadata
      */

@@ -3,9 +3,9 @@
 namespace Pillion;
 
 /**
- * A call of a tool that is under way, with its progress as it comes. The call goes on while
- * PHP does something else; what the server asks waits until the stream is looked at. A
- * stream that is dropped before its end cancels the call.
+ * A running tool call whose progress reports arrive as they happen. The call continues while PHP does other
+ * work; requests from the server wait until the caller reads the stream. Destroying an unfinished stream
+ * cancels the call.
  *
  * @implements \Iterator<int, Progress>
  */
@@ -19,23 +19,23 @@ final class ToolStream implements \Iterator
     {
     }
 
-    /** Cancels the call if it has not ended; a dispatcher is told so. */
+    /** Cancels the call if it has not finished, and notifies the event dispatcher. */
     public function __destruct()
     {
     }
 
-    /** The report; null at the end. */
+    /** Returns the current progress report; null at the end. */
     public function current(): ?Progress
     {
     }
 
-    /** How many reports came before it. */
+    /** Returns the number of reports before the current report. */
     public function key(): int
     {
     }
 
     /**
-     * Waits for the next report, or for the end of the call.
+     * Waits for the next report or for the end of the call.
      *
      * @throws Exception\PillionException as {@see McpClient::callTool()}
      */
@@ -43,7 +43,7 @@ final class ToolStream implements \Iterator
     {
     }
 
-    /** Waits for the first report. There is no way back, as in a generator. */
+    /** Waits for the first report. Like a generator, a started stream cannot be rewound. */
     public function rewind(): void
     {
     }
@@ -53,7 +53,7 @@ final class ToolStream implements \Iterator
     }
 
     /**
-     * Runs the call to its end; reports that come meanwhile are dropped.
+     * Runs the call to its end and returns the result. Reports that arrive in the meantime are discarded.
      *
      * @throws Exception\PillionException as {@see McpClient::callTool()}
      */

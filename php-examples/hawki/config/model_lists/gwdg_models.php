@@ -5,7 +5,7 @@ return [
         'active' => true,
         'id' => 'meta-llama-3.1-8b-instruct',
         'label' => 'Meta Llama 3.1 8B Instruct',
-        // Without the `mcp` flag the tools of MCP servers are filtered out.
+        // Models without the `mcp` flag do not see the tools of MCP servers.
         'tools' => [
             'function_calling' => true,
             'enabled_tools' => ['calculator'],

@@ -6,7 +6,7 @@ namespace App\Chat;
 
 use Illuminate\Support\Str;
 
-/** Who talks: this application has no log-in, so everybody is a number in their session. */
+/** The current user. This application has no login, so a visitor is identified by a number in the session. */
 class Visitor
 {
     public static function id(): ?string

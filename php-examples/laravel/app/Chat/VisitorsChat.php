@@ -12,19 +12,22 @@ use Pillion\Laravel\Chat\Chat;
 use Pillion\Laravel\Facades\Pillion;
 
 /**
- * The chat of one visitor with one model. All that there is of it is kept after each answer: in the cache,
- * since a session is stored before a stream begins, and where no visitor can change it.
+ * The chat of one visitor with one model. The state is stored after each answer in the cache, where visitors
+ * cannot change it (the session is saved before a stream begins).
  */
 final class VisitorsChat
 {
     private const KEPT_FOR = 24 * 3600;
 
-    /** In seconds: longer than two answers may take, that to what was decided and that to what is said. */
+    /**
+     * In seconds. Longer than two answers may take: the answer after a decision, and the answer to the new
+     * message.
+     */
     private const LOCKED_FOR = 270;
 
     private ?string $state = null;
 
-    /** @var list<array{id: ?string, call: string, tool: string, arguments: mixed}> the calls that waited then */
+    /** @var list<array{id: ?string, call: string, tool: string, arguments: mixed}> the calls that waited for approval after the last answer */
     private array $approvals = [];
 
     private function __construct(private readonly string $visitor, public readonly string $model)
@@ -32,15 +35,15 @@ final class VisitorsChat
     }
 
     /**
-     * For whoever goes on with the chat, from before it is loaded until it is kept: two requests at once would
-     * run the same calls.
+     * Returns the lock for continuing the visitor's chat. Hold the lock from before the chat is loaded until
+     * it is stored: two concurrent requests would run the same calls.
      */
     public static function lock(string $visitor): Lock
     {
         return Cache::lock("chat lock of $visitor", self::LOCKED_FOR);
     }
 
-    /** The one that this visitor has, with whichever model. */
+    /** Returns the visitor's chat, with any model; null if there is none. */
     public static function of(string $visitor): ?self
     {
         $kept = Cache::get("chat of $visitor");
@@ -52,7 +55,7 @@ final class VisitorsChat
         return $chat;
     }
 
-    /** That with this model; a new one where there is none. */
+    /** Returns the visitor's chat with this model, or a new chat. */
     public static function with(string $visitor, string $model): self
     {
         $chat = self::of($visitor);
@@ -60,11 +63,11 @@ final class VisitorsChat
     }
 
     /**
-     * Goes on until there is an answer, or calls wait for the visitor's word.
+     * Runs the chat until the model has answered or calls wait for the visitor's approval.
      *
-     * @param ?string $message what the visitor says; null when calls were decided on
+     * @param ?string $message the visitor's message; null after a decision on calls
      *
-     * @return iterable<ChatEvent> what happens as it comes
+     * @return iterable<ChatEvent> the events of the chat, as they happen
      */
     public function stream(?string $message = null): iterable
     {
@@ -76,7 +79,7 @@ final class VisitorsChat
         }
     }
 
-    /** Goes on with calls on which somebody has decided elsewhere, in the console for example, or nobody in time. */
+    /** Resumes the chat if its calls were decided elsewhere (for example in the console) or have expired. */
     public function goOnWithWhatIsDecided(): void
     {
         if ($this->approvals !== [] && $this->waiting() === []) {
@@ -84,7 +87,7 @@ final class VisitorsChat
         }
     }
 
-    /** @return list<array{id: string, tool: string, arguments: mixed}> the calls that can be decided on */
+    /** @return list<array{id: string, tool: string, arguments: mixed}> the calls that wait for a decision */
     public function waiting(): array
     {
         $waiting = array_filter($this->approvals, fn (array $call) => Pillion::approvals()->find($call['id'])?->isPending());
@@ -92,7 +95,7 @@ final class VisitorsChat
         return array_values(array_map($shown, $waiting));
     }
 
-    /** Whether it waits for that call, decided on or not. */
+    /** Returns whether the chat waits for this call, decided or not. */
     public function waitsFor(string $approval): bool
     {
         return in_array($approval, array_column($this->approvals, 'id'), true);
@@ -103,14 +106,14 @@ final class VisitorsChat
         return Pillion::forUser($this->visitor)->chat($this->model);
     }
 
-    /** @return array{denied?: list<string>} the approvals that have lapsed, which count as denied */
+    /** @return array{denied?: list<string>} the expired approvals, which count as denied */
     private function lapsed(): array
     {
         $lapsed = array_filter(array_column($this->approvals, 'id'), fn (string $id) => Pillion::approvals()->find($id) === null);
         return $lapsed === [] ? [] : ['denied' => array_values($lapsed)];
     }
 
-    /** Also when the model has failed: a tool that has run must not run again. */
+    /** Stores the chat, also after a failure of the model: a tool that has run must not run again. */
     private function keep(ChatAnswer $answer): void
     {
         [$this->state, $this->approvals] = [$answer->state, $answer->approvals];

@@ -42,7 +42,7 @@
             talk.append(p);
             return p;
         };
-        // Shows what happens as it comes: an answer is a stream of events, or an error.
+        // Shows events as they arrive: a response is a stream of events, or an error.
         const post = async (path, body) => {
             const response = await fetch(path, {
                 method: 'POST',

@@ -8,8 +8,8 @@ use Illuminate\Contracts\Support\Arrayable;
 use JsonSerializable;
 
 /**
- * A call that somebody has to allow. Its id stands for the tool, exactly these arguments and the
- * user, within one tenant; it is no secret and gives no right to decide.
+ * A tool call that needs approval. The ID identifies the tool, exactly these arguments and the user, within
+ * one tenant. The ID is not secret and gives no right to decide.
  *
  * @implements Arrayable<string, mixed>
  */
@@ -17,9 +17,9 @@ final class Approval implements Arrayable, JsonSerializable
 {
     /**
      * @param array<string, mixed> $arguments
-     * @param int                  $createdAt Unix time in seconds, as the others
-     * @param ?string              $decidedBy who approved or denied it
-     * @param ?string              $tenant    whose users and decisions these are; null without tenants
+     * @param int                  $createdAt Unix time in seconds, like the other times
+     * @param ?string              $decidedBy who approved or denied the call
+     * @param ?string              $tenant    the tenant of the user and the decision; null without tenants
      */
     public function __construct(
         public readonly string $id,
@@ -35,7 +35,7 @@ final class Approval implements Arrayable, JsonSerializable
     ) {
     }
 
-    /** @internal What a store finds one by. */
+    /** @internal Returns the key under which a store keeps an approval. */
     public static function place(?string $tenant, string $id): string
     {
         return hash('sha256', serialize([$tenant, $id]));
@@ -87,7 +87,7 @@ final class Approval implements Arrayable, JsonSerializable
         ];
     }
 
-    /** @param array<string, mixed> $row what {@see toArray()} gave */
+    /** @param array<string, mixed> $row the result of {@see toArray()} */
     public static function fromArray(array $row): self
     {
         return new self(
@@ -107,7 +107,7 @@ final class Approval implements Arrayable, JsonSerializable
     /** @return array<string, mixed> */
     public function jsonSerialize(): array
     {
-        // An empty map must not become a list.
+        // JSON encodes an empty PHP array as a list, but arguments are a map.
         return ['arguments' => (object) $this->arguments] + $this->toArray();
     }
 }

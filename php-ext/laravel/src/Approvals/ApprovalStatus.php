@@ -6,10 +6,10 @@ namespace Pillion\Laravel\Approvals;
 
 enum ApprovalStatus: string
 {
-    /** Nobody has decided yet. */
+    /** The approval is undecided. */
     case Pending = 'pending';
     /** The call may run once. */
     case Approved = 'approved';
-    /** The call ends as denied, once. */
+    /** The next attempt of the call is denied, once. */
     case Denied = 'denied';
 }

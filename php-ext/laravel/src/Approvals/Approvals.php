@@ -16,12 +16,12 @@ use Pillion\ToolResult;
 use SensitiveParameterValue;
 
 /**
- * Calls of one tenant that wait for somebody's decision. Who may decide is for the application to say: check it
- * before {@see approve()} and {@see deny()}.
+ * The approvals of one tenant. The application must check who may decide before it calls {@see approve()} and
+ * {@see deny()}.
  */
 final class Approvals
 {
-    /** Store and events: they lead to the whole application, which no dump must show. */
+    /** The store and the event dispatcher, hidden from dumps because they reference the whole application. */
     private readonly SensitiveParameterValue $services;
 
     public function __construct(
@@ -35,20 +35,20 @@ final class Approvals
         $this->services = new SensitiveParameterValue([$store, $events]);
     }
 
-    /** @param mixed $tenant a model or its key; null for an application without tenants */
+    /** @param mixed $tenant a model or its key; null without tenants */
     public function forTenant(mixed $tenant): self
     {
         return new self($this->store(), $this->events(), $this->expiresAfter, Hooks::key($tenant), $this->maxPending, $this->maxPendingPerUser);
     }
 
     /**
-     * Everybody's, for those who may see all of them.
+     * Returns the pending approvals of all users. Only for users who may see all of them.
      *
-     * @return list<Approval> the oldest first
+     * @return list<Approval> oldest first
      */
     public function pending(): array
     {
-        // An argument would be ignored silently, and show one user the calls of all.
+        // PHP would silently ignore an argument and show one user the calls of all users.
         if (func_num_args() > 0) {
             throw new \ArgumentCountError('pending() lists the calls of everybody: use pendingFor($user)');
         }
@@ -56,11 +56,11 @@ final class Approvals
     }
 
     /**
-     * Those of one user.
+     * Returns the pending approvals of one user.
      *
-     * @param mixed $user a model or its key; null, as of a visitor who is not logged in, has none
+     * @param mixed $user a model or its key; null (a visitor who is not logged in) has no approvals
      *
-     * @return list<Approval> the oldest first
+     * @return list<Approval> oldest first
      */
     public function pendingFor(mixed $user): array
     {
@@ -68,16 +68,16 @@ final class Approvals
         return $key === null ? [] : $this->store()->pending($this->tenant, $key);
     }
 
-    /** One that has not expired. */
+    /** Returns the approval, unless it has expired. */
     public function find(string $id): ?Approval
     {
         return $this->store()->find($this->tenant, $id);
     }
 
     /**
-     * Lets the call run, once.
+     * Approves the call for one run.
      *
-     * @param mixed $by who decides: a model or its key
+     * @param mixed $by the approver: a model or its key
      *
      * @throws NotFoundException when no such approval is pending
      */
@@ -87,9 +87,9 @@ final class Approvals
     }
 
     /**
-     * Ends the call as denied, which the model is told.
+     * Denies the call. The model receives the denial as the result of the call.
      *
-     * @param mixed $by who decides: a model or its key
+     * @param mixed $by the approver: a model or its key
      *
      * @throws NotFoundException when no such approval is pending
      */
@@ -99,8 +99,8 @@ final class Approvals
     }
 
     /**
-     * What was decided on a call that ended as `approval_required`. A decision is used up by this: it
-     * holds for one call. A call without one becomes pending.
+     * Returns the decision on a call that ended with `approval_required`, and consumes it: a decision is
+     * valid for one call. A call without a decision becomes pending.
      *
      * @throws RateLimitedException when the call would become pending, but too many calls are pending already
      */
@@ -114,7 +114,7 @@ final class Approvals
         return $decision ?? ApprovalStatus::Pending;
     }
 
-    /** Makes an approval good again that {@see claim()} has used up for a call that did not run. */
+    /** Restores an approval that {@see claim()} consumed for a call that did not run. */
     public function giveBack(Approval $used): void
     {
         $asked = new Approval(

@@ -11,8 +11,8 @@ use Pillion\Laravel\Contracts\ApprovalStore;
 use Pillion\Laravel\Contracts\CountsPending;
 
 /**
- * Approvals in a cache store, which must be one that all workers share. They are one entry, changed
- * under a lock where the store has locks (all of Laravel's but `apc` do).
+ * Stores approvals in a cache store, which all workers must share. All approvals are one cache entry, changed
+ * under a lock if the store supports locks (all of Laravel's stores except `apc` do).
  */
 final class CacheApprovalStore implements ApprovalStore, CountsPending
 {
@@ -88,7 +88,7 @@ final class CacheApprovalStore implements ApprovalStore, CountsPending
         });
     }
 
-    /** @return array<string, array<string, mixed>> those that have not expired */
+    /** @return array<string, array<string, mixed>> the approvals that have not expired */
     private function read(): array
     {
         $now = now()->getTimestamp();

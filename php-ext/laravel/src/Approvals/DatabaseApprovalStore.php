@@ -9,7 +9,9 @@ use Illuminate\Database\Query\Builder;
 use Pillion\Laravel\Contracts\ApprovalStore;
 use Pillion\Laravel\Contracts\CountsPending;
 
-/** Approvals in a table; `vendor:publish --tag=pillion-migrations` brings its migration. */
+/**
+ * Stores approvals in a database table. `vendor:publish --tag=pillion-migrations` publishes the migration.
+ */
 final class DatabaseApprovalStore implements ApprovalStore, CountsPending
 {
     public function __construct(
@@ -42,7 +44,7 @@ final class DatabaseApprovalStore implements ApprovalStore, CountsPending
         if ($user !== null) {
             $rows->where('user', $user);
         }
-        // The collation of the database may take `A` for `a`.
+        // The database collation may treat `A` and `a` as equal.
         return $rows->get()->map([self::class, 'approval'])->filter(
             fn (Approval $approval) => $approval->tenant === $tenant && ($user === null || $approval->user === $user),
         )->values()->all();

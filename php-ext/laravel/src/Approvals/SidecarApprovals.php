@@ -13,24 +13,24 @@ use Pillion\ToolInterface;
 use Pillion\ToolResult;
 
 /**
- * What the sidecar asks about calls of its tools: the application decides, and the sidecar is told.
+ * Answers the sidecar's approval requests with the decisions of the application.
  *
  * @internal
  */
 final class SidecarApprovals
 {
-    /** Whether it is the sidecar that asks, and not the engine of this process. */
+    /** Returns whether the sidecar, rather than the engine of this process, requires the approval. */
     public static function asked(ToolResult $result): bool
     {
         return isset($result->metadata['approval_id'], $result->metadata['approval_expires_at']);
     }
 
     /**
-     * Tells the sidecar what has been decided, if that is so.
+     * Forwards the decision to the sidecar, if there is one.
      *
-     * @param ?Approval $approval the application's
+     * @param ?Approval $approval the application's approval
      *
-     * @throws PillionException when the sidecar does not take it
+     * @throws PillionException when the sidecar rejects the decision
      */
     public static function tell(?Approval $approval, ?ToolInterface $tool): void
     {
@@ -42,7 +42,7 @@ final class SidecarApprovals
                 ApprovalStatus::Pending, null => null,
             };
         } catch (InvalidInputException) {
-            // Somebody has decided there before: the call finds out what.
+            // The sidecar already has a decision; the next attempt of the call receives it.
         }
     }
 
@@ -51,7 +51,7 @@ final class SidecarApprovals
         return match (true) {
             $tool instanceof SidecarTool => $tool->sidecar(),
             extension_loaded('pillion') => Workshop::current()->sidecar(),
-            // Whatever runs outside of PHP the library asks of this one.
+            // Without the extension, the library runs all other tools in the default sidecar.
             default => new Sidecar(),
         };
     }

@@ -14,29 +14,29 @@ use Pillion\ToolAwareChat;
 use SensitiveParameterValue;
 
 /**
- * Chats with one model that uses tools, on behalf of one user: {@see ToolAwareChat} with the
- * configuration, the tools and the approvals of this application.
+ * Chats with one model that uses tools, on behalf of one user: {@see ToolAwareChat} with the configuration,
+ * the tools and the approvals of this application.
  */
 final class Chat
 {
-    /** It leads to the whole application, which no dump must show. */
+    /** The factory of the chat, hidden from dumps because it references the whole application. */
     private readonly SensitiveParameterValue $chat;
 
-    /** @param Closure(): (ToolAwareChat|FakeChat) $chat made for each message: a test may fake meanwhile */
+    /** @param Closure(): (ToolAwareChat|FakeChat) $chat called for each message, because a test may set a fake in between */
     public function __construct(Closure $chat, private readonly ?string $user)
     {
         $this->chat = new SensitiveParameterValue($chat);
     }
 
     /**
-     * Goes on until the model has answered, calls wait for an approval, or something fails: the
-     * answer says which.
+     * Runs the chat until the model has answered, calls wait for approval, or a failure occurs. The status of
+     * the answer shows the outcome.
      *
-     * @param string|list<array<string, mixed>>|null $message what the user says, or messages in the shapes
-     *        of OpenAI's chat completions; null goes on where the chat was, after a decision or a failure
-     * @param ?string $state that of a former answer: keep it where users cannot change it
+     * @param string|list<array<string, mixed>>|null $message the user's message, or messages in the format
+     *        of OpenAI's chat completions; null resumes the chat after a decision or a failure
+     * @param ?string $state the state of a previous answer; store it where users cannot change it
      * @param array{user?: string, channel?: string, denied?: list<string>, approval_wait?: int|float, ...} $context
-     *        what tools should know; `denied` gives up calls that wait, by the ids of their approvals
+     *        values for tools; `denied` denies waiting calls, by the IDs of their approvals
      *
      * @throws \Pillion\Exception\PillionException as {@see ToolAwareChat::send()}
      */
@@ -46,7 +46,8 @@ final class Chat
     }
 
     /**
-     * As {@see send()}, with what happens as it comes. `getReturn()` of the iterator is the answer.
+     * Runs the chat like {@see send()} and returns an iterator over its events. `getReturn()` of the iterator
+     * returns the answer.
      *
      * @param string|list<array<string, mixed>>|null $message
      * @param array{user?: string, channel?: string, denied?: list<string>, approval_wait?: int|float, ...} $context

@@ -11,20 +11,20 @@ use Pillion\Laravel\Models\ModelDirectory;
 use SensitiveParameter;
 
 /**
- * What config/pillion.php says of chats.
+ * Reads the chat settings of config/pillion.php.
  *
  * @internal
  */
 final class Chats
 {
-    /** Options that may come from the environment, as text. */
+    /** Numeric options, which may come from the environment as strings. */
     private const NUMBERS = ['temperature', 'max_output_tokens', 'timeout', 'top_p', 'max_tool_calls', 'max_tool_rounds', 'max_calls_per_answer', 'max_total_tokens'];
 
     public function __construct(private readonly Repository $config, private readonly ModelDirectory $models)
     {
     }
 
-    /** Whether the loop runs in the sidecar. */
+    /** Returns whether the tool loop runs in the sidecar. */
     public function inSidecar(): bool
     {
         $place = $this->config->get('pillion.chat.in', 'process');
@@ -35,7 +35,7 @@ final class Chats
         };
     }
 
-    /** The model of whoever names none; null for the sidecar's own. */
+    /** Returns the default model; null for the sidecar's default. */
     public function defaultModel(): ?string
     {
         $model = $this->config->get('pillion.chat.model');
@@ -43,13 +43,13 @@ final class Chats
     }
 
     /**
-     * A model as `ToolAwareChat` takes it, with its credentials.
+     * Returns a model as `ToolAwareChat` expects it, with its credentials.
      *
-     * @param string|array<string, mixed> $model its name, or its entry
+     * @param string|array<string, mixed> $model the model's name, or its entry
      *
      * @return array<string, mixed>
      *
-     * @throws InvalidInputException when there is none of that name
+     * @throws InvalidInputException when no model has this name
      */
     public function model(#[SensitiveParameter] string|array $model): array
     {

@@ -11,28 +11,28 @@ use Pillion\ToolCall;
 use Pillion\ToolResult;
 
 /**
- * A conversation with a model that calls tools: goes back and forth until the model has an answer,
- * or until a call waits for somebody's approval. It can be serialised (into a session, a cache, a
- * queued job) and gone on with by {@see run()}, also when run() has thrown: keep it in any case, so
- * that what has run does not run again.
+ * A conversation with a model that calls tools. {@see run()} exchanges messages until the model has an answer
+ * or a call waits for approval. A conversation can be serialized (into a session, a cache, a queued job) and
+ * resumed with `run()`, also after `run()` has thrown: store it in any case, so that calls that have run do
+ * not run again.
  */
 final class Conversation
 {
-    /** Calls of one answer that are run. The model is told that the others are not. */
+    /** Maximum number of calls that run for one answer. The model is told that the others did not run. */
     private const MOST_CALLS_OF_ANSWER = 32;
 
-    /** @var list<ToolCall> what the model called in this round */
+    /** @var list<ToolCall> the calls of the current round */
     private array $calls = [];
 
-    /** @var array<int, ToolResult> what is done of it, by the place of the call */
+    /** @var array<int, ToolResult> the results so far, by position of the call */
     private array $results = [];
 
-    /** @var list<array{ToolCall, ToolResult}> what has ended in the last {@see run()} */
+    /** @var list<array{ToolCall, ToolResult}> the calls that finished in the last {@see run()} */
     private array $ran = [];
 
     private int $rounds = 0;
 
-    /** How many tools the model called since the user spoke. */
+    /** Number of tool calls since the last user message. */
     private int $called = 0;
 
     private ?string $text = null;
@@ -46,7 +46,7 @@ final class Conversation
     ) {
     }
 
-    /** @internal Other limits, from here on */
+    /** @internal Changes the limits from now on. */
     public function limitTo(int $maxRounds, int $maxCalls): self
     {
         [$this->maxRounds, $this->maxCalls] = [$maxRounds, $maxCalls];
@@ -54,15 +54,16 @@ final class Conversation
     }
 
     /**
-     * Goes on until there is an answer or an approval is needed. After `maxRounds` rounds of calls, or
-     * `maxCalls` calls, whichever comes first, the model is asked once more, and may call nothing.
+     * Runs the conversation until there is an answer or a call needs approval. After `maxRounds` rounds of
+     * calls or `maxCalls` calls, whichever comes first, the model gets one last request in which it cannot
+     * call tools.
      *
      * @param callable(list<array<string, mixed>>, list<array<string, mixed>>, ?array<string, string>): array<string, mixed> $send
      *        `fn(array $messages, array $tools, ?array $toolChoice): array` sends a request to the model and
-     *        returns the decoded body of the response. `$tools` may be empty; `$toolChoice` goes into
-     *        `tool_choice` where it is not null: Anthropic refuses a conversation with calls that comes
-     *        without tools, so that its last request has them, and may use none
-     * @param array<string, mixed> $context of the calls: `user`, `channel`, ...
+     *        returns the decoded body of the response. `$tools` may be empty. Send `$toolChoice` as
+     *        `tool_choice` unless it is null: Anthropic rejects a conversation that contains calls but no
+     *        tools, so the last request contains the tools and forbids their use
+     * @param array<string, mixed> $context context of the calls: `user`, `channel`, ...
      */
     public function run(ModelTools $tools, callable $send, array $context = []): self
     {
@@ -77,11 +78,11 @@ final class Conversation
                 throw new InvalidInputException('A response of a model is an array, not ' . get_debug_type($response));
             }
             $calls = ProviderFormat::toolCalls($this->provider, $response);
-            // A model that calls tools though it was offered none has had its rounds.
+            // A model that calls tools although none were offered has used up its rounds.
             $messages = ProviderFormat::assistantMessages($this->provider, $response);
             if ($calls === [] || $this->isAtLimit()) {
                 $this->text = ProviderFormat::text($this->provider, $response);
-                // Every call has a result in a conversation that a provider takes.
+                // Providers only accept a conversation in which every call has a result.
                 $unwanted = array_map(fn (ToolCall $call) => self::notRun($call, 'no more tools may be called'), $calls);
                 $results = $unwanted === [] ? [] : ProviderFormat::results($this->provider, $unwanted);
                 $this->messages = [...$this->messages, ...$messages, ...$results];
@@ -107,9 +108,8 @@ final class Conversation
     }
 
     /**
-     * Gives up what waits: the model is told that those calls were denied. What has run stays.
-     * For an approval that has lapsed, or a user who goes on without it; {@see run()} or
-     * {@see say()} goes on.
+     * Denies the waiting calls; completed results are kept. For an approval that has expired, or a user who
+     * continues without it. Continue with {@see run()} or {@see say()}.
      */
     public function abandon(): self
     {
@@ -124,13 +124,13 @@ final class Conversation
         return $this;
     }
 
-    /** Whether a call waits for approval. */
+    /** Returns whether a call waits for approval. */
     public function isWaiting(): bool
     {
         return $this->calls !== [];
     }
 
-    /** @return array<string, ToolCall> the calls that wait, by the ids of their approvals */
+    /** @return array<string, ToolCall> the waiting calls, by the IDs of their approvals */
     public function waitingFor(): array
     {
         $waiting = [];
@@ -142,13 +142,13 @@ final class Conversation
         return $waiting;
     }
 
-    /** The model's answer; null while there is none. */
+    /** Returns the model's answer; null if there is none yet. */
     public function text(): ?string
     {
         return $this->text;
     }
 
-    /** @return list<array<string, mixed>> all of them, in the provider's format */
+    /** @return list<array<string, mixed>> all messages, in the provider's format */
     public function messages(): array
     {
         return $this->messages;
@@ -157,7 +157,7 @@ final class Conversation
     /**
      * @internal
      *
-     * @return list<array{ToolCall, ToolResult}> the calls that have ended in the last {@see run()}
+     * @return list<array{ToolCall, ToolResult}> the calls that finished in the last {@see run()}
      */
     public function ran(): array
     {
@@ -165,7 +165,7 @@ final class Conversation
     }
 
     /**
-     * What has run is told once, and would be all arguments and results a second time.
+     * Omits the calls of the last {@see run()}, which would duplicate all arguments and results.
      *
      * @return array<string, mixed>
      */
@@ -176,7 +176,10 @@ final class Conversation
         return $kept;
     }
 
-    /** @internal Why the model could call no more tools when it answered: `tool_rounds`, `tool_calls` */
+    /**
+     * @internal Returns the limit that stopped further tool calls before the answer: `tool_rounds` or
+     *     `tool_calls`
+     */
     public function limitReached(): ?string
     {
         return match (true) {
@@ -187,7 +190,7 @@ final class Conversation
         };
     }
 
-    /** How often the model called tools since the user spoke. */
+    /** Returns the number of rounds of tool calls since the last user message. */
     public function rounds(): int
     {
         return $this->rounds;
@@ -209,10 +212,10 @@ final class Conversation
     }
 
     /**
-     * Ends the calls that are not to run at once.
+     * Records results for the calls that must not run.
      *
      * @param list<ToolCall> $calls
-     * @param int            $whole how many of them: one that was cut off may have lost its arguments
+     * @param int            $whole how many calls are complete: a truncated call may have lost its arguments
      */
     private function beginRound(array $calls, int $whole): void
     {
@@ -226,7 +229,7 @@ final class Conversation
         }
     }
 
-    /** Runs what has not run; false when a call waits for approval. */
+    /** Runs the open calls; returns false if a call waits for approval. */
     private function finishRound(ModelTools $tools, array $context): bool
     {
         $open = array_filter($this->calls, fn (int $place) => $this->isOpen($place), ARRAY_FILTER_USE_KEY);

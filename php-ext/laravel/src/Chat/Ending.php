@@ -5,27 +5,30 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Chat;
 
 /**
- * Why a provider's answer ended.
+ * The reason why a provider's answer ended.
  *
  * @internal
  */
 final class Ending
 {
-    /** Why no more was written: the answer, or the whole conversation, was as long as it may be. */
+    /**
+     * The reasons of a truncated answer: the maximum length of the answer or of the conversation was reached.
+     */
     private const LENGTH = [
         'length', 'model_length', 'max_tokens', 'model_context_window_exceeded', 'MAX_TOKENS', 'max_output_tokens',
     ];
 
-    /** Why something of the answer was withheld. */
+    /** The reasons of a filtered answer: parts of it were withheld. */
     private const FILTERED = [
         'content_filter', 'refusal', 'SAFETY', 'RECITATION', 'LANGUAGE', 'BLOCKLIST', 'PROHIBITED_CONTENT', 'SPII',
         'IMAGE_SAFETY', 'IMAGE_PROHIBITED_CONTENT', 'IMAGE_RECITATION',
     ];
 
     /**
-     * How many of an answer's calls are whole: it was cut off in the last, or something of it was withheld.
+     * Returns the number of complete calls in an answer: truncation makes the last call incomplete, filtering
+     * all of them.
      *
-     * @param array<array-key, mixed> $response the whole body, decoded
+     * @param array<array-key, mixed> $response the complete decoded body
      */
     public static function wholeCalls(array $response, int $calls): int
     {
@@ -38,7 +41,7 @@ final class Ending
     }
 
     /**
-     * In the provider's word; each has a place of its own for it.
+     * Returns the reason in the provider's terms; each provider has a different field for it.
      *
      * @param array<array-key, mixed> $response
      */

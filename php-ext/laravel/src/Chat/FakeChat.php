@@ -15,7 +15,7 @@ use Pillion\ToolResult;
 use Throwable;
 
 /**
- * A chat with a model that says what a test has written: tools, approvals and limits are those of the
+ * A chat with a fake model whose answers a test defines; tools, approvals and limits are those of the
  * application.
  *
  * @internal
@@ -55,7 +55,7 @@ final class FakeChat
         try {
             $conversation->run($this->tools, $send, $context);
         } catch (Throwable $e) {
-            // What the test says of the model is a provider that fails.
+            // An exception defined by the test simulates a failure of the provider.
             if ($e !== $failure) {
                 throw $e;
             }
@@ -125,7 +125,7 @@ final class FakeChat
         return ['id' => $id, 'call' => $call->id, 'tool' => $call->name, 'arguments' => self::arguments($call)];
     }
 
-    /** @return array<array-key, mixed>|string text where that is no JSON of an object or list */
+    /** @return array<array-key, mixed>|string a string if the arguments are not a JSON object or list */
     private static function arguments(ToolCall $call): array|string
     {
         $said = is_string($call->arguments) ? json_decode($call->arguments, true) : null;

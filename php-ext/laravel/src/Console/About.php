@@ -8,7 +8,7 @@ use Illuminate\Contracts\Config\Repository;
 use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\Sidecar;
 
-/** What `php artisan about` says of Pillion (Laravel 9.21 and later have it). It contacts nobody. */
+/** Pillion's section of `php artisan about` (Laravel 9.21 and later). Contacts no servers. */
 final class About
 {
     public function __construct(private readonly Repository $config, private readonly ServerDirectory $servers)

@@ -73,7 +73,7 @@ final class ApprovalsCommand extends Command
         return self::SUCCESS;
     }
 
-    /** The whole call: the list cuts its arguments off. */
+    /** Shows the complete call: the list truncates its arguments. */
     private function show(?Approval $approval): int
     {
         if ($approval === null) {

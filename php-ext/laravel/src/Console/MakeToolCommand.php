@@ -34,7 +34,7 @@ final class MakeToolCommand extends GeneratorCommand
 
     protected function buildClass($name): string
     {
-        // `WeatherTool` is the tool `weather`.
+        // The class `WeatherTool` becomes the tool `weather`.
         $tool = Str::snake(class_basename($name));
         $tool = $tool === 'tool' ? $tool : Str::beforeLast($tool, '_tool');
         $title = ucfirst(str_replace('_', ' ', $tool));

@@ -7,15 +7,15 @@ namespace Pillion\Laravel\Console;
 use Symfony\Component\Console\Formatter\OutputFormatter;
 
 /**
- * Text of others (models, servers, users) for a terminal: what it says is what one sees. Tags of the
- * console do nothing, and characters that move the cursor, hide text or turn its direction are
+ * Prepares untrusted text (from models, servers, users) for a terminal, so that the output shows exactly the
+ * text. Console tags have no effect; characters that move the cursor, hide text or change its direction are
  * written as `\u001b`, which is the same text in JSON.
  */
 final class Shown
 {
     private const UNSEEN = '/[\x{0}-\x{1f}\x{7f}-\x{9f}\p{Cf}\x{2028}\x{2029}]/u';
 
-    /** On one line. */
+    /** Returns the text on one line. */
     public static function line(string $text): string
     {
         $text = preg_match('//u', $text) === 1 ? $text : mb_convert_encoding($text, 'UTF-8', 'ISO-8859-1');
@@ -23,13 +23,13 @@ final class Shown
         return OutputFormatter::escape((string) $visible);
     }
 
-    /** On as many lines as it has. */
+    /** Returns the text with its line breaks. */
     public static function lines(string $text): string
     {
         return implode("\n", array_map([self::class, 'line'], explode("\n", $text)));
     }
 
-    /** @param int $flags of `json_encode()` */
+    /** @param int $flags flags of `json_encode()` */
     public static function json(mixed $value, int $flags = 0): string
     {
         return self::lines((string) json_encode($value, $flags | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE));

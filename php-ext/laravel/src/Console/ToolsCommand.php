@@ -51,7 +51,7 @@ final class ToolsCommand extends Command
         return self::SUCCESS;
     }
 
-    /** Beside the list, so that JSON stays JSON. */
+    /** Writes to standard error, so that standard output remains valid JSON. */
     private function remark(string $text): void
     {
         $this->getOutput()->getErrorStyle()->writeln('<comment>' . Shown::line($text) . '</comment>');

@@ -19,7 +19,7 @@ use Pillion\Worker\StopReason;
 
 final class WorkCommand extends Command
 {
-    /** That of `queue:work` for the same. */
+    /** The exit code that `queue:work` uses for the same reason. */
     private const TOO_LARGE = 12;
 
     protected $signature = 'pillion:work

@@ -6,7 +6,7 @@ namespace Pillion\Laravel\Events;
 
 use Pillion\Laravel\Approvals\Approval;
 
-/** Somebody approved or denied a call. */
+/** A call was approved or denied. */
 final class ApprovalDecided
 {
     public function __construct(public readonly Approval $approval)

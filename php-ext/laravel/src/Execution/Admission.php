@@ -14,16 +14,16 @@ use Pillion\ToolRegistry;
 use Pillion\ToolResult;
 
 /**
- * Has the last word before a call runs (the option `before` of the engine's executor): what the
- * application says, the limits that all workers share, and then the approval, which is used up by the
- * call. One that a limit refuses keeps its approval.
+ * The last check before a call runs (the option `before` of the engine's executor): first the application's
+ * own check, then the limits shared by all workers, then the approval, which the call consumes. A call that a
+ * limit rejects keeps its approval.
  */
 final class Admission
 {
-    /** @var array<string, ToolResult> what ended as `approval_required` and has been approved since, by approval id */
+    /** @var array<string, ToolResult> earlier results (`approval_required`) of calls approved since, by approval ID */
     private array $approved = [];
 
-    /** @var array<string, int> how often a call may still pass that was admitted earlier but did not run, by digest */
+    /** @var array<string, int> how often a call that was admitted earlier but did not run may still pass, by digest */
     private array $admitted = [];
 
     /** @var list<PassedCall> the admitted calls */
@@ -32,7 +32,7 @@ final class Admission
     /** @var ?Closure(ToolCall, ToolDefinition, array<string, mixed>): mixed */
     private readonly ?Closure $before;
 
-    /** @param ?callable $before the application's own word */
+    /** @param ?callable $before the application's own check */
     public function __construct(
         private readonly ToolRegistry $tools,
         private readonly Approvals $approvals,
@@ -43,12 +43,12 @@ final class Admission
     }
 
     /**
-     * Runs calls, some of which the store of approvals has said yes to.
+     * Runs calls, some of which were approved since their last attempt.
      *
      * @template T
      *
      * @param array<string, ToolResult> $approved the earlier results (`approval_required`) of approved calls,
-     *                                            by approval id
+     *                                            by approval ID
      * @param list<PassedCall>          $admitted calls that were admitted earlier and are repeated in this
      *                                            request: each is admitted once more
      * @param Closure(): T              $run
@@ -58,7 +58,7 @@ final class Admission
     public function with(array $approved, array $admitted, Closure $run): array
     {
         $outer = [$this->approved, $this->admitted, $this->passed];
-        // A model chooses the ids of calls, so a call is identified by its id, tool and arguments together.
+        // A model chooses the IDs of calls, so a call is identified by its ID, tool and arguments together.
         $admitted = array_count_values(array_map(static fn (PassedCall $call): string => $call->digest, $admitted));
         [$this->approved, $this->admitted, $this->passed] = [$approved, $admitted, []];
         try {
@@ -71,7 +71,7 @@ final class Admission
     /**
      * @param array<string, mixed> $context
      *
-     * @return mixed null lets the call run; else a {@see ToolResult}, or what the application answered
+     * @return mixed null lets the call run; otherwise a {@see ToolResult}, or the return value of the application's check
      */
     public function before(ToolCall $call, ToolDefinition $definition, array $context): mixed
     {
@@ -94,7 +94,10 @@ final class Admission
         return $refusal;
     }
 
-    /** Null when the approval is there; another call, here or in another worker, may have used it up. */
+    /**
+     * Returns null if the approval is available. Another call, here or in another worker, may have consumed
+     * it.
+     */
     private function claim(string $id, ?string $user): ?ToolResult
     {
         $waiting = $this->approved[$id] ?? null;

@@ -7,7 +7,7 @@ namespace Pillion\Laravel\Execution;
 use Illuminate\Support\Str;
 use Pillion\ToolCall;
 
-/** Calls as applications and models give them. */
+/** Reads calls given by applications and models. */
 final class Calls
 {
     public static function newId(): string
@@ -16,11 +16,11 @@ final class Calls
     }
 
     /**
-     * One without an id is given one.
+     * Reads a call; generates an ID if it has none.
      *
      * @param ToolCall|array<string, mixed> $call
      *
-     * @throws \Pillion\Exception\InvalidInputException when it is none
+     * @throws \Pillion\Exception\InvalidInputException when the call is invalid
      */
     public static function one(ToolCall|array $call): ToolCall
     {
@@ -32,7 +32,7 @@ final class Calls
      *
      * @return list<ToolCall>
      *
-     * @throws \Pillion\Exception\InvalidInputException when one is none
+     * @throws \Pillion\Exception\InvalidInputException when a call is invalid
      */
     public static function all(array $calls): array
     {

@@ -18,20 +18,20 @@ use Pillion\ToolResult;
 use SensitiveParameterValue;
 
 /**
- * The engine's executor, with what an application adds: who calls, limits that all workers share,
+ * The engine's executor with the additions of an application: the current user, limits shared by all workers,
  * approvals that outlive the request, and fakes.
  */
 final class Executor extends ToolExecutor
 {
     /**
-     * Registry, approvals, admission, hooks and the executors of others: they lead to the whole
-     * application, which no dump must show.
+     * Registry, approvals, admission, hooks and the factory for executors of other users, hidden from dumps
+     * because they reference the whole application.
      */
     private readonly SensitiveParameterValue $parts;
 
     /**
-     * @param array<string, mixed>  $options  those of {@see ToolExecutor}
-     * @param Closure(string): self $forOther the executor of another user, with that user's credentials
+     * @param array<string, mixed>  $options  options of {@see ToolExecutor}
+     * @param Closure(string): self $forOther returns the executor of another user, with that user's credentials
      */
     public function __construct(
         ToolRegistry $tools,
@@ -99,14 +99,14 @@ final class Executor extends ToolExecutor
     }
 
     /**
-     * Runs again what has been decided on, and notes what has not.
+     * Runs the decided calls again, and records the undecided ones as pending.
      *
-     * @param array<int, ToolCall>   $calls   by their place
+     * @param array<int, ToolCall>   $calls   by position
      * @param array<int, ToolResult> $results
      * @param list<PassedCall>       $passed  the admitted calls
      * @param array<string, mixed>   $context
      *
-     * @return array<int, ToolResult> of the calls that ran again
+     * @return array<int, ToolResult> the results of the calls that ran again or failed
      */
     private function runDecided(array $calls, array $results, array $passed, array $context, Closure $execute): array
     {
@@ -139,7 +139,8 @@ final class Executor extends ToolExecutor
                 }
                 continue;
             }
-            // An approval is used up when the call runs, after the limits; any other decision here.
+            // The call consumes an approval after the limits are checked; any other decision is consumed
+            // here.
             $status = $approval?->status;
             if ($status === ApprovalStatus::Approved) {
                 $approved[$id] = $result;
@@ -163,11 +164,11 @@ final class Executor extends ToolExecutor
         $run = fn () => $execute(array_values($decided), $context);
         [$again, $passed] = $admission->with($approved, PassedCall::among($passed, $admitted), $run);
         $again = array_combine(array_keys($decided), $again);
-        // What was approved of here the sidecar may ask about as well.
+        // The sidecar may require approval for a call that the application approved.
         $asked = array_filter($again, SidecarApprovals::asked(...));
         $further = $this->runDecided(array_intersect_key($decided, $asked), $asked, $passed, $context, $execute);
         $again = array_replace($again, $further);
-        // The sidecar asks first: the application need not be asked anew.
+        // The sidecar's approval is still open, so restore the application's approval for the next attempt.
         foreach (array_filter($again, SidecarApprovals::asked(...)) as $place => $result) {
             if (isset($used[$place])) {
                 $approvals->giveBack($used[$place]);
@@ -176,7 +177,10 @@ final class Executor extends ToolExecutor
         return $failed + $again;
     }
 
-    /** A decision that the sidecar was not told: it counts when the call comes again. */
+    /**
+     * Returns the result of a call whose decision could not be forwarded to the sidecar; the decision remains
+     * valid for the next attempt.
+     */
     private static function untold(ToolResult $asked, PillionException $e): ToolResult
     {
         return new ToolResult(
@@ -190,7 +194,9 @@ final class Executor extends ToolExecutor
         );
     }
 
-    /** Returns the result of a call that does not become pending, because too many calls are pending already. */
+    /**
+     * Returns the result of a call that does not become pending because too many calls are already pending.
+     */
     private static function unnoted(ToolResult $asked, RateLimitedException $e): ToolResult
     {
         return new ToolResult(
@@ -205,7 +211,7 @@ final class Executor extends ToolExecutor
     }
 
     /**
-     * The executor of the user whom the context names, when that is somebody else.
+     * Returns the executor of the user named in the context, if that is another user.
      *
      * @param array<string, mixed> $context
      */

@@ -9,23 +9,23 @@ use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\Configured;
 use Pillion\Laravel\Servers\ServerDirectory;
 
-/** The options of an executor, of the configuration. */
+/** Reads the executor options from the configuration. */
 final class ExecutorOptions
 {
     private const LIMITS = ['timeout', 'tool_timeouts', 'max_concurrent', 'max_concurrent_local', 'max_concurrent_total', 'server_concurrency', 'tool_concurrency', 'queue_timeout', 'max_output_bytes'];
 
     /**
-     * The options of the configuration, and the application's own over them.
+     * Calls `$make` with the options of the configuration, overridden by the application's own options.
      *
      * @template T
      *
      * @param array<string, mixed>              $own
-     * @param array<string, mixed>              $configured as {@see of()} gives them
+     * @param array<string, mixed>              $configured the result of {@see of()}
      * @param \Closure(array<string, mixed>): T $make
      *
      * @return T
      *
-     * @throws InvalidInputException that names the key of config/pillion.php, or the option
+     * @throws InvalidInputException naming the key of config/pillion.php, or the option
      */
     public static function apply(array $own, array $configured, \Closure $make): mixed
     {
@@ -60,7 +60,8 @@ final class ExecutorOptions
     }
 
     /**
-     * Of the configured servers. What the entry of a tool says is in the tool, and holds for it alone.
+     * Returns the policies of the configured servers. A tool class carries its own entry, whose policy
+     * applies to that tool only.
      *
      * @return array<string, string>
      */
@@ -68,7 +69,7 @@ final class ExecutorOptions
     {
         $policies = [];
         foreach ($servers->all() as $server) {
-            // Of two entries with one label the one that asks counts.
+            // If two entries have the same label, the entry that requires approval applies.
             if ($server->requireApproval !== 'never') {
                 $policies[$server->label()] = $server->requireApproval;
             }

@@ -6,7 +6,7 @@ namespace Pillion\Laravel\Execution;
 
 use SensitiveParameterValue;
 
-/** A callable out of which no dump of who holds it leads into the application. */
+/** A callable that hides its contents from dumps of its owner. */
 final class HiddenCallable
 {
     private readonly SensitiveParameterValue $callable;

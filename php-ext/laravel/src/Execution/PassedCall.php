@@ -17,7 +17,7 @@ final class PassedCall
     private function __construct(
         public readonly string $id,
         public readonly string $tool,
-        /** SHA-256 of the id, the tool and the arguments. */
+        /** SHA-256 of the ID, the tool and the arguments. */
         public readonly string $digest,
     ) {
     }
@@ -29,10 +29,10 @@ final class PassedCall
     }
 
     /**
-     * Returns the passed calls whose id and tool are among the given calls.
+     * Returns the passed calls whose ID and tool are among the given calls.
      *
      * @param list<self>                    $passed
-     * @param list<array{string, string}>   $calls  the ids and the names of the tools
+     * @param list<array{string, string}>   $calls  the IDs and the tool names
      *
      * @return list<self>
      */

@@ -12,9 +12,9 @@ use Pillion\MCPToolInterface;
 use Pillion\ToolResult;
 
 /**
- * The limits of `pillion.limits.rate_limits`, and the cooldowns of definitions. They are kept in
- * the application's rate limiter, so that they count for all workers, where those of an executor
- * would begin anew with each request.
+ * Enforces `pillion.limits.rate_limits` and the cooldowns of tool definitions. The application's rate limiter
+ * keeps the counts, so that the limits apply across all workers; the limits of an executor would start again
+ * with each request.
  */
 final class RateLimits
 {
@@ -23,7 +23,7 @@ final class RateLimits
     /**
      * @param array<string, mixed> $limits `every_tool`, `tools`, `servers`
      *
-     * @throws InvalidInputException that names the key that is wrong
+     * @throws InvalidInputException naming the invalid key
      */
     public function __construct(
         private readonly RateLimiter $limiter,
@@ -42,8 +42,8 @@ final class RateLimits
     }
 
     /**
-     * Counts a call that is about to run. A result is the refusal; null lets it through. It is
-     * the count after one's own that decides, so that two workers cannot both be the last.
+     * Counts a call that is about to run. Returns null, or a result that rejects the call. The count after
+     * adding the call decides, so that two workers cannot both take the last slot.
      */
     public function refuse(ToolCall $call, ToolInterface $tool, ?string $user): ?ToolResult
     {
@@ -52,7 +52,7 @@ final class RateLimits
         foreach ($windows as $window => $most) {
             $keys[$window] = 'pillion:'
                 . hash('sha256', implode("\0", [$window, $this->tenant ?? '', $user ?? '']));
-            // A call that one window refuses does not count in the others.
+            // A call that one window rejects does not count in the others.
             if ($this->limiter->tooManyAttempts($keys[$window], $most)) {
                 return $this->refusal($call, $window, $keys[$window]);
             }
@@ -66,10 +66,10 @@ final class RateLimits
         return null;
     }
 
-    /** @return array<string, int> how many calls each window takes; the name ends in its seconds */
+    /** @return array<string, int> the maximum number of calls of each window; the name ends with the window's length in seconds */
     private function windows(ToolInterface $tool): array
     {
-        // The tool's own: an alias is no way around its limits.
+        // Use the tool's own name, so that an alias does not bypass its limits.
         $name = $tool->getName();
         $servers = $this->limits['servers'] ?? [];
         $ofServer = $servers !== [] && $tool instanceof MCPToolInterface;

@@ -42,7 +42,9 @@ use Pillion\Laravel\PillionManager;
  */
 final class Pillion extends Facade
 {
-    /** The manager is that of the request or job: Laravel 9 and later ask the container each time. */
+    /**
+     * The manager belongs to the request or job: Laravel 9 and later resolve it from the container each time.
+     */
     protected static $cached = false;
 
     protected static function getFacadeAccessor(): string

@@ -4,17 +4,17 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Models;
 
-/** Reads single flags of what says what a model can do; the registry reads the rest. */
+/** Reads single flags of a model's capabilities; the registry reads the others. */
 final class Capabilities
 {
-    /** Whether tools of MCP servers may be offered, so that it is worth to ask for them. */
+    /** Returns whether the model may see tools of MCP servers, and thus whether to load them. */
     public static function wantsServers(array|object $model): bool
     {
         $tools = self::tools($model);
         return ($tools['function_calling'] ?? false) && ($tools['mcp'] ?? false);
     }
 
-    /** The format of its requests: a provider of `ProviderFormat`. */
+    /** Returns the format of the model's requests: a provider of `ProviderFormat`. */
     public static function provider(array|object $model): string
     {
         $fields = is_array($model) ? $model : get_object_vars($model);

@@ -9,12 +9,11 @@ use Pillion\Laravel\Configured;
 use SensitiveParameter;
 
 /**
- * What models can do: of `pillion.models`, or of lists of models such as HAWKI's
- * config/model_lists/*.php.
+ * The models of `pillion.models`, and of model lists such as HAWKI's config/model_lists/*.php.
  */
 final class ModelDirectory
 {
-    /** The keys of an entry that hold credentials. */
+    /** The keys of an entry that contain credentials. */
     private const CREDENTIALS = ['api_key' => true, 'headers' => true];
 
     public function __construct(private readonly Repository $config)
@@ -22,11 +21,11 @@ final class ModelDirectory
     }
 
     /**
-     * The capabilities of a model: `function_calling`, `mcp`, `enabled_tools`, and `provider` if known;
-     * never its credentials.
-     * A name that is in no list has those of `pillion.default_model`, which are none unless it says so.
+     * Returns the capabilities of a model: `function_calling`, `mcp`, `enabled_tools`, and `provider` if
+     * known; never its credentials. An unknown model has the capabilities of `pillion.default_model`, which
+     * allows no tools by default.
      *
-     * @param string|array<string, mixed>|object $model its name or id, or what says itself what it can do
+     * @param string|array<string, mixed>|object $model the model's name or ID, or an array or object with its capabilities
      *
      * @return array<string, mixed>|object
      */
@@ -37,7 +36,7 @@ final class ModelDirectory
     }
 
     /**
-     * All that is said of a model, its credentials too: for who asks it.
+     * Returns the complete entry of a model, including its credentials, for requests to the model.
      *
      * @param string|array<string, mixed>|object $model as for {@see capabilities()}
      *

@@ -15,13 +15,13 @@ use Pillion\ToolInterface;
 use Pillion\ToolRegistry;
 use Pillion\ToolResult;
 
-/** The tools that one model sees. It can call these and no others. */
+/** The tools that one model sees, and may call. */
 final class ModelTools implements Countable
 {
     /** @var ?array<string, ToolInterface> */
     private ?array $visible = null;
 
-    /** @param array<string, mixed>|object $model what it can do */
+    /** @param array<string, mixed>|object $model the model's capabilities */
     public function __construct(
         private readonly array|object $model,
         private readonly ToolRegistry $registry,
@@ -31,7 +31,7 @@ final class ModelTools implements Countable
     ) {
     }
 
-    /** The format of its requests: `openai`, `openai-responses`, `anthropic`, `google`. */
+    /** Returns the format of the model's requests: `openai`, `openai-responses`, `anthropic` or `google`. */
     public function provider(): string
     {
         return Capabilities::provider($this->model);
@@ -49,7 +49,7 @@ final class ModelTools implements Countable
         return $this->registry->getDefinitionsForModel($this->model);
     }
 
-    /** @return array<string, string> why the model does not see the others, by name */
+    /** @return array<string, string> the reasons why the model does not see the other tools, by name */
     public function dropped(): array
     {
         return $this->registry->getDroppedForModel($this->model);
@@ -67,7 +67,7 @@ final class ModelTools implements Countable
     }
 
     /**
-     * What goes into the request's `tools`.
+     * Returns the definitions for the request's `tools`.
      *
      * @return list<array<string, mixed>>
      */
@@ -83,7 +83,7 @@ final class ModelTools implements Countable
     }
 
     /**
-     * Runs what the model called, side by side. A tool that it does not see is not found.
+     * Runs the model's calls concurrently. A tool that the model does not see ends with `not_found`.
      *
      * @param list<ToolCall|array<string, mixed>> $calls
      * @param array<string, mixed>                $context
@@ -103,10 +103,10 @@ final class ModelTools implements Countable
     }
 
     /**
-     * A conversation in which the model may call its tools.
+     * Creates a conversation in which the model may call its tools.
      *
      * @param list<array<string, mixed>> $messages in the provider's format
-     * @param ?string                    $provider null for that of the model
+     * @param ?string                    $provider null for the model's provider
      */
     public function conversation(array $messages, ?string $provider = null): Conversation
     {

@@ -7,7 +7,9 @@ namespace Pillion\Laravel\Servers;
 use Psr\SimpleCache\CacheInterface;
 use SensitiveParameterValue;
 
-/** The cache of a client. The store leads to the whole application, which a dump of the client must not show. */
+/**
+ * The cache of a client, hidden from dumps of the client because the store references the whole application.
+ */
 final class ClientCache
 {
     private readonly SensitiveParameterValue $store;

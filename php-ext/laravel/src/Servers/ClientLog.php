@@ -7,7 +7,7 @@ namespace Pillion\Laravel\Servers;
 use Psr\Log\LoggerInterface;
 use SensitiveParameterValue;
 
-/** The logger of a client, out of which no dump of the client leads into the application. */
+/** The logger of a client, hidden from dumps of the client. */
 final class ClientLog
 {
     private readonly SensitiveParameterValue $log;

@@ -11,8 +11,8 @@ use Pillion\Laravel\Hooks;
 use Pillion\McpClient;
 
 /**
- * Makes the clients of the configured servers, for one user and tenant. Clients are cheap: the
- * sessions belong to the process, keyed by server and credentials.
+ * Creates the clients of the configured servers for one user and tenant. Clients are cheap: the process owns
+ * the sessions, keyed by server and credentials.
  */
 final class Clients
 {
@@ -36,14 +36,14 @@ final class Clients
         return $this->clients[$server->name] ??= $this->make($server);
     }
 
-    /** What keeps one's lists of tools apart from those of others. */
+    /** Returns the scope that separates the tool lists of tenants, and of users with their own tokens. */
     public function scope(ServerConfig $server): string
     {
         $scope = 'tenant:' . ($this->tenant ?? '');
         return $this->hooks->hasTokenFor($server->name) ? $scope . ':user:' . ($this->user ?? '') : $scope;
     }
 
-    /** Says goodbye to the servers that were spoken to. */
+    /** Closes the sessions of the servers used so far. */
     public function disconnect(): void
     {
         foreach ($this->clients as $client) {
@@ -54,7 +54,7 @@ final class Clients
 
     private function make(ServerConfig $server): McpClient
     {
-        // Where users have tokens of their own, one without a token has none: never the application's.
+        // For a server with user tokens, a user without a token gets no token: never the application's.
         $ofUser = $this->hooks->hasTokenFor($server->name);
         if ($ofUser) {
             $server->assertTakesTokenOfUser();

@@ -6,7 +6,7 @@ namespace Pillion\Laravel\Servers;
 
 use Pillion\McpClient;
 
-/** The clients of one request or job, of all its users, for an application that disconnects at its end. */
+/** The clients of one request or job, for all its users, in an application that disconnects at its end. */
 final class OpenClients
 {
     /** @var list<McpClient> */
@@ -17,7 +17,7 @@ final class OpenClients
         $this->clients[] = $client;
     }
 
-    /** Says goodbye to the servers. */
+    /** Closes the sessions. */
     public function disconnect(): void
     {
         foreach ($this->clients as $client) {

@@ -20,16 +20,18 @@ use Pillion\ToolResult;
 use Pillion\ToolStream;
 
 /**
- * A configured MCP server. It is known by its name: in a queued job it is serialised as that, and
- * the worker that runs the job takes URL and credentials from its own configuration.
+ * A configured MCP server, identified by its name. A queued job serializes only the name; the worker that
+ * runs the job reads the URL and the credentials from its own configuration.
  *
- * Methods that are not here are those of {@see McpClient}.
+ * All other methods are forwarded to {@see McpClient}.
  *
  * @mixin McpClient
  */
 final class Server implements JsonSerializable
 {
-    /** What an application sets up before its calls, which may be faked: nothing of it reaches a server. */
+    /**
+     * Setup methods that do not reach a server, and therefore do nothing if calls are forbidden in a test.
+     */
     private const QUIET = [
         'onSampling', 'onElicitation', 'onNotification', 'onAuthorization', 'setRoots', 'setTokenStore', 'setLogger',
         'setEventDispatcher', 'setCache', 'disconnect',
@@ -43,9 +45,9 @@ final class Server implements JsonSerializable
     }
 
     /**
-     * What speaks to the server, past the fakes of a test.
+     * Returns the client, which bypasses the fakes of a test.
      *
-     * @throws StrayToolCallException in a test in which no call may reach a server
+     * @throws StrayToolCallException in a test that forbids calls to servers
      */
     public function client(): McpClient
     {
@@ -53,8 +55,8 @@ final class Server implements JsonSerializable
     }
 
     /**
-     * Runs a tool, by its name on the server. A tool that fails is a failed result; a server that
-     * cannot be asked throws.
+     * Calls a tool by its name on the server. A failed tool becomes a failed result; an unreachable server
+     * throws an exception.
      *
      * @param array<string, mixed> $arguments
      * @param array<string, mixed> $options   `timeout`, `on_progress`, `cancellation`, `meta`
@@ -69,7 +71,7 @@ final class Server implements JsonSerializable
     }
 
     /**
-     * Runs tools side by side. No failure touches another call.
+     * Calls tools concurrently. A failed call does not affect other calls.
      *
      * @param list<ToolCall|array<string, mixed>> $calls
      * @param array<string, mixed>                $options
@@ -95,12 +97,12 @@ final class Server implements JsonSerializable
     }
 
     /**
-     * Runs a tool, and gives its progress on the way.
+     * Starts a tool call and returns a stream of its progress.
      *
      * @param array<string, mixed> $arguments
-     * @param array<string, mixed> $options   as those of {@see callTool()}
+     * @param array<string, mixed> $options   like those of {@see callTool()}
      *
-     * @return ToolStream|FakeToolStream the latter, which has the same methods, for a faked tool
+     * @return ToolStream|FakeToolStream FakeToolStream, which has the same methods, for a faked tool
      */
     public function streamTool(string $name, array $arguments = [], array $options = []): ToolStream|FakeToolStream
     {
@@ -112,7 +114,7 @@ final class Server implements JsonSerializable
     }
 
     /**
-     * Sends a request of the protocol and gives its result as it is.
+     * Sends an MCP request and returns its result unchanged.
      *
      * @param array<string, mixed> $params
      */
@@ -128,7 +130,7 @@ final class Server implements JsonSerializable
         return $this->reach('request')->request($method, $params);
     }
 
-    /** Whether the server answers now. */
+    /** Returns whether the server answers now. */
     public function isAvailable(): bool
     {
         return self::fake() !== null ? true : $this->client()->isAvailable();

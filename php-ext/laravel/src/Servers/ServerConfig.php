@@ -9,8 +9,8 @@ use Pillion\Laravel\Configured;
 use SensitiveParameterValue;
 
 /**
- * One entry of `pillion.servers`. It may hold credentials, so it cannot be serialised, and
- * keeps what may be one where no dump looks: neither PHP's own nor `dd()`, which reads private properties.
+ * An entry of `pillion.servers`. The entry may contain credentials, so it cannot be serialized, and its
+ * values are hidden from dumps, including `dd()`, which reads private properties.
  */
 final class ServerConfig
 {
@@ -22,17 +22,17 @@ final class ServerConfig
         'description',
     ];
 
-    /** Options that say who speaks. */
+    /** Options that contain credentials. */
     private const CREDENTIALS = ['authentication', 'oauth', 'api_key', 'token'];
 
     private const CREDENTIAL_HEADERS = '/^\s*(proxy-)?authorization\s*$|^\s*cookie|api[-_]?key|token|secret/i';
 
     /**
-     * @param SensitiveParameterValue $entry  array<string, mixed>, as it is configured
-     * @param SensitiveParameterValue $url    ?string; a password may be in it
-     * @param list<string>         $only    names of tools on the server; empty for all
+     * @param SensitiveParameterValue $entry  array<string, mixed>, as configured
+     * @param SensitiveParameterValue $url    ?string; may contain a password
+     * @param list<string>         $only    tool names on the server; empty for all
      * @param list<string>         $except
-     * @param ?class-string        $class   the tool that speaks to the server itself
+     * @param ?class-string        $class   the tool class that calls the server itself
      */
     private function __construct(
         public readonly string $name,
@@ -51,7 +51,7 @@ final class ServerConfig
     public static function fromArray(string $name, #[\SensitiveParameter] array $entry): self
     {
         $class = self::text($name, $entry, 'class');
-        // A tool class has words of its own in its entry.
+        // The entry of a tool class may have its own keys.
         $unknown = $class === null ? array_diff(array_keys($entry), self::KEYS) : [];
         if ($unknown !== []) {
             throw new InvalidInputException(sprintf("MCP server '%s' has an unknown key: %s", $name, reset($unknown)));
@@ -80,9 +80,9 @@ final class ServerConfig
     }
 
     /**
-     * What `McpClient` takes as its server.
+     * Returns the server argument of `McpClient`.
      *
-     * @param bool $ofUser without the application's credentials
+     * @param bool $ofUser whether to omit the application's credentials
      *
      * @return string|array<string, mixed>
      */
@@ -95,9 +95,9 @@ final class ServerConfig
     }
 
     /**
-     * What `McpClient` takes as its options.
+     * Returns the options of `McpClient`.
      *
-     * @param ?string $token the user's own, in place of every credential of the entry; an empty one is none
+     * @param ?string $token the user's own token, which replaces all credentials of the entry; empty for no credentials
      *
      * @return array<string, mixed>
      */
@@ -114,7 +114,8 @@ final class ServerConfig
     }
 
     /**
-     * A user's token can be sent to a URL: a program is one for all users, and a tool class has its entry.
+     * Checks that a user's token can be sent to the server, which requires a URL: a command is shared by all
+     * users, and a tool class has its own entry.
      *
      * @throws InvalidInputException
      */
@@ -130,7 +131,7 @@ final class ServerConfig
     }
 
     /**
-     * The entry as a tool class takes it (`server_url`, `server_label`, `api_key`, ...).
+     * Returns the entry for a tool class (`server_url`, `server_label`, `api_key`, ...).
      *
      * @return array<string, mixed>
      */
@@ -146,14 +147,14 @@ final class ServerConfig
         return $entry;
     }
 
-    /** What limits and approvals know it by. */
+    /** Returns the label that limits and approvals use. */
     public function label(): string
     {
         $label = $this->entry()['server_label'] ?? null;
         return is_string($label) && $label !== '' ? $label : $this->name;
     }
 
-    /** Where the server is, without credentials. */
+    /** Returns the address of the server without credentials. */
     public function shown(): string
     {
         if ($this->url() === null) {
@@ -168,7 +169,7 @@ final class ServerConfig
         return $parts['scheme'] . '://' . $parts['host'] . $port . ($parts['path'] ?? '');
     }
 
-    /** Whether one of its tools is offered, by its name on the server. */
+    /** Returns whether the server offers a tool, given by its name on the server. */
     public function offers(string $tool): bool
     {
         return ($this->only === [] || in_array($tool, $this->only, true)) && !in_array($tool, $this->except, true);

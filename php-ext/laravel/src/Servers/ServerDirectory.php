@@ -14,7 +14,7 @@ use SensitiveParameterValue;
 /** The servers of `pillion.servers`. */
 final class ServerDirectory
 {
-    /** The configuration, of which no dump of what leads here shows anything. */
+    /** The configuration, hidden from dumps. */
     private readonly SensitiveParameterValue $config;
 
     public function __construct(Repository $config, private readonly LeftOut $leftOut)
@@ -36,7 +36,7 @@ final class ServerDirectory
     /** @throws NotFoundException|InvalidInputException */
     public function get(string $name): ServerConfig
     {
-        // Not `get("pillion.servers.$name")`: a name may have a dot.
+        // `get("pillion.servers.$name")` would split a name that contains a dot.
         $entry = $this->entries()[$name] ?? null;
         if ($entry === null) {
             throw new NotFoundException(
@@ -50,7 +50,7 @@ final class ServerDirectory
     }
 
     /**
-     * One that makes no sense is left out, which goes to the log: the others are there all the same.
+     * Returns all valid servers. An invalid entry is skipped and logged.
      *
      * @return array<string, ServerConfig>
      */

@@ -6,13 +6,13 @@ namespace Pillion\Laravel\Testing;
 
 use PHPUnit\Framework\Assert;
 
-/** What a test can say of the calls. A call is one that ran: one that was refused before is none. */
+/** Assertions about calls. Only calls that ran are recorded, not calls rejected before they ran. */
 trait Assertions
 {
     /**
      * @param string                                                             $tool   a name, or a pattern with `*`
-     * @param int|array<string, mixed>|(callable(array<string, mixed>, RecordedCall): bool)|null $expect how often;
-     *        or arguments that one call had; or what says of one call that it is the right one
+     * @param int|array<string, mixed>|(callable(array<string, mixed>, RecordedCall): bool)|null $expect the number of
+     *        calls; or arguments of one call; or a callable that accepts one call
      */
     public function assertToolCalled(string $tool, int|array|callable|null $expect = null): static
     {
@@ -52,7 +52,7 @@ trait Assertions
         return $this;
     }
 
-    /** @param list<string> $tools the names of all calls, in their order */
+    /** @param list<string> $tools the tool names of all calls, in order */
     public function assertCalledInOrder(array $tools): static
     {
         $names = array_map(fn (RecordedCall $call) => $call->tool, $this->recorded());
@@ -62,7 +62,7 @@ trait Assertions
 
     private static function matches(RecordedCall $call, array|callable $expect): bool
     {
-        // An array of arguments that happens to be callable is one of arguments.
+        // Arrays are always arguments, even if an array happens to be callable.
         if (is_array($expect)) {
             return array_intersect_key($call->arguments, $expect) == $expect;
         }

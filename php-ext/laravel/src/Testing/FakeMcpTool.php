@@ -6,7 +6,7 @@ namespace Pillion\Laravel\Testing;
 
 use Pillion\MCPToolInterface;
 
-/** Stands in for a tool of an MCP server. */
+/** A fake for a tool of an MCP server. */
 final class FakeMcpTool extends FakeTool implements MCPToolInterface
 {
     public function __construct(PillionFake $fake, private readonly MCPToolInterface $tool)

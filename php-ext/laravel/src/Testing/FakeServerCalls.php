@@ -8,14 +8,16 @@ use Pillion\Laravel\Servers\ServerConfig;
 use Pillion\ToolCall;
 use Pillion\ToolResult;
 
-/** Calls through `Pillion::server()`. Their fakes may have the registry's name or the server's. */
+/**
+ * Fakes calls through `Pillion::server()`. A fake may use the name in the registry or the name on the server.
+ */
 final class FakeServerCalls
 {
     public function __construct(private readonly PillionFake $fake)
     {
     }
 
-    /** Null when the call is to be made. */
+    /** Returns the faked result; null if the call must be made. */
     public function call(ServerConfig $server, ToolCall $call): ?ToolResult
     {
         $full = $server->prefix . $call->name;
@@ -28,7 +30,7 @@ final class FakeServerCalls
         return null;
     }
 
-    /** @return array<string, mixed> a result as a server would send it */
+    /** @return array<string, mixed> the result as a server would send it */
     public static function onTheWire(ToolResult $result): array
     {
         $structured = $result->structuredContent();

@@ -10,8 +10,8 @@ use Pillion\ToolInterface;
 use Pillion\ToolResult;
 
 /**
- * Stands in for a tool: the same in everything but what it does. Where there is no fake for its
- * name, the tool runs, if it may.
+ * A fake for a tool: identical except for its execution. Without a fake for its name, the tool itself runs,
+ * if stray calls are allowed.
  */
 class FakeTool implements ToolInterface
 {

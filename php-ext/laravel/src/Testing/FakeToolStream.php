@@ -9,7 +9,7 @@ use Pillion\Progress;
 use Pillion\ToolResult;
 
 /**
- * Stands in for a {@see \Pillion\ToolStream}: a faked tool reports no progress.
+ * A fake for {@see \Pillion\ToolStream}; faked tools report no progress.
  *
  * @implements Iterator<int, Progress>
  */

@@ -17,8 +17,8 @@ use Pillion\ToolResult;
 use Throwable;
 
 /**
- * Takes the place of what tools do. All else stays: arguments are checked against the tool's
- * definition, and models, approvals and limits rule as they do outside of tests.
+ * Replaces the execution of tools. Everything else stays active: arguments are validated against the tool's
+ * definition, and models, approvals and limits apply as usual.
  */
 final class PillionFake
 {
@@ -29,11 +29,11 @@ final class PillionFake
 
     private bool $preventsStrayCalls = false;
 
-    /** @var ?list<string|array<string, array<string, mixed>>|Throwable> what the model says; null for no fake one */
+    /** @var ?list<string|array<string, array<string, mixed>>|Throwable> the answers of the fake model; null if no model is faked */
     private ?array $answers = null;
 
     /**
-     * @param ?array<string, mixed> $fakes by the tool's name, or a pattern with `*`: a result, a
+     * @param ?array<string, mixed> $fakes fakes by tool name, or by pattern with `*`: a result, a
      *        {@see ToolResult}, an exception, a {@see ResultSequence}, or a callable
      *        `fn(array $arguments, RecordedCall $call): mixed` that returns one; null fakes every tool
      */
@@ -41,14 +41,14 @@ final class PillionFake
     {
     }
 
-    /** @param ?array<string, mixed> $fakes more of them */
+    /** @param ?array<string, mixed> $fakes additional fakes */
     public function add(?array $fakes): self
     {
         $this->fakes = $fakes === null || $this->fakes === null ? null : $fakes + $this->fakes;
         return $this;
     }
 
-    /** From now on a call of a tool without a fake throws, and so does all else that would reach a server. */
+    /** Makes calls of tools without a fake throw, as well as everything else that would reach a server. */
     public function preventStrayCalls(bool $prevent = true): self
     {
         $this->preventsStrayCalls = $prevent;
@@ -56,8 +56,8 @@ final class PillionFake
     }
 
     /**
-     * What the model of `Pillion::chat()` says from now on, one after the other: a text, the calls that it
-     * makes (`['order_status' => ['order' => 7]]`), or an exception.
+     * Sets the answers of the model of `Pillion::chat()`, in order: a text, the calls that the model makes
+     * (`['order_status' => ['order' => 7]]`), or an exception.
      *
      * @param string|array<string, array<string, mixed>>|Throwable ...$answers
      */
@@ -67,7 +67,7 @@ final class PillionFake
         return $this;
     }
 
-    /** @internal Whether a model is faked. */
+    /** @internal Returns whether a model is faked. */
     public function isModel(): bool
     {
         return $this->answers !== null;
@@ -76,7 +76,7 @@ final class PillionFake
     /**
      * @internal
      *
-     * @return array<string, mixed>|Throwable the next response of the model, in OpenAI's shape; or how it fails
+     * @return array<string, mixed>|Throwable the next response of the model in OpenAI's format, or its failure
      */
     public function nextOfModel(): array|Throwable
     {
@@ -95,7 +95,7 @@ final class PillionFake
         return ['choices' => [['message' => $message]]];
     }
 
-    /** Whether tools without a fake run. */
+    /** Returns whether tools without a fake run. */
     public function allowsStrayCalls(): bool
     {
         return $this->fakes !== null && !$this->preventsStrayCalls;
@@ -120,7 +120,7 @@ final class PillionFake
         ));
     }
 
-    /** @internal Puts stand-ins into a registry, for its tools. */
+    /** @internal Replaces the tools of a registry with fakes. */
     public function wrapAll(ToolRegistry $registry): void
     {
         foreach ($registry->getAll() as $tool) {
@@ -130,7 +130,10 @@ final class PillionFake
         }
     }
 
-    /** @internal Puts stand-ins into a registry, for all the tools that are known. */
+    /**
+     * @internal Replaces the tools of a registry with fakes, and adds fakes for tools that the registry
+     *     lacks.
+     */
     public function install(ToolRegistry $registry): void
     {
         $this->wrapAll($registry);
@@ -141,7 +144,7 @@ final class PillionFake
         }
     }
 
-    /** @internal Sees that a call that is about to run meets a fake if it shall. */
+    /** @internal Makes sure that a call that is about to run is faked if necessary. */
     public function standIn(ToolCall $call, ToolRegistry $registry): void
     {
         $tool = $registry->get($call->name);
@@ -165,7 +168,7 @@ final class PillionFake
         $this->record($call, $server);
     }
 
-    /** @internal Refuses what would leave the process. */
+    /** @internal Throws if stray calls are forbidden. */
     public function refuse(string $what): void
     {
         if (!$this->allowsStrayCalls()) {
@@ -173,7 +176,7 @@ final class PillionFake
         }
     }
 
-    /** @internal Refuses what would reach a real server. */
+    /** @internal Throws if calls to real servers are forbidden. */
     public function refuseServer(string $server, string $method): void
     {
         if (!$this->allowsStrayCalls()) {
@@ -232,7 +235,9 @@ final class PillionFake
         return $tool instanceof MCPToolInterface ? new FakeMcpTool($this, $tool) : new FakeTool($this, $tool);
     }
 
-    /** A tool that no registry knows: with a server's prefix it is taken for one of that server. */
+    /**
+     * Returns a tool that no registry knows; a name with a server's prefix counts as a tool of that server.
+     */
     private function unknown(string $name): ToolInterface
     {
         foreach ($this->servers->all() as $server) {

@@ -4,12 +4,12 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Testing;
 
-/** A call that a test made. */
+/** A call recorded in a test. */
 final class RecordedCall
 {
     /**
      * @param array<string, mixed> $arguments
-     * @param ?string              $server    the MCP server, if it was called through `Pillion::server()`
+     * @param ?string              $server    the MCP server, if the tool was called through `Pillion::server()`
      */
     public function __construct(
         public readonly string $tool,

@@ -7,7 +7,7 @@ namespace Pillion\Laravel\Testing;
 use OutOfBoundsException;
 use Pillion\ToolResult;
 
-/** What a faked tool answers, one after the other. */
+/** The results that a faked tool returns, in order. */
 final class ResultSequence
 {
     private bool $failWhenEmpty = true;
@@ -31,7 +31,7 @@ final class ResultSequence
         return $this->push(new ToolResult('', 'faked', null, success: false, error: $error, errorCode: $errorCode));
     }
 
-    /** What is answered after the last. */
+    /** Sets the result after the last one. */
     public function whenEmpty(mixed $result): self
     {
         $this->failWhenEmpty = false;
@@ -49,7 +49,7 @@ final class ResultSequence
         return $this->results === [];
     }
 
-    /** @throws OutOfBoundsException when all have been given */
+    /** @throws OutOfBoundsException when there are no more results */
     public function next(): mixed
     {
         if ($this->results !== []) {

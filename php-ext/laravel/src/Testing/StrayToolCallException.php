@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel\Testing;
 
-/** A test called a tool that it has no fake for, after `preventStrayCalls()`. */
+/** A test called a tool without a fake after `preventStrayCalls()`. */
 final class StrayToolCallException extends \RuntimeException
 {
     public static function of(string $tool): self

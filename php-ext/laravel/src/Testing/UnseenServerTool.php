@@ -8,7 +8,7 @@ use Pillion\MCPToolAdapter;
 use Pillion\ToolDefinition;
 use Pillion\ToolResult;
 
-/** A faked tool of a configured MCP server, which the test never asks for its tools. */
+/** A faked tool of a configured MCP server whose tool list the test does not load. */
 final class UnseenServerTool extends MCPToolAdapter
 {
     public function __construct(private readonly string $name, string $server)

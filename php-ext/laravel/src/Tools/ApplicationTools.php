@@ -16,8 +16,8 @@ use Pillion\ToolRegistry;
 use Throwable;
 
 /**
- * The registry of the application itself: built-in tools, classes of its own, tool classes of
- * configured servers. Making it contacts nobody.
+ * Creates the registry of the application: built-in tools, its own classes, and tool classes of configured
+ * servers. Contacts no servers.
  */
 final class ApplicationTools
 {
@@ -50,7 +50,7 @@ final class ApplicationTools
             }
         }
         foreach (Configured::texts($this->config, 'tools.aliases') as $alias => $tool) {
-            // One of a server's tool waits for the server, in RequestRegistry.
+            // RequestRegistry adds aliases for tools of servers later.
             if ($registry->has($tool)) {
                 $registry->alias($alias, $tool);
             }
@@ -71,7 +71,7 @@ final class ApplicationTools
             }
         }
         $found = $this->discovery->find(Configured::texts($this->config, 'tools.discover'));
-        // The class of a server is made with the server's entry, in registry().
+        // registry() creates the tool class of a server, with the server's entry.
         $ofServers = array_map(fn (ServerConfig $server) => $server->class, $this->servers->all());
         return array_values(array_diff(array_unique([...$found, ...$named]), array_filter($ofServers)));
     }
@@ -96,7 +96,7 @@ final class ApplicationTools
         }
     }
 
-    /** All that there are, with those of the services that can be made. */
+    /** Returns all built-in tools, including the network tools that can be created. */
     private function builtins(): ToolRegistry
     {
         $builtins = ToolRegistry::withBuiltins();
@@ -111,13 +111,13 @@ final class ApplicationTools
         return $builtins;
     }
 
-    /** What a service is left out as. */
+    /** Returns the name under which a skipped service is recorded. */
     private static function ofService(int|string $name): string
     {
         return "pillion.tools.services.$name";
     }
 
-    /** What cannot be made is left out: the others are there all the same. */
+    /** Skips and records an entry that fails; the others are not affected. */
     private function unlessItFails(string $of, \Closure $register): void
     {
         try {

@@ -9,7 +9,7 @@ use Pillion\ToolDefinition;
 use ReflectionClass;
 use ReflectionMethod;
 
-/** What a class with the attribute {@see AsTool} says of its tools, without an object of it. */
+/** The tool definitions of a class with the attribute {@see AsTool}, read without an instance. */
 final class AttributeTools
 {
     /**

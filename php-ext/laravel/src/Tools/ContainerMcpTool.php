@@ -6,7 +6,7 @@ namespace Pillion\Laravel\Tools;
 
 use Pillion\MCPToolInterface;
 
-/** A {@see ContainerTool} whose class does its work on an MCP server. */
+/** A {@see ContainerTool} that runs on an MCP server. */
 final class ContainerMcpTool extends ContainerTool implements MCPToolInterface
 {
     public function getMCPServerConfig(): array

@@ -15,9 +15,9 @@ use Pillion\ToolResult;
 use Throwable;
 
 /**
- * A tool class of the application, made by the container anew for each call: what its
- * constructor asks for is that of the request or job that calls, in workers that live long too.
- * Where no object can be made, no model sees the tool, and a call of it alone fails.
+ * A tool class of the application that the container creates for each call, so that constructor dependencies
+ * belong to the current request or job, also in long-running workers. If the class cannot be created, models
+ * do not see the tool, and only its own calls fail.
  */
 class ContainerTool implements ToolInterface
 {
@@ -29,7 +29,7 @@ class ContainerTool implements ToolInterface
     }
 
     /**
-     * The tools of a class: one, or one for each method with the attribute.
+     * Returns the tools of a class: one, or one for each method with the attribute.
      *
      * @param class-string $class
      *
@@ -74,12 +74,12 @@ class ContainerTool implements ToolInterface
     }
 
     /**
-     * What the class says of itself. Attributes say it without an object.
+     * Asks an instance of the class; classes with attributes need no instance.
      *
      * @template T
      *
      * @param \Closure(ToolInterface): T $question
-     * @param T                          $otherwise where no object can be made
+     * @param T                          $otherwise returned if the class cannot be created
      *
      * @return T
      */
@@ -99,7 +99,7 @@ class ContainerTool implements ToolInterface
         return $question($tool);
     }
 
-    /** A new object of the class. */
+    /** Creates a new instance of the class. */
     public function tool(): ToolInterface
     {
         return self::make($this->class)[$this->getName()]

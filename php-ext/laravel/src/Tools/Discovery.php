@@ -14,9 +14,9 @@ use Symfony\Component\Finder\Finder;
 final class Discovery
 {
     /**
-     * @param array<string, string> $folders namespaces by path; a path that is not there is none
+     * @param array<string, string> $folders namespaces by path; a missing path is ignored
      *
-     * @return list<class-string> in the order of their names
+     * @return list<class-string> sorted by file name
      */
     public function find(array $folders): array
     {

@@ -16,12 +16,12 @@ use Pillion\ToolDefinition;
 use Pillion\ToolRegistry;
 
 /**
- * Adds to a registry what the MCP servers and the sidecar offer. One that cannot be asked is left
- * out, with a line in the log, and left alone for a while.
+ * Adds the tools of the MCP servers and of the sidecar to a registry. An unreachable server is logged and
+ * skipped for a while.
  */
 final class Offer
 {
-    /** @var array<string, string> why a server is left out */
+    /** @var array<string, string> reasons for skipped servers */
     private array $leftOut = [];
 
     public function __construct(
@@ -68,7 +68,10 @@ final class Offer
         }
     }
 
-    /** Its tools of MCP servers: the built-in ones are those of the application too. */
+    /**
+     * Adds the sidecar's tools of MCP servers. The sidecar's built-in tools are skipped, because the
+     * application has its own.
+     */
     private function addSidecar(ToolRegistry $registry, Sidecar $sidecar): void
     {
         foreach ($sidecar->listTools(context: $this->user === null ? [] : ['user' => $this->user]) as $tool) {

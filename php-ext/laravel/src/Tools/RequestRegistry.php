@@ -9,10 +9,13 @@ use Pillion\Laravel\Configured;
 use Pillion\Laravel\Testing\PillionFake;
 use Pillion\ToolRegistry;
 
-/** Makes the registry of one request: the application's tools, and what others offer to its user. */
+/**
+ * Creates the registry of one request: the application's tools, and the tools of servers and sidecar for its
+ * user.
+ */
 final class RequestRegistry
 {
-    /** @param ?Offer $offer null when nobody else is to be asked */
+    /** @param ?Offer $offer null to add no tools of servers or the sidecar */
     public static function make(
         ToolRegistry $application,
         Repository $config,
@@ -26,7 +29,7 @@ final class RequestRegistry
         $offer?->addTo($registry);
         $fake?->install($registry);
         foreach (Configured::texts($config, 'tools.aliases') as $alias => $tool) {
-            // It may be the tool of a server that is not there now.
+            // The alias may name a tool of a server that is not available now.
             if ($registry->has($tool)) {
                 $registry->alias($alias, $tool);
             }

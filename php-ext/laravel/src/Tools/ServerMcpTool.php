@@ -6,7 +6,7 @@ namespace Pillion\Laravel\Tools;
 
 use Pillion\MCPToolInterface;
 
-/** A {@see ServerTool} that does its work on an MCP server. */
+/** A {@see ServerTool} that runs on an MCP server. */
 final class ServerMcpTool extends ServerTool implements MCPToolInterface
 {
     public function getMCPServerConfig(): array

@@ -9,7 +9,10 @@ use Pillion\ToolInterface;
 use Pillion\ToolResult;
 use SensitiveParameterValue;
 
-/** The tool class of a configured server. It was given the entry, which no dump of a registry must show. */
+/**
+ * The tool class of a configured server, hidden from dumps because it received the entry with its
+ * credentials.
+ */
 class ServerTool implements ToolInterface
 {
     private readonly SensitiveParameterValue $tool;
@@ -44,7 +47,7 @@ class ServerTool implements ToolInterface
         return $this->tool()->isEnabledForModel($model);
     }
 
-    /** The object of the class. */
+    /** Returns the instance of the tool class. */
     public function tool(): ToolInterface
     {
         return $this->tool->getValue();

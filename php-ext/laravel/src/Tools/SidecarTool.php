@@ -10,7 +10,7 @@ use Pillion\ToolCall;
 use Pillion\ToolDefinition;
 use Pillion\ToolResult;
 
-/** A tool of an MCP server that the sidecar speaks to. */
+/** A tool of an MCP server that runs through the sidecar. */
 final class SidecarTool extends MCPToolAdapter
 {
     public function __construct(
@@ -20,7 +20,7 @@ final class SidecarTool extends MCPToolAdapter
         private readonly ?string $user,
     ) {
         parent::__construct();
-        // A tool without a server's URL is offered to nobody; the sidecar is this one's server.
+        // Models do not see an MCP tool without a server URL, so the sidecar's socket serves as the URL.
         $this->serverConfig = [
             'type' => 'mcp',
             'server_label' => $serverLabel,

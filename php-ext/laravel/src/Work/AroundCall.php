@@ -15,7 +15,10 @@ use Pillion\ToolRegistry;
 use Pillion\ToolResult;
 use Pillion\Worker\Call;
 
-/** What happens around each call of a worker: the limits that the whole application shares, and the end of its scope. */
+/**
+ * Wraps each call of a worker: checks the limits that the whole application shares, and ends the call's
+ * scope.
+ */
 final class AroundCall
 {
     public function __construct(
@@ -35,7 +38,10 @@ final class AroundCall
         }
     }
 
-    /** Returns the account of a call for limits. A claimed user is not an account: its caller could claim another one for each call. */
+    /**
+     * Returns the account of a call for limits. A claimed user is not an account: its caller could claim another
+     * one for each call.
+     */
     private static function counted(Call $call): ?string
     {
         return $call->user ?? ($call->principal === null ? null : "\0$call->principal");

@@ -12,8 +12,8 @@ use Pillion\Laravel\Servers\OpenClients;
 use Throwable;
 
 /**
- * Leaves the application after a call as a queue worker leaves it after a job: nothing that one call has
- * made or logged in is there for the next.
+ * Resets the application after a call like a queue worker after a job: objects and logins of one call are not
+ * visible to the next.
  */
 final class CallScope
 {
@@ -37,7 +37,7 @@ final class CallScope
         }
         $log = $this->app->make('log');
         foreach (['flushSharedContext', 'withoutContext'] as $forget) {
-            // Laravel 8's manager hands the call on to the default channel.
+            // Laravel 8's manager forwards the call to the default channel.
             if (method_exists($log, $forget) || method_exists($log->driver(), $forget)) {
                 $log->{$forget}();
             }
@@ -48,7 +48,7 @@ final class CallScope
         Facade::clearResolvedInstances();
     }
 
-    /** Laravel itself makes a lost connection anew, but not one that was lost inside of a transaction. */
+    /** Laravel reconnects a lost connection itself, but not inside a transaction. */
     private function settleConnections(): void
     {
         $database = $this->app->make('db');

@@ -15,8 +15,8 @@ use Pillion\ToolRegistry;
 use Pillion\Worker;
 
 /**
- * What a worker offers of an application: its own tools, without those that the sidecar has itself, with
- * the approvals and time limits of config/pillion.php.
+ * The tools that a worker offers: the application's own tools, without those built into the sidecar, with the
+ * approval policies and timeouts of config/pillion.php.
  */
 final class Offering
 {
@@ -24,7 +24,7 @@ final class Offering
     {
     }
 
-    /** @throws \Pillion\Exception\InvalidInputException when the configuration or a tool is wrong */
+    /** @throws \Pillion\Exception\InvalidInputException when the configuration or a tool is invalid */
     public function addTo(Worker $worker, ToolRegistry $registry): void
     {
         $options = ExecutorOptions::of($this->config, $this->servers);
@@ -56,7 +56,7 @@ final class Offering
         };
     }
 
-    /** Of lists of names a tool asks that is not in `never`, or is in `always` too. */
+    /** Applies a server entry's lists: a tool needs approval unless it is only in `never`. */
     private static function ofEntry(string $tool, mixed $said): mixed
     {
         if (!is_array($said)) {

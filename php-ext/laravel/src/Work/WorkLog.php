@@ -8,7 +8,7 @@ use Pillion\Laravel\Console\Shown;
 use Pillion\Laravel\Servers\ClientLog;
 use Symfony\Component\Console\Output\OutputInterface;
 
-/** A worker's log: on the terminal, and where the application's tools are logged. */
+/** The log of a worker: on the terminal, and in the log channel of the application's tools. */
 final class WorkLog
 {
     public function __construct(private readonly OutputInterface $output, private readonly ?ClientLog $channel)

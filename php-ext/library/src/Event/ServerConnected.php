@@ -4,12 +4,12 @@ declare(strict_types=1);
 
 namespace Pillion\Event;
 
-/** A session with an MCP server has been opened. */
+/** An MCP session was opened. */
 final class ServerConnected
 {
     /**
-     * @param string $server its label, or else where it is, without what may be secret
-     * @param ?string $protocolVersion the revision in use
+     * @param string $server the server's label, or its address without secrets
+     * @param ?string $protocolVersion the negotiated MCP revision
      */
     public function __construct(
         public readonly string $server,

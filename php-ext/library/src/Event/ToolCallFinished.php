@@ -4,16 +4,16 @@ declare(strict_types=1);
 
 namespace Pillion\Event;
 
-/** A tool has been called. */
+/** A tool call has finished. */
 final class ToolCallFinished
 {
     /**
-     * @param string $toolName the tool
-     * @param string $toolCallId the call
-     * @param ?string $server its label, or else where it is; null for a tool in PHP
-     * @param bool $success whether it worked
-     * @param ?string $errorCode as that of a ToolResult, when it did not
-     * @param float $seconds how long it took
+     * @param string $toolName the name of the tool
+     * @param string $toolCallId the ID of the call
+     * @param ?string $server the server's label or address; null for a PHP tool
+     * @param bool $success whether the call succeeded
+     * @param ?string $errorCode the error code of a failed call, as in {@see \Pillion\ToolResult::$errorCode}
+     * @param float $seconds the duration of the call
      */
     public function __construct(
         public readonly string $toolName,

@@ -4,11 +4,11 @@ declare(strict_types=1);
 
 namespace Pillion\Event;
 
-/** An MCP server said that its tools are others now. */
+/** An MCP server announced that its list of tools has changed. */
 final class ToolsChanged
 {
     /**
-     * @param string $server its label, or else where it is, without what may be secret
+     * @param string $server the server's label, or its address without secrets
      */
     public function __construct(
         public readonly string $server,

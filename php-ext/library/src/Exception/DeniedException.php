@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Exception;
 
-/** Somebody, or a policy, said no. */
+/** A person or a policy denied the call. */
 class DeniedException extends PillionException
 {
     public string $errorCode = 'denied';

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Exception;
 
-/** The sidecar has no tool of that name. */
+/** The requested tool, model, chat or approval does not exist. */
 class NotFoundException extends PillionException
 {
     public string $errorCode = 'not_found';

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Exception;
 
 /**
- * Everything that the extension throws on purpose.
+ * The base class of all exceptions that Pillion throws.
  */
 class PillionException extends \RuntimeException
 {

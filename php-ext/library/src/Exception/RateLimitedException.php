@@ -4,10 +4,10 @@ declare(strict_types=1);
 
 namespace Pillion\Exception;
 
-/** A limit of the sidecar or of the MCP server. */
+/** A rate limit of the sidecar or of the MCP server was exceeded. */
 class RateLimitedException extends PillionException
 {
     public string $errorCode = 'rate_limited';
-    /** Seconds until a new try makes sense, where it is known. */
+    /** Seconds to wait before a retry, if known. */
     public ?float $retryAfter = null;
 }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Exception;
 
-/** The server does not know the session any more, and a new one did not help. */
+/** The server no longer knows the session, and a new session did not help. */
 class SessionExpiredException extends TransportException
 {
 }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Exception;
 
-/** The time was over first. */
+/** The timeout elapsed before the operation finished. */
 class TimeoutException extends PillionException
 {
     public string $errorCode = 'timeout';

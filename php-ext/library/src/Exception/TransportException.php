@@ -4,10 +4,10 @@ declare(strict_types=1);
 
 namespace Pillion\Exception;
 
-/** A peer cannot be reached, breaks off, or sends what makes no sense. */
+/** The peer cannot be reached, closes the connection, or sends an invalid message. */
 class TransportException extends PillionException
 {
     public string $errorCode = 'unavailable';
-    /** The HTTP status, where there was one. */
+    /** The HTTP status, if the peer sent one. */
     public ?int $httpStatus = null;
 }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Exception;
 
-/** The sidecar is not there, or a tool behind it is not set up. */
+/** The sidecar is not available, or a tool in the sidecar is not configured. */
 class UnavailableException extends PillionException
 {
     public string $errorCode = 'unavailable';

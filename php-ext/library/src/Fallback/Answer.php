@@ -7,15 +7,15 @@ namespace Pillion\Fallback;
 use Pillion\ToolResult;
 
 /**
- * The sidecar's answer to one call: either a tool ran and its outcome is under `result`, or
- * there is no such tool.
+ * The sidecar's response to one call: the outcome of a tool under `result`, or an error because the tool does
+ * not exist.
  *
  * @internal
  */
 final class Answer
 {
     /**
-     * @param mixed                $data     the tool's data, else its result; a tree
+     * @param mixed                $data     the tool's data, or its result if there is no data; a tree
      * @param array<string, mixed> $metadata
      */
     private function __construct(
@@ -23,7 +23,7 @@ final class Answer
         public readonly mixed $data,
         public readonly ?string $error,
         public readonly ?string $errorCode,
-        /** Whether there is a `result` beside the data. */
+        /** Whether the response has a `result` in addition to the data. */
         private readonly bool $hasResult,
         private readonly mixed $result,
         private readonly array $metadata,
@@ -33,7 +33,7 @@ final class Answer
     /**
      * @param mixed $answer a tree
      *
-     * @throws \Pillion\Exception\TransportException for what is no answer
+     * @throws \Pillion\Exception\TransportException when the response is invalid
      */
     public static function of(mixed $answer): self
     {
@@ -44,7 +44,7 @@ final class Answer
         $text = static fn (string $key): ?string => is_string($outcome->$key ?? null) ? $outcome->$key : null;
         $metadata = Json::arrays($outcome->metadata ?? null);
         if ($text('error_code') === 'approval_required' && ($outcome->metadata->arguments ?? null) instanceof \stdClass) {
-            // Whoever approves of a call has to see what would run.
+            // The approver needs to see the arguments that the tool would receive.
             $metadata['arguments'] = Json::members($outcome->metadata->arguments);
         }
         return new self(
@@ -59,9 +59,9 @@ final class Answer
     }
 
     /**
-     * The tool's data.
+     * Returns the tool's data.
      *
-     * @throws \Pillion\Exception\PillionException when the tool failed; the class fits the error code
+     * @throws \Pillion\Exception\PillionException when the tool failed; the error code determines the class
      */
     public function dataOrThrow(string $toolName): mixed
     {

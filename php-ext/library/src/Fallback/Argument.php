@@ -5,13 +5,13 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 /**
- * Checks of arguments that PHP's own types do not make.
+ * Validates arguments beyond PHP's own types.
  *
  * @internal
  */
 final class Argument
 {
-    /** 136 years, which no clock of the engine overflows with. */
+    /** 136 years: below the range at which the engine's clocks overflow. */
     private const MOST_SECONDS = 4294967295;
 
     public static function isUtf8(string $text): bool
@@ -19,7 +19,7 @@ final class Argument
         return preg_match('//u', $text) === 1;
     }
 
-    /** Text in which bytes that are no UTF-8 are written as `\xE9`, so that nothing is lost. */
+    /** Returns the text with invalid UTF-8 bytes written as `\xE9`, so that no information is lost. */
     public static function legible(string $text): string
     {
         if (self::isUtf8($text)) {
@@ -40,9 +40,9 @@ final class Argument
     }
 
     /**
-     * @param array<int, ?string> $texts by the number of the argument
+     * @param array<int, ?string> $texts keyed by argument number
      *
-     * @throws \Pillion\Exception\InvalidInputException when one is not UTF-8
+     * @throws \Pillion\Exception\InvalidInputException when a text is not valid UTF-8
      */
     public static function texts(array $texts): void
     {
@@ -54,14 +54,14 @@ final class Argument
     }
 
     /**
-     * A duration; an hour-long wait is fine, an endless one is not.
+     * Validates a duration: not negative, and at most {@see self::MOST_SECONDS}.
      *
      * @throws \Pillion\Exception\InvalidInputException
      */
     public static function seconds(string $name, int|float $seconds): float
     {
         $seconds = (float) $seconds;
-        // NAN is neither.
+        // The condition is also false for NAN.
         if (!($seconds >= 0 && $seconds <= self::MOST_SECONDS)) {
             throw Failure::invalidInput("$name must be a number of seconds, not negative and at most " . self::MOST_SECONDS);
         }

@@ -8,14 +8,14 @@ use Pillion\NativeTool;
 use Pillion\ToolDefinition;
 
 /**
- * The definitions of the engine's built-in tools, which the sidecar runs. A test compares
- * them with what the sidecar says.
+ * The definitions of the built-in tools, which the sidecar runs. A test compares the definitions with those
+ * of the sidecar.
  *
  * @internal
  */
 final class Builtins
 {
-    /** Other names for them, which prompts written for other systems use. */
+    /** Alternative tool names, for prompts written for other systems. */
     public const ALIASES = [
         'search_tool' => 'web_search',
         'time_tool' => 'get_time',
@@ -30,7 +30,8 @@ final class Builtins
     }
 
     /**
-     * Those that ask a service over the network, which the sidecar has set up; `get_time` is there anyway.
+     * Returns the network tools named by `$services`, which the sidecar must have configured. `get_time` is
+     * allowed as a key, but is always available.
      *
      * @param array<array-key, mixed> $services
      *
@@ -65,7 +66,7 @@ final class Builtins
         return array_map($make, $definitions);
     }
 
-    /** @return array<string, ToolDefinition> which service it is the sidecar knows */
+    /** @return array<string, ToolDefinition> the tools; the sidecar's configuration determines their services */
     private static function serviceDefinitions(): array
     {
         return [

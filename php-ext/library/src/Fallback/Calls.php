@@ -7,7 +7,7 @@ namespace Pillion\Fallback;
 use Pillion\ToolCall;
 
 /**
- * Calls as methods take them: objects or arrays.
+ * Reads calls given as objects or arrays.
  *
  * @internal
  */
@@ -50,7 +50,7 @@ final class Calls
     }
 
     /**
-     * Calls whose ids may be left out.
+     * Reads calls whose IDs are optional.
      *
      * @param array<array-key, mixed> $calls
      *
@@ -67,7 +67,7 @@ final class Calls
     }
 
     /**
-     * The name and the arguments in the parameters of `tools/call`.
+     * Returns the name and the arguments in the parameters of `tools/call`.
      *
      * @param array<array-key, mixed> $params
      *

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 /**
- * The methods that all clients have beside their calls.
+ * The methods that all clients share, apart from calls.
  *
  * @internal
  */
@@ -13,19 +13,19 @@ trait ClientHooks
 {
     private readonly McpServer $server;
 
-    /** Sessions belong to the sidecar, which ends them: there is nothing to do. */
+    /** Does nothing: the sessions belong to the sidecar, which closes them. */
     public function disconnect(): void
     {
         $this->server();
     }
 
     /**
-     * Log lines go to a PSR-3 logger instead of PHP's error log; what it wants of them is its
-     * own matter. They hold no arguments, results or credentials.
+     * Sends log messages to a PSR-3 logger instead of PHP's error log, regardless of the configured log
+     * level. Log messages contain no arguments, results or credentials.
      *
      * @param ?object $logger a `Psr\Log\LoggerInterface`, or any object with its `log()`
      *
-     * @throws \Pillion\Exception\InvalidInputException when it has no such method
+     * @throws \Pillion\Exception\InvalidInputException when the object has no `log()` method
      */
     public function setLogger(?object $logger): static
     {
@@ -34,11 +34,11 @@ trait ClientHooks
     }
 
     /**
-     * The events of `Pillion\Event` go to a PSR-14 dispatcher: those of lists and calls.
+     * Sends the events of `Pillion\Event` for tool lists and tool calls to a PSR-14 dispatcher.
      *
      * @param ?object $dispatcher a `Psr\EventDispatcher\EventDispatcherInterface`, or any object with its `dispatch()`
      *
-     * @throws \Pillion\Exception\InvalidInputException when it has no such method
+     * @throws \Pillion\Exception\InvalidInputException when the object has no `dispatch()` method
      */
     public function setEventDispatcher(?object $dispatcher): static
     {
@@ -47,14 +47,14 @@ trait ClientHooks
     }
 
     /**
-     * The list of tools is kept in a PSR-16 cache, by server and tenant. A cache that fails
-     * costs time only, with a warning in the log.
+     * Caches the list of tools in a PSR-16 cache, keyed by server and tenant. A failing cache only costs time
+     * and logs a warning.
      *
      * @param ?object $cache  a `Psr\SimpleCache\CacheInterface`, or any object with its `get()`, `set()` and `delete()`
-     * @param int     $ttl    seconds that a list counts
-     * @param string  $tenant for whom the list counts
+     * @param int     $ttl    lifetime of a cached list, in seconds
+     * @param string  $tenant the tenant that the cached list belongs to
      *
-     * @throws \Pillion\Exception\InvalidInputException when it lacks a method, or the time is negative
+     * @throws \Pillion\Exception\InvalidInputException when the object lacks a method, or `$ttl` is negative
      */
     public function setCache(?object $cache, int $ttl = 300, string $tenant = ''): static
     {

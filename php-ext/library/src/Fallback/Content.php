@@ -7,14 +7,14 @@ namespace Pillion\Fallback;
 use Pillion\ToolResult;
 
 /**
- * What a result says, as the content blocks of MCP and as text. The result of an MCP tool has
- * its blocks as the server sent them; any other result is read as one block of text.
+ * Reads a result as MCP content blocks and as text. The result of an MCP tool has the blocks that the server
+ * sent; any other result is read as one text block.
  *
  * @internal
  */
 final class Content
 {
-    /** @param ?list<array<string, mixed>> $blocks null for a result that has not the form of MCP */
+    /** @param ?list<array<string, mixed>> $blocks null for a result that is not in MCP form */
     private function __construct(private readonly ToolResult $result, private readonly ?array $blocks)
     {
     }
@@ -75,7 +75,7 @@ final class Content
     }
 
     /**
-     * The type and the base64 of an image, as a block or as a resource inside one.
+     * Returns the media type and the base64 data of an image block or of an image in an embedded resource.
      *
      * @param array<string, mixed> $block
      *
@@ -92,7 +92,7 @@ final class Content
         return [$type !== null && str_starts_with($type, 'image/') ? $type : null, $text($resource, 'blob')];
     }
 
-    /** What a result that is not of MCP's form says; null when it says nothing. */
+    /** Returns the text of a result that is not in MCP form; null if the result is empty. */
     private function said(): ?string
     {
         $result = $this->result->result;
@@ -104,8 +104,8 @@ final class Content
     }
 
     /**
-     * The blocks of a result that has the form of MCP: an array whose `content` is a list of
-     * blocks, each with a `type`.
+     * Returns the blocks of a result in MCP form: an array whose `content` is a list of blocks, each with a
+     * `type`.
      *
      * @return ?list<array<string, mixed>>
      */
@@ -115,7 +115,7 @@ final class Content
             return null;
         }
         if (!array_key_exists('content', $result)) {
-            // Only what MCP defines has this name.
+            // Only MCP results have the key `structuredContent`.
             return array_key_exists('structuredContent', $result) ? [] : null;
         }
         $blocks = $result['content'];

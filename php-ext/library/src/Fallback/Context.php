@@ -5,15 +5,15 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 /**
- * The array `$context` that goes along with calls.
+ * The `$context` array of calls.
  *
  * @internal
  */
 final class Context
 {
     /**
-     * @param array<string, mixed> $extra    what is for the tools
-     * @param list<string>         $approved ids of approvals
+     * @param array<string, mixed> $extra    values for the tools
+     * @param list<string>         $approved approval IDs
      * @param list<string>         $denied
      */
     private function __construct(
@@ -46,9 +46,9 @@ final class Context
     }
 
     /**
-     * @return array<string, string> the headers of the sidecar
+     * @return array<string, string> the headers for the sidecar
      *
-     * @throws \Pillion\Exception\InvalidInputException for what no header can carry
+     * @throws \Pillion\Exception\InvalidInputException when a value contains characters that are not allowed in a header
      */
     public function headers(): array
     {
@@ -76,7 +76,7 @@ final class Context
         return $text === null || is_string($text) ? $text : throw Failure::invalidInput("The context's '$key' must be a string");
     }
 
-    /** In whole milliseconds. */
+    /** Returns the value in whole milliseconds. */
     private function approvalWait(): ?string
     {
         $seconds = $this->extra['approval_wait'] ?? null;
@@ -93,8 +93,8 @@ final class Context
     }
 
     /**
-     * The context as PHP code gave it, with the id of the approval that the call needs instead of
-     * those that it brings along.
+     * Returns the context for PHP code, with the ID of the approval that the call needs instead of the
+     * approval IDs in the context.
      *
      * @return array<string, mixed>
      */
@@ -124,7 +124,7 @@ final class Context
         $value = $context[$key] ?? null;
         return match (true) {
             $value === null, is_string($value) => $value,
-            // User ids are often numbers.
+            // User IDs are often numbers.
             is_int($value), is_float($value) => Json::encode($value),
             default => throw Failure::invalidInput("The context's '$key' must be a string"),
         };

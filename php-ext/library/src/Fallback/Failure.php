@@ -19,13 +19,13 @@ use Pillion\Exception\UnavailableException;
 use Pillion\ToolResult;
 
 /**
- * Makes the exceptions, each with its error code.
+ * Creates the exceptions with their error codes.
  *
  * @internal
  */
 final class Failure
 {
-    /** The error codes that the engine knows; see docs/PHP.md. */
+    /** The error codes that the engine defines; see docs/PHP.md. */
     public const CODES = [
         'invalid_input', 'not_found', 'rate_limited', 'timeout', 'approval_required', 'denied', 'unavailable',
         'cancelled', 'internal_error',
@@ -36,7 +36,7 @@ final class Failure
         return self::pointed(new InvalidInputException($message), 'invalid_input');
     }
 
-    /** A peer cannot be reached, breaks off, or sends what makes no sense. */
+    /** The peer cannot be reached, closes the connection, or sends an invalid message. */
     public static function transport(string $message, ?int $httpStatus = null): TransportException
     {
         $exception = self::pointed(new TransportException($message), 'unavailable');
@@ -44,7 +44,7 @@ final class Failure
         return $exception;
     }
 
-    /** The MCP server answered with an error. */
+    /** The MCP server answered with a JSON-RPC error. */
     public static function rpc(int $rpcCode, string $message, string $code): JsonRpcException
     {
         $exception = self::pointed(new JsonRpcException($message, $rpcCode), self::code($code) ?? 'internal_error');
@@ -68,7 +68,7 @@ final class Failure
         return self::pointed(new UnavailableException($message), 'unavailable');
     }
 
-    /** The exception that fits an error code. */
+    /** Returns the exception for an error code. */
     public static function ofCode(string $code, string $message): PillionException
     {
         $exception = match ($code) {
@@ -85,12 +85,12 @@ final class Failure
         return self::pointed($exception, self::code($code) ?? 'internal_error');
     }
 
-    /** The exception that fits a failed result. */
+    /** Returns the exception for a failed result. */
     public static function ofResult(ToolResult $result): PillionException
     {
         $code = $result->errorCode ?? 'internal_error';
         $failure = self::ofCode($code, $result->error ?? 'The tool failed');
-        // Applications may have codes of their own.
+        // Applications may use their own error codes.
         $failure->errorCode = $code;
         if ($failure instanceof RateLimitedException) {
             $wait = $result->metadata['retry_after'] ?? null;
@@ -105,15 +105,15 @@ final class Failure
         return $failure;
     }
 
-    /** The error code of that name; another word says nothing. */
+    /** Returns the error code if it is known; otherwise null. */
     public static function code(?string $name): ?string
     {
         return in_array($name, self::CODES, true) ? $name : null;
     }
 
     /**
-     * Gives an exception its code, and makes it point at the code that called the library, as
-     * those of the extension do.
+     * Sets the error code, and makes the exception point at the code that called the library, like exceptions
+     * of the extension.
      *
      * @template T of PillionException
      *

@@ -38,7 +38,8 @@ final class Hooks
     }
 
     /**
-     * A line for the logger, or PHP's error log: without arguments, results or credentials.
+     * Logs a message to the logger, or to PHP's error log without a logger. Messages contain no arguments,
+     * results or credentials.
      *
      * @param array<string, mixed> $facts
      */
@@ -52,7 +53,7 @@ final class Hooks
     }
 
     /**
-     * A line for the logger alone.
+     * Logs a message to the logger only.
      *
      * @param array<string, mixed> $facts
      */
@@ -67,13 +68,13 @@ final class Hooks
     }
 
     /**
-     * What the cache has of a server, else what `$ask` gives, which it then keeps.
+     * Returns the cached list of a server, or calls `$ask` and caches its result.
      *
      * @template T of array
      *
      * @param \Closure(): T $ask
      *
-     * @return array{T, bool} and whether it is of the cache
+     * @return array{T, bool} the list, and whether it came from the cache
      */
     public function cached(string $server, \Closure $ask): array
     {
@@ -92,7 +93,7 @@ final class Hooks
     }
 
     /**
-     * A cache that fails costs time only.
+     * Uses the cache. A failing cache only costs time.
      *
      * @param \Closure(): mixed $use
      */

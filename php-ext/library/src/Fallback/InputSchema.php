@@ -9,7 +9,7 @@ use Pillion\Fallback\Schema\Meaning;
 use Pillion\ToolDefinition;
 
 /**
- * The parameters of a definition: a JSON Schema, or a list of parameters.
+ * Converts a definition's parameters: a JSON Schema, or a list of parameters.
  *
  * @internal
  */
@@ -18,8 +18,8 @@ final class InputSchema
     private const TYPES = ['string', 'number', 'integer', 'boolean', 'array', 'object'];
 
     /**
-     * What {@see ToolDefinition::$parameters} is: a schema as it was given, or the one that
-     * the list of parameters makes.
+     * Returns the value for {@see ToolDefinition::$parameters}: the given schema, or a schema built from the
+     * list of parameters.
      *
      * @param array<array-key, mixed> $given
      *
@@ -48,14 +48,14 @@ final class InputSchema
         return ['type' => 'object', 'properties' => $properties, 'required' => $required];
     }
 
-    /** The schema of a definition as a tree. */
+    /** Returns a definition's schema as a tree. */
     public static function tree(ToolDefinition $definition): \stdClass
     {
         $tree = Json::tree($definition->parameters);
         return self::completed($tree instanceof \stdClass ? $tree : new \stdClass()) ?? new \stdClass();
     }
 
-    /** As {@see tree()}, with `required`, which a schema may lack, in it: some providers want it. */
+    /** Returns the schema like {@see tree()}, but always with `required`, which some providers expect. */
     public static function withRequired(ToolDefinition $definition): \stdClass
     {
         $schema = self::tree($definition);
@@ -64,8 +64,8 @@ final class InputSchema
     }
 
     /**
-     * `type` and `properties` are added where they lack; null for what is no schema of an
-     * object. PHP writes an empty map as `[]`, so that stands for `{}` here.
+     * Adds missing `type` and `properties`; returns null for a value that is not the schema of an object. PHP
+     * writes an empty map as `[]`, so `[]` means `{}` here.
      */
     private static function completed(\stdClass $schema): ?\stdClass
     {
@@ -79,7 +79,7 @@ final class InputSchema
         return $schema;
     }
 
-    /** @return array{string, array<string, mixed>, bool} the name, the property of the schema, and whether it is required */
+    /** @return array{string, array<string, mixed>, bool} the name, the property's schema, and whether the property is required */
     private static function parameter(mixed $parameter): array
     {
         if (!$parameter instanceof \stdClass) {

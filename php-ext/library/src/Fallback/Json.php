@@ -8,25 +8,25 @@ use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\PillionException;
 
 /**
- * PHP values and JSON, by the rules of the extension.
+ * Converts PHP values to and from JSON, by the same rules as the extension.
  *
- * A *tree* is a JSON value in which a list is an array and a map a `stdClass`, so that `[]`
- * and `{}` stay what they are.
+ * A *tree* is a JSON value in which a list is an array and a map is a `stdClass`, so that `[]` and `{}`
+ * remain distinct.
  *
  * @internal
  */
 final class Json
 {
-    /** Levels of arrays and objects at most. */
+    /** Maximum nesting of arrays and objects. */
     public const DEPTH = 128;
 
     private const FLAGS = JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE
         | JSON_UNESCAPED_LINE_TERMINATORS | JSON_PRESERVE_ZERO_FRACTION;
 
     /**
-     * @param string $what what errors call the value
+     * @param string $what the name of the value in error messages
      *
-     * @throws InvalidInputException for what JSON cannot hold: text that is not UTF-8, NAN and INF,
+     * @throws InvalidInputException for values that JSON cannot represent: text that is not UTF-8, NAN and INF,
      *                               resources, plain enums, more than 128 levels
      */
     public static function encode(mixed $value, string $what = 'value'): string
@@ -54,7 +54,7 @@ final class Json
     }
 
     /**
-     * As {@see encode()}, for something that must be a map: an empty array is `{}`.
+     * Encodes a value that must be a map like {@see encode()}: an empty array becomes `{}`.
      *
      * @param array<array-key, mixed> $arguments
      *
@@ -66,7 +66,7 @@ final class Json
     }
 
     /**
-     * The text that a model reads: the string itself, else JSON.
+     * Returns the text for a model: a string unchanged, any other value as JSON.
      *
      * @throws InvalidInputException
      */
@@ -82,7 +82,7 @@ final class Json
     }
 
     /**
-     * A PHP value as a tree.
+     * Converts a PHP value to a tree.
      *
      * @throws InvalidInputException as {@see encode()}
      */
@@ -99,7 +99,7 @@ final class Json
     }
 
     /**
-     * JSON text as a tree.
+     * Parses JSON text to a tree.
      *
      * @throws \JsonException
      */
@@ -108,7 +108,7 @@ final class Json
         return json_decode($json, false, self::DEPTH, JSON_THROW_ON_ERROR);
     }
 
-    /** A tree as PHP code reads it: maps are arrays, as `json_decode($json, true)` has them. */
+    /** Converts a tree for PHP code that reads it: maps become arrays, like `json_decode($json, true)`. */
     public static function arrays(mixed $tree): mixed
     {
         if ($tree instanceof \stdClass) {
@@ -117,7 +117,10 @@ final class Json
         return is_array($tree) ? array_map(self::arrays(...), $tree) : $tree;
     }
 
-    /** A tree as PHP code sends it on: maps are arrays, but an empty one stays a `stdClass`. */
+    /**
+     * Converts a tree for PHP code that sends it on: maps become arrays, but an empty map remains a
+     * `stdClass`.
+     */
     public static function shown(mixed $tree): mixed
     {
         if ($tree instanceof \stdClass) {
@@ -128,7 +131,8 @@ final class Json
     }
 
     /**
-     * A map as {@see shown()}, but for the map itself: that is an array also when it is empty.
+     * Converts a map like {@see shown()}, but always returns an array for the map itself, even when it is
+     * empty.
      *
      * @return array<array-key, mixed>
      */

@@ -8,19 +8,19 @@ use Pillion\Fallback\Registry\RequireApproval;
 use Pillion\MCPSSEClient;
 
 /**
- * MCP servers as arrays name them: the entries of adapters and registries, and the servers of clients.
+ * Reads MCP servers given as arrays: the entries of adapters and registries, and the servers of clients.
  *
  * @internal
  */
 final class McpEntry
 {
-    /** The options of an McpClient beside those of every server. */
+    /** The options of McpClient in addition to those of every server. */
     private const MORE_OPTIONS = [
         'timeout', 'api_key', 'oauth', 'roots', 'description', 'url', 'command', 'args', 'env', 'inherit_env', 'cwd',
     ];
 
     /**
-     * The server of an McpClient: a URL, or an array with `url` or `command`, and options.
+     * Reads the server of an McpClient: a URL, or an array with `url` or `command`, and options.
      *
      * @param string|array<array-key, mixed> $server
      * @param array<array-key, mixed>        $options
@@ -57,13 +57,13 @@ final class McpEntry
             throw Failure::invalidInput("The option 'api_key' must be a string");
         }
         $rest = array_diff_key($given, $own);
-        // OAuth is a credential of the application's, too.
+        // OAuth also counts as a credential of the application.
         $rest = isset($own['oauth']) ? $rest + ['authentication' => ['type' => 'oauth']] : $rest;
         return new McpServer($url, $timeout, $key, $rest, self::MORE_OPTIONS);
     }
 
     /**
-     * The client of a server entry; null without a URL.
+     * Returns the client for a server entry; null without a URL.
      *
      * @param array<array-key, mixed> $entry
      *
@@ -72,7 +72,7 @@ final class McpEntry
     public static function client(#[\SensitiveParameter] array $entry): ?MCPSSEClient
     {
         Json::encode($entry);
-        // A registry reads it; what is wrong with it is said here already.
+        // The registry reads `require_approval` later; this call reports an invalid value early.
         RequireApproval::ofEntry($entry);
         $text = static function (string $key) use ($entry): ?string {
             $text = is_string($entry[$key] ?? null) ? trim($entry[$key]) : '';

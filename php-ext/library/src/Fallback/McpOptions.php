@@ -9,7 +9,7 @@ use Pillion\Fallback\Executor\ToolFailure;
 use Pillion\ToolResult;
 
 /**
- * The options of a call of an McpClient, and what becomes of its outcome.
+ * The options of a call of McpClient, and the conversion of its outcome.
  *
  * @internal
  */
@@ -24,8 +24,8 @@ final class McpOptions
     /**
      * @param array<array-key, mixed> $given
      *
-     * @throws \Pillion\Exception\InvalidInputException that names the option
-     * @throws \Pillion\Exception\UnavailableException  for what the sidecar does not pass on
+     * @throws \Pillion\Exception\InvalidInputException naming the option
+     * @throws \Pillion\Exception\UnavailableException  for an option that the sidecar does not forward
      */
     public function __construct(array $given)
     {
@@ -60,7 +60,7 @@ final class McpOptions
         $this->id = $given['id'] ?? '';
     }
 
-    /** @param mixed $tree what the server answered; with `isError` the result has failed */
+    /** @param mixed $tree the server's result; `isError` marks a failed result */
     public static function result(string $id, string $name, mixed $tree): ToolResult
     {
         $failed = $tree instanceof \stdClass && ($tree->isError ?? false) === true;

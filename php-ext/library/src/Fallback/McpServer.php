@@ -16,34 +16,37 @@ use Pillion\ToolCall;
 use Pillion\ToolDefinition;
 
 /**
- * An MCP server as PHP code names it, and as the sidecar knows it.
+ * An MCP server as PHP code specifies it, mapped to the server that the sidecar knows.
  *
  * @internal
  */
 final class McpServer
 {
-    /** The options that the extension takes. Here only the label is of use: the rest is the sidecar's to know. */
+    /**
+     * The options that the extension accepts. Here only `label` has an effect: the sidecar's configuration
+     * determines the others.
+     */
     private const OPTIONS = [
         'label', 'transport', 'handshake', 'protocol_version', 'authentication', 'headers', 'token_in_query',
         'limits', 'allow_http', 'egress',
     ];
 
-    /** The options of an McpClient that have an argument of their own in MCPSSEClient. */
+    /** The options of McpClient that are arguments of MCPSSEClient. */
     private const ARGUMENTS = ['url' => 'serverUrl', 'timeout' => 'timeout', 'api_key' => 'apiKey'];
 
     public readonly Hooks $hooks;
-    /** @var ?array<string, string> the sidecar's names of the tools, by the server's, once they were asked for */
+    /** @var ?array<string, string> the sidecar's tool names by the server's tool names, once loaded */
     private ?array $names = null;
     private readonly ?string $label;
     private readonly float $timeout;
-    /** The URL without what may be secret: the sidecar has its own, and knows the server by this. */
+    /** The URL without secrets; the sidecar identifies the server by this URL. */
     private readonly string $shownUrl;
-    /** Whether PHP code has credentials for the server. */
+    /** Whether PHP code specified credentials for the server. */
     private readonly bool $hasCredentials;
 
     /**
      * @param array<array-key, mixed> $options
-     * @param list<string>            $more    the options that whoever asks has read already
+     * @param list<string>            $more    the options that the caller has already read
      */
     public function __construct(
         #[\SensitiveParameter]
@@ -91,7 +94,10 @@ final class McpServer
         $this->hasCredentials = $apiKey !== null || isset($options['authentication']) || ($options['headers'] ?? []) !== [];
     }
 
-    /** A queue would hand it to another process, with what is set on it or without. */
+    /**
+     * Serialization is forbidden: a queue would pass the client, possibly with credentials, to another
+     * process.
+     */
     public function __serialize(): never
     {
         throw new \Exception('Serialization of a client is not allowed');
@@ -108,14 +114,14 @@ final class McpServer
         return \Closure::bind(static fn (MCPSSEClient|McpClient $client): McpServer => $client->server(), null, $class)($client);
     }
 
-    /** The URL without what may be secret. */
+    /** Returns the URL without secrets. */
     public function shownUrl(): string
     {
         return $this->shownUrl;
     }
 
     /**
-     * The tools in the form of `tools/list`; the schemas are trees.
+     * Returns the tools in the form of `tools/list`; the schemas are trees.
      *
      * @return list<array{name: string, description: string, inputSchema: \stdClass}>
      *
@@ -131,7 +137,7 @@ final class McpServer
     }
 
     /**
-     * The tools for a registry.
+     * Returns the tools for a registry.
      *
      * @return list<MCPServerTool>
      *
@@ -154,7 +160,7 @@ final class McpServer
     }
 
     /**
-     * The result of a tool, unchanged, as a tree: also one with `isError`.
+     * Calls a tool and returns the result unchanged, as a tree; also a result with `isError`.
      *
      * @param array<array-key, mixed> $arguments
      *
@@ -176,7 +182,7 @@ final class McpServer
     }
 
     /**
-     * Runs calls side by side; what goes wrong is a failure in the place of a result.
+     * Runs calls concurrently. A failed call has an exception in place of a result.
      *
      * @param list<ToolCall> $calls
      *
@@ -227,7 +233,7 @@ final class McpServer
         return new ToldCall($this->hooks, $name, $id, $this->label ?? $this->shownUrl());
     }
 
-    /** Whether the sidecar has the server, and has heard from it. */
+    /** Returns whether the sidecar knows the server and has loaded its tools. */
     public function isAvailable(): bool
     {
         try {
@@ -251,7 +257,7 @@ final class McpServer
     }
 
     /**
-     * What the sidecar offers of the server.
+     * Returns the tools that the sidecar offers from this server.
      *
      * @return list<array{name: string, sidecarName: string, description: string, schema: \stdClass, label: string}>
      *

@@ -7,9 +7,9 @@ namespace Pillion\Fallback;
 use Pillion\ToolResult;
 
 /**
- * What a model reads of a result: of an MCP result that is text and nothing else that text, a
- * block a line; of one without blocks its structured content; anything else as it is. That is
- * also what has blocks of other kinds, or members that an MCP result does not have.
+ * The part of a result that a model reads: for an MCP result with only text blocks the text, one line per
+ * block; for an MCP result without blocks the structured content; any other result unchanged, including
+ * results with other kinds of blocks or with members that MCP does not define.
  *
  * @internal
  */
@@ -21,25 +21,25 @@ final class Reading
     {
     }
 
-    /** @throws \Pillion\Exception\InvalidInputException when the result is no JSON */
+    /** @throws \Pillion\Exception\InvalidInputException when the result cannot be converted to JSON */
     public static function of(ToolResult $result): self
     {
         return new self($result, self::read($result->result));
     }
 
-    /** The text for a model: the string itself, else JSON. */
+    /** Returns the text for a model: a string unchanged, any other value as JSON. */
     public function text(): string
     {
         return Json::text($this->value);
     }
 
-    /** Whether the result is no more than the failure itself says. */
+    /** Returns whether a failed result contains no more than the error message. */
     public function isNothing(): bool
     {
         return !$this->result->success && in_array($this->value, [null, '', $this->result->error], true);
     }
 
-    /** What the model reads, as a tree. */
+    /** Returns the model's view of the result, as a tree. */
     public function tree(): mixed
     {
         return Json::tree($this->value);
@@ -52,7 +52,7 @@ final class Reading
             return $result;
         }
         try {
-            // Objects of PHP may be written as an envelope, too.
+            // PHP objects may also encode to an MCP result.
             $envelope = Json::parse($json);
         } catch (\JsonException) {
             return $result;
@@ -72,7 +72,7 @@ final class Reading
     /**
      * @param non-empty-list<mixed> $blocks
      *
-     * @return ?string null where blocks are of other kinds
+     * @return ?string null if there are other kinds of blocks
      */
     private static function said(array $blocks): ?string
     {

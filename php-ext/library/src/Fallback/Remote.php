@@ -14,22 +14,25 @@ use Pillion\ToolRegistry;
 use Pillion\ToolResult;
 
 /**
- * The tools that the sidecar runs.
+ * The tools that run in the sidecar.
  *
  * @internal
  */
 final class Remote
 {
-    /** For how long what the sidecar offers is taken to be so, in seconds. */
+    /** How long the sidecar's offer is cached, in seconds. */
     private const OFFER_LASTS = 5.0;
 
-    /** How long it may take to say so, in seconds. */
+    /** Timeout of the request for the offer, in seconds. */
     private const OFFER_TIMEOUT = 5.0;
 
-    /** @var array<string, array{float, list<string>}> until when it is so, and the names, by socket and category */
+    /** @var array<string, array{float, list<string>}> expiry time and tool names, by socket and category */
     private static array $offers = [];
 
-    /** Whether the sidecar offers a tool of that name and category; not where it cannot be asked. */
+    /**
+     * Returns whether the sidecar offers a tool with this name and category; false if the sidecar does not
+     * answer.
+     */
     public static function offers(ToolDefinition $definition): bool
     {
         $socket = SocketPath::default();
@@ -46,7 +49,7 @@ final class Remote
         return in_array($definition->name, $names, true);
     }
 
-    /** The name that the sidecar has for a tool; null for one that it does not run. */
+    /** Returns the sidecar's name of a tool; null for a tool that does not run in the sidecar. */
     public static function nameOf(ToolInterface $tool): ?string
     {
         return match (true) {
@@ -61,7 +64,7 @@ final class Remote
     }
 
     /**
-     * Runs a tool by itself, with all the checks of an executor.
+     * Runs a single tool with all checks of an executor.
      *
      * @param array<array-key, mixed> $arguments
      */

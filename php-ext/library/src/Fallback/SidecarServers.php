@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 /**
- * The MCP servers of the sidecar, as its list of tools shows them.
+ * The MCP servers of the sidecar, read from its list of tools.
  *
  * @internal
  */
@@ -16,12 +16,12 @@ final class SidecarServers
     }
 
     /**
-     * The tools of the server with that label, else of the one at that URL.
+     * Returns the tools of the server with this label, otherwise of the server at this URL.
      *
      * @return non-empty-list<array{name: string, sidecarName: string, description: string, schema: \stdClass, label: string}>
      *
-     * @throws \Pillion\Exception\UnavailableException when the sidecar knows no such server
-     * @throws \Pillion\Exception\TransportException   when the sidecar cannot reach it
+     * @throws \Pillion\Exception\UnavailableException when the sidecar does not know the server
+     * @throws \Pillion\Exception\TransportException   when the sidecar cannot reach the server
      * @throws \Pillion\Exception\PillionException
      */
     public function offer(?string $label, string $url): array
@@ -45,7 +45,7 @@ final class SidecarServers
         ], $tools);
     }
 
-    /** @return array<string, \stdClass> the schemas of the arguments, by the sidecar's names */
+    /** @return array<string, \stdClass> the argument schemas, by the sidecar's tool names */
     private function schemas(): array
     {
         $schemas = [];

@@ -5,15 +5,15 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 /**
- * Where the sidecar listens when nobody says otherwise; the same rules as its own.
+ * The default path of the sidecar's socket, by the same rules as the sidecar.
  *
  * @internal
  */
 final class SocketPath
 {
     /**
-     * `$PILLION_SOCKET`, else `/run/pillion/pillion.sock` for root, else
-     * `$XDG_RUNTIME_DIR/pillion/pillion.sock`, else `/run/pillion/pillion.sock`.
+     * Returns `$PILLION_SOCKET`, otherwise `/run/pillion/pillion.sock` for root, otherwise
+     * `$XDG_RUNTIME_DIR/pillion/pillion.sock`, otherwise `/run/pillion/pillion.sock`.
      */
     public static function default(): string
     {

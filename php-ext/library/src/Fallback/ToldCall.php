@@ -10,13 +10,13 @@ use Pillion\Exception\PillionException;
 use Pillion\Fallback\Http\Deadline;
 
 /**
- * What a dispatcher hears of a call: that it begins, and exactly once how it has ended.
+ * Dispatches the events of a call: its start, and exactly once its end.
  *
  * @internal
  */
 final class ToldCall
 {
-    /** Null before it has begun. */
+    /** The start time; null before the call has started. */
     private ?float $started = null;
 
     public function __construct(
@@ -28,14 +28,14 @@ final class ToldCall
     }
 
     /**
-     * Tells that calls begin, makes them, and tells how each has ended.
+     * Dispatches the start of all calls, runs them, and dispatches the end of each call.
      *
      * @param array<int, self>           $calls
-     * @param \Closure(): array<int, mixed> $work gives an outcome for each: a result as a tree, or an exception
+     * @param \Closure(): array<int, mixed> $work returns the outcome of each call: a result as a tree, or an exception
      *
      * @return array<int, mixed> the outcomes
      *
-     * @throws \Throwable what `$work` or a listener throws; each call that has begun has ended then, too
+     * @throws \Throwable an exception from `$work` or from a listener; the end of each started call has been dispatched by then
      */
     public static function all(array $calls, \Closure $work): array
     {
@@ -59,7 +59,8 @@ final class ToldCall
 
     private function begin(): void
     {
-        // Also where this fails some listener may have heard it.
+        // Set before dispatching: if the dispatch fails, a listener may already have received the start
+        // event.
         $this->started = Deadline::now();
         $this->hooks->dispatch(new ToolCallStarted($this->tool, $this->id, $this->server));
     }

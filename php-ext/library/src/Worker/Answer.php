@@ -10,18 +10,18 @@ use Pillion\Fallback\Json;
 use Pillion\ToolResult;
 
 /**
- * Results as MCP has them (`CallToolResult`), with `errorCode` for one that failed.
+ * Converts results to MCP's `CallToolResult`, with `errorCode` for failures.
  *
  * @internal
  */
 final class Answer
 {
-    /** Levels of a message: those of a result, and those around it. */
+    /** Maximum nesting of a message: that of a result plus the surrounding levels. */
     private const DEPTH = Json::DEPTH + 8;
     private const FLAGS = JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE
         | JSON_UNESCAPED_LINE_TERMINATORS | JSON_PRESERVE_ZERO_FRACTION;
 
-    /** The answer to a call, as a line. */
+    /** Returns the response to a call, as one line. */
     public static function line(int|string $id, string $tool, ToolResult $result): string
     {
         try {
@@ -37,7 +37,7 @@ final class Answer
     }
 
     /**
-     * Any message, as a line.
+     * Returns a JSON-RPC message as one line.
      *
      * @param array<string, mixed> $members
      *
@@ -61,7 +61,7 @@ final class Answer
     /**
      * @return array<string, mixed>
      *
-     * @throws InvalidInputException when it is no JSON
+     * @throws InvalidInputException when the result cannot be converted to JSON
      */
     private static function result(ToolResult $result): array
     {
@@ -74,7 +74,7 @@ final class Answer
         if (!is_array($given) || !self::isOfMcp($given, $blocks)) {
             return ['content' => $blocks] + ($structured === null ? [] : ['structuredContent' => $structured]);
         }
-        // Of a result in MCP's own form an empty map can be nothing else.
+        // In a result in MCP form, an empty PHP array as `structuredContent` can only be an empty map.
         $structured ??= ($given['structuredContent'] ?? null) === [] ? new \stdClass() : null;
         if ($blocks === [] && $structured !== null) {
             $blocks = [['type' => 'text', 'text' => Json::encode($structured)]];
@@ -115,8 +115,8 @@ final class Answer
     }
 
     /**
-     * What can stand as structured content: most revisions of MCP have maps alone there, so that a list
-     * is text. An empty array of PHP is taken for a list.
+     * Returns the value as structured content, or null: most MCP revisions allow only maps as structured
+     * content, so a list is sent as text. An empty PHP array counts as a list.
      */
     private static function map(mixed $value): ?\stdClass
     {

@@ -12,21 +12,24 @@ use Pillion\Fallback\Failure;
 use Pillion\Progress;
 
 /**
- * The call that a worker is busy with. A tool finds it with {@see Call::current()}, says through it how
- * far it is, and learns of it whether anybody still waits.
+ * The current call of a worker. A tool gets it with {@see Call::current()}, to report progress and to check
+ * for cancellation.
  */
 final class Call
 {
-    /** Ends by itself what it is given to, such as `McpClient::callTool(..., cancellation: $token)`. */
+    /**
+     * Canceled together with the call. Pass it to nested calls, such as
+     * `McpClient::callTool(..., cancellation: $token)`.
+     */
     public readonly CancellationToken $cancellation;
-    /** @var ?\Throwable what the tool has thrown, once it has */
+    /** @var ?\Throwable the exception that the tool threw */
     public ?\Throwable $thrown = null;
 
     private static ?self $current = null;
     private ?string $reason = null;
 
     /**
-     * @param string  $id          the id of the call, as in the sidecar's call log
+     * @param string  $id          the ID of the call, as in the sidecar's call log
      * @param ?string $user        the user on whose behalf the call runs, verified by the sidecar: the caller
      *                             may act for this user; null when no user is verified
      * @param ?string $claimedUser the user that the caller names without the right to act for that user: for
@@ -50,20 +53,20 @@ final class Call
         $this->cancellation = new CancellationToken();
     }
 
-    /** The call that runs now; null outside of a worker. */
+    /** Returns the current call; null outside of a worker. */
     public static function current(): ?self
     {
         return self::$current;
     }
 
     /**
-     * Tells whoever waits how far the call is. Outside of a worker nobody is told:
+     * Reports progress to the caller. Outside of a worker there is no current call, so use
      * `Call::current()?->progress(1, 3, 'looking')`.
      *
-     * @param Progress|int|float $progress how much is done, each time more
-     * @param int|float|null     $total    how much there is to do, where it is known
+     * @param Progress|int|float $progress the amount that is done; must increase with each report
+     * @param int|float|null     $total    the total amount, if known
      *
-     * @throws InvalidInputException when a number is none or the message is not UTF-8
+     * @throws InvalidInputException when a number is not finite or the message is not valid UTF-8
      */
     public function progress(Progress|int|float $progress, int|float|null $total = null, ?string $message = null): void
     {
@@ -77,14 +80,14 @@ final class Call
         $this->session->tell($progress);
     }
 
-    /** Whether nobody waits for the call any more; the sidecar is heard now. */
+    /** Returns whether the call was canceled. Reads pending messages from the sidecar first. */
     public function isCancelled(): bool
     {
         $this->session->listen();
         return $this->cancellation->isCancelled();
     }
 
-    /** @throws CancelledException when nobody waits any more */
+    /** @throws CancelledException when the call was canceled */
     public function throwIfCancelled(): void
     {
         if ($this->isCancelled()) {
@@ -92,7 +95,7 @@ final class Call
         }
     }
 
-    /** Until the caller gives up; null when it waits as long as it takes. */
+    /** Returns the seconds until the caller's deadline; null without a deadline. */
     public function secondsLeft(): ?float
     {
         return $this->end === null ? null : max(0.0, $this->end - Limits::now());
@@ -106,7 +109,7 @@ final class Call
     }
 
     /**
-     * Runs something as the work of this call.
+     * Runs a closure with this call as the current call.
      *
      * @template T
      *

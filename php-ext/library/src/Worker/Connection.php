@@ -8,30 +8,30 @@ use Pillion\Exception\TransportException;
 use Pillion\Fallback\Failure;
 
 /**
- * Lines of JSON over a Unix socket, in both directions, without waiting longer than is said.
+ * Sends and receives lines of JSON over a Unix socket. No operation waits longer than its timeout.
  *
  * @internal
  */
 final class Connection
 {
-    /** The longest line, in bytes, either way: what the sidecar takes, unless it is told otherwise. */
+    /** Maximum length of a line in bytes, in both directions; the sidecar's default limit. */
     public const LONGEST_LINE = 16 * 1024 * 1024;
 
     private const CONNECT_SECONDS = 5.0;
-    /** How long the sidecar may read nothing of what is sent. */
+    /** How long a send may wait for the sidecar to read, in seconds. */
     private const SEND_SECONDS = 30.0;
     private const BLOCK = 262_144;
-    /** What the system says to whom it does not let in. */
+    /** The errno of a refused permission. */
     private const EACCES = 13;
 
     /** @var resource */
     private $stream;
     private string $buffer = '';
-    /** How much of the buffer holds no end of a line. */
+    /** Number of bytes in the buffer that were already searched for the end of a line. */
     private int $seen = 0;
     private readonly int $process;
 
-    /** @throws Lost when nobody listens */
+    /** @throws Lost when the connection fails */
     public function __construct(string $socket)
     {
         $stream = @stream_socket_client("unix://$socket", $code, $reason, self::CONNECT_SECONDS);
@@ -47,14 +47,14 @@ final class Connection
         $this->process = (int) getmypid();
     }
 
-    /** Whether this is a child that a tool has forked: the connection is its parent's. */
+    /** Returns whether this process is a fork of the process that owns the connection. */
     public function isInherited(): bool
     {
         return getmypid() !== $this->process;
     }
 
     /**
-     * @throws Lost when the sidecar is gone, or does not read
+     * @throws Lost when the connection is lost, or the sidecar does not read
      */
     public function send(string $bytes): void
     {
@@ -72,9 +72,9 @@ final class Connection
     }
 
     /**
-     * The next line, without its end; null when none came in time or a signal did.
+     * Returns the next line without its line ending; null after a timeout or a signal.
      *
-     * @throws Lost               when the sidecar is gone
+     * @throws Lost               when the connection is lost
      * @throws TransportException when the line is too long
      */
     public function line(float $seconds): ?string
@@ -83,7 +83,7 @@ final class Connection
     }
 
     /**
-     * What comes before the next `$end`.
+     * Returns the bytes before the next `$end`; null after a timeout.
      *
      * @throws Lost
      * @throws TransportException
@@ -109,7 +109,7 @@ final class Connection
     }
 
     /**
-     * So many bytes; null when they did not come in time.
+     * Returns exactly `$count` bytes; null after a timeout.
      *
      * @throws Lost
      */
@@ -126,7 +126,7 @@ final class Connection
         return $found;
     }
 
-    /** Also for programs that tools have started and left behind, which have the socket too. */
+    /** Closes the connection, also for child processes that inherited the socket. */
     public function close(): void
     {
         if (is_resource($this->stream) && !$this->isInherited()) {
@@ -158,7 +158,7 @@ final class Connection
         $write = $forWriting ? [$this->stream] : [];
         $except = [];
         $whole = (int) $seconds;
-        // A signal ends the wait, with a warning.
+        // A signal interrupts `stream_select()` with a warning.
         $ready = @stream_select($read, $write, $except, $whole, (int) (($seconds - $whole) * 1e6));
         return $ready === false ? $forWriting : $ready > 0;
     }

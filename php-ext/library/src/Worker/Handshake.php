@@ -11,7 +11,7 @@ use Pillion\Exception\TransportException;
 use Pillion\Fallback\Failure;
 
 /**
- * The request that makes a connection to the sidecar that of a worker, and its answer.
+ * The HTTP upgrade request that turns a connection to the sidecar into a worker connection, and the response.
  *
  * @internal
  */
@@ -22,12 +22,12 @@ final class Handshake
     private const LONGEST_BODY = 1_048_576;
 
     /**
-     * @return string the id that the sidecar has given to the worker
+     * @return string the worker ID assigned by the sidecar
      *
-     * @throws Lost                   when the sidecar has no place now
-     * @throws InvalidInputException  when it does not want these tools
-     * @throws AuthorizationException when this process may not offer tools
-     * @throws TransportException     when it answers with something else
+     * @throws Lost                   when the sidecar cannot accept another worker now
+     * @throws InvalidInputException  when the sidecar rejects the tools
+     * @throws AuthorizationException when this process is not allowed to offer tools
+     * @throws TransportException     when the response is not a valid upgrade response
      */
     public static function make(Connection $connection, string $offer): string
     {
@@ -44,7 +44,8 @@ final class Handshake
         try {
             $connection->send($request);
         } catch (Lost) {
-            // Who refuses a request may do so before it has read all of it.
+            // A server may reject a request before it has read the complete request, so read the response
+            // anyway.
         }
         [$status, $headers] = self::head($connection);
         if ($status !== 101) {
@@ -56,7 +57,7 @@ final class Handshake
         return $headers['pillion-worker'] ?? '';
     }
 
-    /** @return array{int, array<string, string>} the status, and headers by their name in small letters */
+    /** @return array{int, array<string, string>} the status, and the headers by lowercase name */
     private static function head(Connection $connection): array
     {
         $end = Limits::now() + self::SECONDS;

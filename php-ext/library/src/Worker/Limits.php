@@ -7,14 +7,14 @@ namespace Pillion\Worker;
 use Pillion\Fallback\Failure;
 
 /**
- * How long a worker serves.
+ * The limits after which a worker stops.
  *
  * @internal
  */
 final class Limits
 {
     public int $calls = 0;
-    /** What somebody wants, whatever the limits are. */
+    /** A requested stop, independent of the limits. */
     public ?StopReason $asked = null;
     private readonly ?float $end;
 
@@ -25,7 +25,7 @@ final class Limits
         private readonly ?int $maxMemory,
     ) {
         foreach (['maxCalls' => $maxCalls, 'maxSeconds' => $maxSeconds, 'maxMemory' => $maxMemory] as $name => $limit) {
-            // By name: PHP's JIT has taken NAN for above zero.
+            // Explicit NaN check: PHP's JIT has evaluated `NAN <= 0` incorrectly.
             if ($limit !== null && (is_nan((float) $limit) || $limit <= 0)) {
                 throw Failure::invalidInput("$name must be above zero, or null for no limit");
             }
@@ -43,13 +43,16 @@ final class Limits
         };
     }
 
-    /** As many seconds as may be waited before {@see reached()} is to be asked again. */
+    /**
+     * Returns how long the worker may wait before {@see reached()} must be checked again, in seconds, at most
+     * `$most`.
+     */
     public function wait(float $most): float
     {
         return $this->end === null ? $most : max(0.0, min($most, $this->end - self::now()));
     }
 
-    /** In seconds, of a clock that nobody sets. */
+    /** Returns the time of a monotonic clock, in seconds. */
     public static function now(): float
     {
         return hrtime(true) / 1e9;

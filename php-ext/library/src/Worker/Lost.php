@@ -7,7 +7,7 @@ namespace Pillion\Worker;
 use Pillion\Exception\TransportException;
 
 /**
- * The sidecar is not there, has no place, or is gone: a worker tries again.
+ * The sidecar is not running, has no capacity, or closed the connection; the worker tries again.
  *
  * @internal
  */

@@ -13,7 +13,8 @@ use Pillion\ToolInterface;
 use Pillion\ToolResult;
 
 /**
- * A tool that a worker offers. It keeps what the tool itself returned: in that an empty map is still one.
+ * A tool that a worker offers. Keeps the tool's own return value, in which an empty map is distinct from an
+ * empty list.
  *
  * @internal
  */
@@ -22,14 +23,14 @@ final class Offered implements ToolInterface
     private const OPTIONS = ['title', 'annotations', 'outputSchema', 'timeout', 'requiresConfirmation'];
 
     public ?ToolResult $returned = null;
-    /** What the executor has made of it. */
+    /** The executor's result for the return value. */
     public ?ToolResult $passed = null;
     public ?\Throwable $thrown = null;
     private readonly ToolDefinition $definition;
     private readonly \stdClass $entry;
 
     /**
-     * @param array<string, mixed> $options as of {@see \Pillion\Worker::add()}
+     * @param array<string, mixed> $options as for {@see \Pillion\Worker::add()}
      *
      * @throws \Pillion\Exception\InvalidInputException
      */
@@ -39,13 +40,18 @@ final class Offered implements ToolInterface
         $this->entry = self::entry($this->definition, $options);
     }
 
-    /** The tool as the sidecar is told of it: an entry of MCP's list, and what else the sidecar keeps to. */
+    /**
+     * Returns the description that is sent to the sidecar: an entry of MCP's `tools/list` plus Pillion's own
+     * members.
+     */
     public function description(): \stdClass
     {
         return $this->entry;
     }
 
-    /** Lets go of the call that was: a result may be large, and the next call far. */
+    /**
+     * Releases the results of the previous call: they may be large, and the next call may come much later.
+     */
     public function forget(): void
     {
         $this->returned = $this->passed = $this->thrown = null;

@@ -10,28 +10,28 @@ use Pillion\Progress;
 use Pillion\ToolResult;
 
 /**
- * A worker's connection from the handshake to its end: one call at a time, JSON-RPC 2.0 in lines.
+ * A worker's connection after the handshake: JSON-RPC 2.0 messages, one per line, and one call at a time.
  *
  * @internal
  */
 final class Session
 {
-    /** How long it waits at most before it looks at its limits again, in seconds. */
+    /** Maximum time between two checks of the limits, in seconds. */
     private const LOOK = 1.0;
-    /** How long the sidecar may take to hear that the worker leaves. */
+    /** How long the worker waits for the sidecar to confirm that it is leaving, in seconds. */
     private const LEAVE_SECONDS = 5.0;
-    /** The id of the ping after which nothing more can come. */
+    /** The ID of the final ping: after its response the sidecar sends no more calls. */
     private const LAST = 'last';
     private const DEPTH = 512;
 
     private ?Call $call = null;
     private int|string $request = 0;
-    /** @var list<\stdClass> what came while a call was under way */
+    /** @var list<\stdClass> messages that arrived during a call */
     private array $kept = [];
     private ?TransportException $broken = null;
     private ?float $leavesBy = null;
 
-    /** @param \Closure(Call, string): ?ToolResult $run runs a call with arguments that are JSON; null where there is no such tool */
+    /** @param \Closure(Call, string): ?ToolResult $run runs a call with its arguments as JSON; returns null for an unknown tool */
     public function __construct(
         private readonly Connection $connection,
         private readonly Limits $limits,
@@ -40,10 +40,10 @@ final class Session
     }
 
     /**
-     * Until a limit is reached.
+     * Serves calls until a limit is reached.
      *
-     * @throws Lost               when the sidecar goes first
-     * @throws TransportException when it says what makes no sense
+     * @throws Lost               when the connection is lost before a limit is reached
+     * @throws TransportException when the sidecar sends an invalid message
      */
     public function serve(): void
     {
@@ -65,7 +65,7 @@ final class Session
         }
     }
 
-    /** Hears without waiting what the sidecar says during a call. */
+    /** Reads the messages that the sidecar sent during a call, without waiting. */
     public function listen(): void
     {
         try {
@@ -83,7 +83,7 @@ final class Session
                 }
             }
         } catch (TransportException $e) {
-            // The tool goes on or not as it likes: its answer has nowhere to go.
+            // The tool may continue, but its result can no longer be delivered.
             $this->broken = $e;
             $this->call?->cancel($e->getMessage());
         }
@@ -105,7 +105,7 @@ final class Session
         }
     }
 
-    /** Acts on a message; says whether it was the last one. */
+    /** Handles a message. Returns whether it was the last one. */
     private function isLast(\stdClass $message): bool
     {
         $method = $message->method ?? null;
@@ -151,14 +151,14 @@ final class Session
         $result = ($this->run)($call, json_encode($arguments, JSON_THROW_ON_ERROR | JSON_PRESERVE_ZERO_FRACTION, self::DEPTH));
         $this->call = null;
         if ($this->connection->isInherited()) {
-            // A child that the tool has forked: its parent gives the answer.
+            // In a child process forked by the tool: the parent process sends the response.
             exit(0);
         }
         $this->limits->calls++;
         if ($this->broken !== null) {
             throw $this->broken;
         }
-        // Before the answer: after it the sidecar may send another call at once.
+        // Leave before the response: after the response the sidecar may send another call at once.
         if ($this->leavesBy === null && $this->limits->reached() !== null) {
             $this->leave();
         }
@@ -170,7 +170,10 @@ final class Session
         }
     }
 
-    /** Says that no more calls are taken. One that is on its way is still made: it comes before the ping's answer. */
+    /**
+     * Announces that the worker takes no more calls. A call already sent arrives before the ping's response
+     * and still runs.
+     */
     private function leave(): void
     {
         $this->leavesBy = Limits::now() + self::LEAVE_SECONDS;
@@ -188,10 +191,10 @@ final class Session
     }
 
     /**
-     * The next message; null when none came in time.
+     * Returns the next message; null after a timeout.
      *
      * @throws Lost
-     * @throws TransportException when it is none
+     * @throws TransportException when the message is invalid
      */
     private function next(float $seconds): ?\stdClass
     {
@@ -205,7 +208,8 @@ final class Session
         }
         $why = json_last_error() === JSON_ERROR_NONE ? 'it is no object' : json_last_error_msg();
         if (json_last_error() === JSON_ERROR_INVALID_PROPERTY_NAME) {
-            // JSON, but no object of PHP can have such a name, and a caller may have made it up.
+            // The line is valid JSON, but PHP objects cannot have a property name that begins with U+0000,
+            // which a caller may have sent.
             $id = json_decode($line, true, self::DEPTH)['id'] ?? null;
             $error = ['code' => -32602, 'message' => 'No name in the arguments may begin with the character U+0000'];
             $this->connection->send(Answer::message(['id' => $id, 'error' => $error]));

@@ -5,14 +5,14 @@ declare(strict_types=1);
 namespace Pillion\Worker;
 
 /**
- * SIGTERM and SIGINT while a worker serves, where PHP has pcntl. A second SIGINT (Ctrl-C) does what
- * it does anywhere.
+ * Handles SIGTERM and SIGINT while a worker serves, if PHP has pcntl. A second SIGINT (Ctrl-C) has its
+ * default effect.
  *
  * @internal
  */
 final class Signals
 {
-    /** @var array<int, callable|int> the handlers of before */
+    /** @var array<int, callable|int> the previous handlers */
     private array $before = [];
     private bool $wasAsync = false;
 

@@ -4,16 +4,16 @@ declare(strict_types=1);
 
 namespace Pillion\Worker;
 
-/** Why {@see \Pillion\Worker::run()} has returned. */
+/** The reason why {@see \Pillion\Worker::run()} returned. */
 enum StopReason: string
 {
-    /** It has made as many calls as it was to make. */
+    /** The maximum number of calls was reached. */
     case Calls = 'calls';
-    /** Its time was over. */
+    /** The maximum time was reached. */
     case Time = 'time';
-    /** The process had grown too large. */
+    /** The process used more memory than allowed. */
     case Memory = 'memory';
-    /** SIGTERM or SIGINT. */
+    /** SIGTERM or SIGINT arrived. */
     case Signal = 'signal';
     /** {@see \Pillion\Worker::stop()} was called. */
     case Asked = 'asked';

@@ -16,14 +16,14 @@ use Pillion\ToolRegistry;
 use Pillion\ToolResult;
 
 /**
- * The tools that a worker offers, and how they run: checked as by any executor, but without limits and
- * approvals, which the sidecar has seen to for all workers together.
+ * The tools that a worker offers, and their execution: validated as by any executor, but without rate limits
+ * and approvals, which the sidecar enforces for all workers together.
  *
  * @internal
  */
 final class Tools
 {
-    /** A year: for calls that nobody has set a limit to. */
+    /** One year, in seconds: the timeout of a call without a deadline. */
     private const NO_LIMIT = 31_536_000.0;
 
     /** @var array<string, Offered> */
@@ -61,7 +61,7 @@ final class Tools
         }
     }
 
-    /** @throws \Pillion\Exception\InvalidInputException when it is none */
+    /** @throws \Pillion\Exception\InvalidInputException when the dispatcher has no `dispatch()` method */
     public function setEventDispatcher(?object $dispatcher): void
     {
         (new ToolExecutor($this->registry))->setEventDispatcher($dispatcher);
@@ -85,7 +85,7 @@ final class Tools
         return $this->byName[$name] ?? null;
     }
 
-    /** @param string $arguments JSON, in which an empty map is one */
+    /** @param string $arguments JSON, which keeps an empty map distinct from an empty list */
     public function run(Offered $tool, Call $call, string $arguments): ToolResult
     {
         $tool->forget();
@@ -141,7 +141,7 @@ final class Tools
         return false;
     }
 
-    /** The code that {@see ToolDefinition::fromCallable()} has described. */
+    /** Returns the code that {@see ToolDefinition::fromCallable()} described. */
     private static function callable(object|array|string $given): callable
     {
         if (is_callable($given)) {

@@ -1,4 +1,4 @@
-//! What the server may ask of the object, and who is told of what the server says.
+//! The callbacks for the server's requests and notifications.
 
 use ext_php_rs::types::Zval;
 use serde_json::Value;
@@ -83,7 +83,7 @@ fn set_token_store(call: &mut Call<'_>) -> Outcome {
     hooks.set_object(call, 0, TOKENS, "store", &["load", "save"])?;
     let is_there = call.some(0).is_some();
     link.offer(|offers| offers.deferral = is_there);
-    // Another store may have other tokens.
+    // Another store may contain other tokens.
     link.forget_connection();
     Ok(call.this().to_value())
 }
@@ -103,10 +103,10 @@ fn finish_authorization(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// The URIs and names of a list whose entries are a URI, or an array with `uri` and `name`.
+/// Reads a list of roots, each a URI or an array with `uri` and `name`. Returns URIs and names.
 ///
 /// # Errors
-/// An `InvalidInputException` that names the entry.
+/// An `InvalidInputException` naming the entry.
 pub(super) fn roots(given: &Value) -> Result<Vec<(String, String)>, Failure> {
     let wrong = |which: &str| {
         exception::invalid_input(format!(

@@ -53,32 +53,32 @@ pub(super) fn methods(class: Class) -> Class {
         )
 }
 
-/// One call of a tool.
+/// One tool call.
 pub struct Spec {
-    /// The call's id.
+    /// The ID of the call.
     pub id: String,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
-    /// A JSON object.
+    /// The arguments, a JSON object.
     pub arguments: Box<RawValue>,
 }
 
-/// How a call has ended.
+/// The outcome of a call.
 pub type Finished = Result<ToolCallResult, CallError>;
 
-/// Why a call has no result.
+/// The reason why a call has no result.
 #[derive(Debug)]
 pub enum CallError {
-    /// The engine says.
+    /// A failure reported by the engine.
     Mcp(McpError),
-    /// Its token was cancelled, for this reason.
+    /// The token was canceled, with this reason.
     Cancelled(String),
-    /// Its arguments are no JSON object.
+    /// The arguments are not a JSON object.
     Arguments(String),
 }
 
 impl CallError {
-    /// The reason from the fixed set (C5).
+    /// Returns the error code.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Mcp(error) => error.code(),
@@ -87,10 +87,10 @@ impl CallError {
         }
     }
 
-    /// The exception for it.
+    /// Returns the exception.
     ///
     /// # Errors
-    /// As [`Link::failure`].
+    /// Same as [`Link::failure`].
     pub fn into_failure(self, link: &Link, hooks: Hooks<'_>) -> Result<Failure, Failure> {
         match &self {
             Self::Mcp(error) => link.failure(hooks, error),
@@ -110,7 +110,7 @@ impl fmt::Display for CallError {
     }
 }
 
-/// Calls a tool until it is done, or cancelled: then the server is told.
+/// Calls a tool and waits for the result. Cancellation notifies the server.
 pub async fn finish(
     client: McpClient,
     spec: Spec,
@@ -174,7 +174,7 @@ fn spec(call: &Call<'_>, options: &CallOptions) -> Result<Spec, Failure> {
     })
 }
 
-/// An id that no other call of this process has, and hardly one of another.
+/// Returns an ID that is unique in this process and most likely unique across processes.
 pub fn new_id() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH);

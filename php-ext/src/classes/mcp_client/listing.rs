@@ -1,4 +1,4 @@
-//! Tools, resources, prompts and completion.
+//! Lists of tools, resources and prompts, and completion.
 
 use pillion_core::mcp::{McpClient, McpError};
 use serde_json::json;
@@ -63,7 +63,7 @@ fn list_prompts(call: &mut Call<'_>) -> Outcome {
     })
 }
 
-/// Every page of a list.
+/// Returns all pages of a list.
 fn list<F>(call: &Call<'_>, method: &str, request: impl FnOnce(McpClient) -> F) -> Outcome
 where
     F: Future<Output = Result<Vec<Box<RawValue>>, McpError>> + Send + 'static,
@@ -74,20 +74,20 @@ where
     items.collect::<Result<Vec<_>, _>>().map(list_of)
 }
 
-/// The whole result: `contents`, and what else there is.
+/// Returns the complete result: `contents` and any other members.
 fn read_resource(call: &mut Call<'_>) -> Outcome {
     let params = raw(&json!({"uri": call.string(0)?}))?;
     ask(call, "resources/read", params).and_then(an_array)
 }
 
-/// The whole result: `messages`, `description`, and what else there is.
+/// Returns the complete result: `messages`, `description` and any other members.
 fn get_prompt(call: &mut Call<'_>) -> Outcome {
     let arguments = arguments(call, 1)?;
     let params = raw(&json!({"name": call.string(0)?, "arguments": arguments}))?;
     ask(call, "prompts/get", params).and_then(an_array)
 }
 
-/// `completion` of the result: `values`, `total`, `hasMore`.
+/// Returns the `completion` of the result: `values`, `total`, `hasMore`.
 fn complete(call: &mut Call<'_>) -> Outcome {
     call.array(0)?;
     let reference = call.value(0).map(to_value).transpose()?;
@@ -111,7 +111,8 @@ fn complete(call: &mut Call<'_>) -> Outcome {
     )
 }
 
-/// A server may answer with anything; callers of these methods get an array.
+/// Makes sure that a result is an array: a server may send anything, but these methods return
+/// arrays.
 fn an_array(value: ext_php_rs::types::Zval) -> Outcome {
     if value.is_array() {
         return Ok(value);

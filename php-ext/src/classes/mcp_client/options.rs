@@ -1,4 +1,4 @@
-//! The options of a call.
+//! The options of calls.
 
 use std::time::Duration;
 
@@ -13,28 +13,28 @@ use crate::json::to_value;
 use crate::mcp::kind;
 use crate::zend::{Call, Failure, entries};
 
-/// How many calls of `callTools` run at once unless the options say.
+/// Default of `max_concurrent`: how many calls of `callTools` run at a time.
 const SIDE_BY_SIDE: usize = 16;
 
-/// What one call, or several, have of their own.
+/// The options of one or several calls.
 pub struct CallOptions {
-    /// Deadline and `_meta`.
+    /// Timeout and `_meta`.
     pub request: RequestOptions,
-    /// A callable.
+    /// The progress callback.
     pub on_progress: Option<Zval>,
-    /// Ends the call from outside.
+    /// The cancellation signal.
     pub cancellation: Cancellation,
-    /// The id of the call.
+    /// The ID of the call.
     pub id: Option<String>,
-    /// How many calls run at once.
+    /// Maximum number of concurrent calls.
     pub max_concurrent: usize,
 }
 
 impl CallOptions {
-    /// Reads an argument that may be left out; `allowed` are the options that make sense.
+    /// Reads an optional argument; `allowed` are the supported options.
     ///
     /// # Errors
-    /// A `TypeError`, or an `InvalidInputException` that names the option.
+    /// A `TypeError`, or an `InvalidInputException` naming the option.
     pub fn of_argument(call: &Call<'_>, index: usize, allowed: &[&str]) -> Result<Self, Failure> {
         let mut options = Self {
             request: RequestOptions::default(),
@@ -105,7 +105,7 @@ impl CallOptions {
     }
 }
 
-/// A deadline of nothing would be none at all.
+/// Raises a zero timeout to 1 ms, because zero would mean no timeout.
 fn positive(timeout: Duration) -> Duration {
     timeout.max(Duration::from_millis(1))
 }

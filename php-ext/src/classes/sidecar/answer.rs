@@ -5,21 +5,21 @@ use crate::classes::tool_result::Parts;
 use crate::exception::{FailedResult, error_code, of_result};
 use crate::zend::{Failure, Outcome, empty_array, with_entry};
 
-/// The sidecar's answer to one call, as PHP values: either a tool ran and its outcome is
-/// under `result`, or there is no such tool.
+/// The sidecar's response to one call, as PHP values: the outcome of a tool under `result`, or an
+/// error because the tool does not exist.
 pub(super) struct Answer {
     pub(super) success: bool,
-    /// The tool's data, else its result.
+    /// The tool's data, or its result if there is no data.
     pub(super) data: Zval,
     pub(super) error: Option<String>,
     pub(super) error_code: Option<String>,
-    /// What the model reads, where the tool also gave data.
+    /// The result for the model, if the tool also returned data.
     result: Option<Zval>,
     metadata: Zval,
 }
 
 impl Answer {
-    /// Reads an answer; what is missing is taken as empty.
+    /// Reads a response; missing members count as empty.
     pub(super) fn of(answer: &Zval) -> Self {
         let table = answer.array();
         let outcome = table
@@ -37,7 +37,7 @@ impl Answer {
         }
     }
 
-    /// Makes the failed result of a call that no tool was asked to run.
+    /// Creates the failed result of a call that was not sent to a tool.
     pub(super) fn refused(code: &str, reason: String) -> Self {
         Self {
             success: false,
@@ -49,7 +49,7 @@ impl Answer {
         }
     }
 
-    /// With those arguments in the metadata, if there are any.
+    /// Adds the arguments to the metadata, if there are any.
     pub(super) fn asking_for(mut self, arguments: Option<Zval>) -> Self {
         if let Some(arguments) = arguments.filter(|_| self.metadata.is_array()) {
             self.metadata = with_entry(&self.metadata, "arguments", arguments);
@@ -57,7 +57,7 @@ impl Answer {
         self
     }
 
-    /// What a failed call throws.
+    /// Returns the exception for a failed call.
     pub(super) fn into_failure(self, tool_name: String) -> Failure {
         let code = self.error_code.as_deref().and_then(error_code);
         of_result(&FailedResult {
@@ -68,7 +68,7 @@ impl Answer {
         })
     }
 
-    /// The answer as a `ToolResult`.
+    /// Returns the response as a `ToolResult`.
     pub(super) fn into_result(self, tool_call_id: String, tool_name: String) -> Outcome {
         let (result, data) = match self.result {
             Some(result) => (result, self.data),

@@ -17,18 +17,18 @@ use crate::json::to_value_as;
 use crate::mcp::hooks;
 use crate::zend::{Failure, type_name, without_entry};
 
-/// What the options say.
+/// The parsed options.
 #[derive(Default)]
 pub struct Options {
-    /// How the executor runs its calls.
+    /// The configuration of the executor.
     pub config: ExecutorConfig,
     /// The callable that decides on approvals, or null.
     pub approve: Zval,
-    /// The callable that is asked before a call runs, or null.
+    /// The callable that is called before a call runs, or null.
     pub before: Zval,
 }
 
-/// The options that are plain data. Times are seconds, as everywhere in PHP.
+/// The options that are plain data. Times are in seconds.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Data {
@@ -82,10 +82,10 @@ struct Windows {
     per_day: Option<u32>,
 }
 
-/// Reads the options; what is left out keeps the executor's default.
+/// Reads the options; missing options have the executor's defaults.
 ///
 /// # Errors
-/// An `InvalidInputException` that names the key.
+/// An `InvalidInputException` naming the key.
 pub fn read(given: &Zval) -> Result<Options, Failure> {
     let approve = callable(given, hooks::APPROVE)?;
     let before = callable(given, hooks::BEFORE)?;
@@ -118,7 +118,7 @@ fn read_data(options: Value) -> Result<ExecutorConfig, Failure> {
             let why = error.inner().to_string();
             let mut why = why.replace("expected f64", "expected a number");
             if !path.contains(['.', '[']) && why.starts_with("unknown field ") {
-                // Those that are no data are read elsewhere.
+                // The options that are callables are read elsewhere.
                 why = format!("{why}, `{}`, `{}`", hooks::APPROVE, hooks::BEFORE);
             }
             exception::invalid_input(format!("Invalid executor option '{path}': {why}"))
@@ -158,7 +158,8 @@ fn read_data(options: Value) -> Result<ExecutorConfig, Failure> {
     .with_concurrency(options.max_concurrent, options.max_concurrent_total))
 }
 
-/// PHP writes an empty map as `[]`, so an empty list becomes one where a map is meant.
+/// Converts empty lists to empty maps where a map is expected, because PHP writes an empty map as
+/// `[]`.
 fn without_empty_lists(value: Value) -> Value {
     match value {
         Value::Array(items) if items.is_empty() => Value::Object(serde_json::Map::new()),

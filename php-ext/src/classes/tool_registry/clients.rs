@@ -5,15 +5,15 @@ use crate::mcp::hooks::Hooks;
 use crate::mcp::{Attendant, Link};
 use crate::zend::{Failure, Object, entries, list_of};
 
-/// The clients that MCP servers were registered with: their callbacks answer what the servers
-/// ask. An object is in here once.
+/// The clients that MCP servers were registered with; their callbacks answer requests from the
+/// servers. Each object is contained once.
 pub struct Clients(Vec<Client>);
 
-/// One of them.
+/// A client of an MCP server.
 pub struct Client(Zval);
 
 impl Clients {
-    /// Those of a registry: its hidden value.
+    /// Reads the clients from the hidden value of a registry.
     pub fn of(hidden: &Zval) -> Self {
         let clients = hidden.array().into_iter().flat_map(entries);
         Self(
@@ -23,12 +23,12 @@ impl Clients {
         )
     }
 
-    /// The hidden value with these.
+    /// Returns the hidden value for these clients.
     pub fn to_value(&self) -> Zval {
         list_of(self.0.iter().map(|client| client.0.shallow_clone()))
     }
 
-    /// The place of a client, which is in here afterwards.
+    /// Returns the index of a client; adds the client if necessary.
     pub(super) fn place(&mut self, client: &Zval) -> usize {
         let is_it = |known: &Client| Object::of(&known.0) == Object::of(client);
         self.0.iter().position(is_it).unwrap_or_else(|| {
@@ -37,12 +37,12 @@ impl Clients {
         })
     }
 
-    /// All of them.
+    /// Returns all clients.
     pub fn iter(&self) -> impl Iterator<Item = &Client> {
         self.0.iter()
     }
 
-    /// The link and the hooks of the one in a place.
+    /// Returns the link and the hooks of the client with this index.
     pub(super) fn get(&self, place: Option<usize>) -> Result<Option<(&Link, Hooks<'_>)>, Failure> {
         match place.and_then(|place| self.0.get(place)) {
             Some(client) => client_of(&client.0),
@@ -52,18 +52,18 @@ impl Clients {
 }
 
 impl Client {
-    /// Its link and its hooks.
+    /// Returns the client's link and hooks.
     ///
     /// # Errors
-    /// An `Error` when the client is not constructed.
+    /// An `Error` if the client is not constructed.
     pub fn parts(&self) -> Result<(&Link, Hooks<'_>), Failure> {
         client_of(&self.0)?.ok_or_else(|| Failure::error("The client is none"))
     }
 
-    /// Has the client take part in a wait.
+    /// Lets the client serve its server's requests during a wait.
     ///
     /// # Errors
-    /// As [`Attendant::new`].
+    /// Same as [`Attendant::new`].
     pub fn attend(&self) -> Result<Attendant<'_>, Failure> {
         let (link, hooks) = self.parts()?;
         Attendant::new(link, hooks)

@@ -7,7 +7,7 @@ use crate::zend::{
     Call, Failure, Object, Outcome, array_of, entries, list_of, state_of, string_of,
 };
 
-/// The tools for which `keep` says yes, by name.
+/// Returns the tools for which `keep` returns true, by name.
 fn select(
     this: Object<'_>,
     keep: impl Fn(Object<'_>) -> Result<bool, Failure>,
@@ -42,7 +42,7 @@ fn is_yes(value: &Zval) -> bool {
     value.bool() == Some(true)
 }
 
-/// Asks each tool, as S4 does: a tool in PHP may have rules of its own.
+/// Calls `isEnabledForModel()` of each tool, because PHP tools may have their own rules.
 fn available(call: &Call<'_>) -> Result<Vec<(String, Zval)>, Failure> {
     model_argument(call, 0)?;
     let model = [call.value(0).map_or_else(Zval::new, Zval::shallow_clone)];
@@ -58,7 +58,7 @@ pub(super) fn available_for_model(call: &mut Call<'_>) -> Outcome {
     available(call).map(by_name)
 }
 
-/// Which tools the model does not see, and why not.
+/// Returns the tools that the model does not see, with the reasons.
 pub(super) fn dropped_for_model(call: &mut Call<'_>) -> Outcome {
     let registry = state_of::<Registry>(call.this())?;
     let capabilities = model_argument(call, 0)?;
@@ -81,7 +81,7 @@ pub(super) fn dropped_for_model(call: &mut Call<'_>) -> Outcome {
     ))
 }
 
-/// The definitions of the available tools, but for MCP tools without a server.
+/// Returns the definitions of the available tools, except MCP tools without a server.
 pub(super) fn definitions_for_model(call: &mut Call<'_>) -> Outcome {
     let mut definitions = Vec::new();
     for (_, tool) in available(call)? {

@@ -24,8 +24,8 @@ use crate::zend::{
     state_of, string_of, with_entry, without_entry,
 };
 
-/// A new registry with the built-in tools (B3) and their aliases (H3), and those of services, with
-/// the settings that there are.
+/// Creates a registry with the built-in tools and their aliases, and with the network tools that
+/// have settings.
 pub(super) fn with_builtins(call: &mut Call<'_>) -> Outcome {
     let services = match call.value(0) {
         Some(_) => {
@@ -41,7 +41,7 @@ pub(super) fn with_builtins(call: &mut Call<'_>) -> Outcome {
     let registry = state_of::<Registry>(this)?;
     let mut tools = empty_array();
     for tool in pillion_builtins::all().into_iter().chain(services) {
-        // One with settings takes the place of that without.
+        // A tool with settings replaces the one without.
         let added = registry.tools.replace(tool);
         added.map_err(|error| refused(&error))?;
     }
@@ -54,8 +54,7 @@ pub(super) fn with_builtins(call: &mut Call<'_>) -> Outcome {
     Ok(value)
 }
 
-/// Registers an object with `ToolInterface`, or a definition and the callable that does
-/// the work.
+/// Registers an object with `ToolInterface`, or a definition with a callable.
 pub(super) fn register_tool(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let registry = state_of::<Registry>(this)?;
@@ -82,7 +81,7 @@ pub(super) fn register_tool(call: &mut Call<'_>) -> Outcome {
     Ok(Zval::new())
 }
 
-/// Registers a tool that is an object of PHP.
+/// Registers a tool given as a PHP object.
 fn add_object(
     this: Object<'_>,
     registry: &Registry,
@@ -96,7 +95,7 @@ fn add_object(
     let name = definition.name().as_str().to_owned();
     let native = engine_tool::engine_tool(tool)?;
     match native {
-        // A tool of another registry stays native in this one.
+        // A tool of another registry remains native in this one.
         Some(native) => {
             add(registry, native, replace)?;
             let client = engine_tool::client(tool);
@@ -125,8 +124,8 @@ fn add_object(
     Ok(())
 }
 
-/// Registers what of an object or a class has the attribute `AsTool`, all or nothing, and
-/// returns the names.
+/// Registers everything with the attribute `AsTool` in an object or a class, either all or none,
+/// and returns the names.
 pub(super) fn register_object(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let registry = state_of::<Registry>(this)?;
@@ -148,7 +147,8 @@ pub(super) fn register_object(call: &mut Call<'_>) -> Outcome {
         let object = callable_tool::new_tool(&definition, &target.callable)?;
         tools.push((object, signature.definition));
     }
-    // All or nothing, so the schema of the last counts before the first is registered.
+    // Compile all schemas before the first tool is registered, so that either all or none are
+    // registered.
     for (_, definition) in &tools {
         compile(definition)?;
     }
@@ -160,7 +160,7 @@ pub(super) fn register_object(call: &mut Call<'_>) -> Outcome {
     Ok(list_of(names))
 }
 
-/// Says what a registry would of a definition's schema.
+/// Reports the error that a registry would report for a definition's schema.
 fn compile(definition: &ToolDefinition) -> Result<(), Failure> {
     let compiled = CompiledSchema::compile(definition.input_schema());
     compiled.map(drop).map_err(|source| {
@@ -169,14 +169,14 @@ fn compile(definition: &ToolDefinition) -> Result<(), Failure> {
     })
 }
 
-/// Whether there is a tool of that name; an alias is none.
+/// Returns whether a tool has this name; aliases do not count.
 fn has(registry: &Registry, name: &ToolName) -> bool {
     let known = registry.tools.get(name.as_str());
     known.is_some_and(|known| known.name() == name)
 }
 
-/// Registers all tools of an MCP server and returns their names. A tool whose name is
-/// taken is an error, and then none is registered.
+/// Registers all tools of an MCP server and returns their names. If a name is taken, returns an
+/// error and registers none.
 pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let registry = state_of::<Registry>(this)?;
@@ -220,18 +220,18 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
 
 const CLIENTS: &str = "Pillion\\MCPSSEClient|Pillion\\McpClient|array";
 
-/// What the argument `$server` stands for.
+/// The parsed argument `$server`.
 struct Given<'a> {
     server: Arc<Server>,
-    /// What an entry says of approvals; a client says nothing.
+    /// The approval setting of an entry; a client has none.
     approval: RequireApproval,
     client: Option<&'a Zval>,
     /// The tools that the server lists.
     listed: Vec<Box<RawValue>>,
 }
 
-/// Reads a client, or an entry as S4 has it, and lists the tools of its server. A client's cache
-/// may know them, and its logger and dispatcher hear of it.
+/// Reads a client, or an entry in HAWKI's format, and lists the tools of its server. Uses the
+/// client's cache, and notifies its logger and event dispatcher.
 fn server_argument<'a>(call: &Call<'a>) -> Result<Given<'a>, Failure> {
     let value = call
         .value(0)
@@ -288,8 +288,8 @@ fn definition_of(tool: Object<'_>) -> Result<ToolDefinition, Failure> {
     Ok(definition)
 }
 
-/// Tools with `MCPToolInterface` count as MCP tools, wherever their work is done; and what their
-/// server entry says of approvals.
+/// Returns the origin of a tool, and the approval policy of its server entry. All tools with
+/// `MCPToolInterface` count as MCP tools.
 fn origin_of(
     tool: Object<'_>,
     name: &ToolName,

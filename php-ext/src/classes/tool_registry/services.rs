@@ -1,5 +1,5 @@
-//! The built-in tools that ask services over the network (D6, D7): there where the application
-//! says so. The zone that `get_time` tells the time of (D2).
+//! The built-in network tools, enabled by the application's settings, and the time zone of
+//! `get_time`.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -22,14 +22,14 @@ use crate::json::to_value_as;
 use crate::mcp::without_value;
 use crate::zend::Failure;
 
-/// How long a call may take (N1).
+/// Default timeout of a call.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 const TIME: &str = "get_time";
 const WEATHER: &str = "get_weather";
 const SEARCH: &str = "web_search";
 
-/// The settings of one of them. A key is a text, or in a variable of the environment.
+/// The settings of a network tool. A key is either given directly or names an environment variable.
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 struct Given {
@@ -51,10 +51,10 @@ struct GivenTime {
     timezone: Option<String>,
 }
 
-/// The tools that the array `$services` has settings of, which may be empty.
+/// Creates the tools that the `$services` array names, even with empty settings.
 ///
 /// # Errors
-/// An `InvalidInputException` that names the key.
+/// An `InvalidInputException` naming the key.
 pub(super) fn read(given: Option<&Zval>) -> Result<Vec<Arc<dyn Tool>>, Failure> {
     let given = given.map(|given| to_value_as("argument $services", given));
     let services = match given.transpose()? {
@@ -194,7 +194,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The key that the settings have or name.
+    /// Returns the key in the settings, or in the environment variable that they name.
     fn key(&self, given: &Given) -> Result<Option<SecretString>, Failure> {
         match (&given.api_key, &given.api_key_env) {
             (Some(_), Some(_)) => Err(self.invalid("api_key", "absent beside api_key_env")),
@@ -206,7 +206,8 @@ impl Reader<'_> {
         }
     }
 
-    /// That one, or else the one in the variable of that name.
+    /// Returns the key of [`key`](Self::key), or the key in the provider's usual environment
+    /// variable.
     fn wanted(&self, given: &Given, usual: &str) -> Result<SecretString, Failure> {
         let key = self.key(given)?.or_else(|| variable(usual));
         key.ok_or_else(|| self.invalid("provider", &format!("it needs api_key, or {usual}")))
@@ -241,7 +242,7 @@ fn variable(name: &str) -> Option<SecretString> {
     text_of(name).map(SecretString::from)
 }
 
-/// What a variable holds, unless it is empty.
+/// Returns the value of an environment variable, unless it is empty.
 fn text_of(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }

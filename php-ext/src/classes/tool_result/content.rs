@@ -1,8 +1,7 @@
-//! What a result says, as the content blocks of MCP and as text.
+//! Reads a result as MCP content blocks and as text.
 //!
-//! The result of an MCP tool is the JSON-RPC result unchanged, so its blocks are there as the
-//! server sent them, with fields that nobody here knows. Any other result is read as one
-//! block of text.
+//! The result of an MCP tool is the unmodified JSON-RPC result, so it has the blocks that the
+//! server sent, including unknown fields. Any other result is read as one text block.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -15,7 +14,7 @@ use crate::exception;
 use crate::json::to_value;
 use crate::zend::{Call, Failure, Object, Outcome, array_of, entries, guarded, list_of, string_of};
 
-/// Servers differ in whether they pad.
+/// Accepts base64 with and without padding, because servers differ.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -25,13 +24,12 @@ fn property(this: Object<'_>, name: &str) -> Outcome {
     this.get(CLASS.get(), name)
 }
 
-/// The blocks of a result that has the form of MCP: an array whose `content` is a list of
-/// blocks, each with a `type`. `None` for any other result, also one with `content` of its
-/// own.
+/// Returns the blocks of a result in MCP form: an array whose `content` is a list of blocks, each
+/// with a `type`. `None` for any other result, even if it has its own `content`.
 fn blocks_of(result: &Zval) -> Option<Vec<&ZendHashTable>> {
     let result = result.array()?;
     let Some(content) = result.get("content") else {
-        // Only what MCP defines has this name.
+        // Only MCP results have the key `structuredContent`.
         return result.get("structuredContent").map(|_| Vec::new());
     };
     entries(content.dereference().array()?)
@@ -87,8 +85,8 @@ pub(super) fn text(call: &mut Call<'_>) -> Outcome {
     }
 }
 
-/// What a result that is not of MCP's form says: the text, else its JSON; of a failure
-/// without a result the error; `None` when it says nothing.
+/// Returns the text of a result that is not in MCP form: a string unchanged, any other value as
+/// JSON, the error for a failure without a result. `None` if the result is empty.
 fn said(this: Object<'_>, result: &Zval) -> Result<Option<Zval>, Failure> {
     if result.is_string() {
         return Ok(Some(result.shallow_clone()));
@@ -132,7 +130,7 @@ pub(super) fn images(call: &mut Call<'_>) -> Outcome {
         let data = decoded(data).ok_or_else(|| {
             exception::transport(format!("Content block {place} holds no valid base64"))
         })?;
-        // The engine may give up the request for want of memory, and must not leak `data`.
+        // PHP may abort the request if memory is exhausted, and must not leak `data`.
         let data = guarded(|| string_of(&data))?;
         images.push(array_of([
             ("mime_type", string_of(mime_type)),
@@ -142,7 +140,8 @@ pub(super) fn images(call: &mut Call<'_>) -> Outcome {
     Ok(list_of(images))
 }
 
-/// The type and the base64 of an image, as a block or as a resource inside one.
+/// Returns the media type and the base64 data of an image block or of an image in an embedded
+/// resource.
 fn image_in(block: &ZendHashTable) -> Option<(&str, &str)> {
     match text_in(block, "type")? {
         "image" => {
@@ -159,7 +158,7 @@ fn image_in(block: &ZendHashTable) -> Option<(&str, &str)> {
     }
 }
 
-/// Base64 may be broken into lines.
+/// Decodes base64, which may contain line breaks.
 fn decoded(text: &str) -> Option<Vec<u8>> {
     if text.bytes().any(|byte| byte.is_ascii_whitespace()) {
         let whole: Vec<u8> = text

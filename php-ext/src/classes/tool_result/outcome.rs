@@ -1,4 +1,4 @@
-//! Results made by hand, and results that become exceptions.
+//! Results created by PHP code, and results converted to exceptions.
 
 use ext_php_rs::types::Zval;
 
@@ -20,7 +20,8 @@ fn metadata(call: &Call<'_>, index: usize) -> Outcome {
     Ok(value(call, index))
 }
 
-/// The ids may be left out: whoever runs the tool knows them.
+/// Creates the parts of a result. The call ID and the tool name are optional: the executor fills
+/// them in.
 fn parts(call: &Call<'_>, index: usize) -> Result<Parts, crate::zend::Failure> {
     let id = call.value(index).map_or(Ok(""), |_| call.string(index))?;
     let name = index + 1;
@@ -53,7 +54,7 @@ pub(super) fn failure(call: &mut Call<'_>) -> Outcome {
     parts.into_object_of(call.called_class())
 }
 
-/// Throws what fits the error code; a result that worked is given back.
+/// Throws the exception for the error code; returns a successful result.
 pub(super) fn throw(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let property = |name: &str| this.get(CLASS.get(), name);
@@ -69,7 +70,7 @@ pub(super) fn throw(call: &mut Call<'_>) -> Outcome {
     }))
 }
 
-/// As `toArray()`, with metadata that is an object also when there is none.
+/// Like `toArray()`, but empty metadata is an object.
 pub(super) fn json_serialize(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let mut entries = Vec::with_capacity(KEYS.len());

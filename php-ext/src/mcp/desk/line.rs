@@ -9,22 +9,22 @@ use crate::mcp::errand::Errand;
 use crate::runtime::Bound;
 use crate::wait::JobSender;
 
-/// How many reports of progress wait for one PHP thread; then they are dropped, for what
-/// comes later says more.
+/// Maximum number of progress reports that wait for one PHP thread. Further reports are dropped,
+/// because later reports are more recent.
 const MOST_WAITING_REPORTS: usize = 256;
 
 tokio::task_local! {
-    /// The line of the task. A question that comes on the stream of a request is heard inside
-    /// the task of that request, and so finds whose it is.
+    /// The line of the task. A request on the response stream of a call is received inside the task
+    /// of that call, so this value identifies the call.
     pub(super) static LINE: Arc<Caller>;
 }
 
-/// A call, or several, and the PHP thread that may wait for it.
+/// One or several calls, and the PHP thread that may wait for them.
 pub struct Caller {
     pub(super) errands: JobSender<Errand>,
-    /// That of the PHP object whose call it is.
+    /// The mailbox of the PHP object that made the call.
     pub(super) mailbox: Arc<Mailbox>,
-    /// How often somebody waits: a callback may wait for the call that it is called by.
+    /// The number of waits in progress: a callback may wait for the call that invoked the callback.
     waits: AtomicUsize,
     is_running: AtomicBool,
     waiting_reports: AtomicUsize,
@@ -41,18 +41,18 @@ impl Caller {
         }
     }
 
-    /// Whether a PHP thread waits.
+    /// Returns whether a PHP thread waits.
     pub(super) fn is_waited_for(&self) -> bool {
         self.waits.load(Ordering::Acquire) > 0
     }
 
-    /// Whether a PHP thread waits, or may come to wait.
+    /// Returns whether a PHP thread waits or may wait later.
     pub(super) fn is_there(&self) -> bool {
         self.is_waited_for() || self.is_running.load(Ordering::Acquire)
     }
 }
 
-/// One report on its way to PHP.
+/// One progress report on its way to PHP.
 pub struct Ticket(Arc<Caller>);
 
 impl Drop for Ticket {
@@ -61,15 +61,15 @@ impl Drop for Ticket {
     }
 }
 
-/// PHP's end of a call, which is listed at the desk for as long as this lives. A forked child
-/// must leave it alone: see [`Bound`].
+/// PHP's handle of a call. The call is registered at the desk as long as this value lives. A forked
+/// child must not use it: see [`Bound`].
 pub struct Line {
     pub(super) desk: Arc<Desk>,
     pub(super) caller: Arc<Caller>,
 }
 
 impl Line {
-    /// Makes a call that of this line, so that what the server asks on its behalf finds it.
+    /// Runs a call on this line, so that the server's requests during the call reach this line.
     pub fn call<F: Future>(&self, call: F) -> impl Future<Output = F::Output> + use<F> {
         let ended = Ended(self.desk.clone(), self.caller.clone());
         let call = LINE.scope(Arc::clone(&self.caller), call);
@@ -80,7 +80,7 @@ impl Line {
         }
     }
 
-    /// Tells PHP how far one of the calls has come.
+    /// Returns a callback that reports the progress of one of the calls to PHP.
     pub fn reports(&self, call: usize) -> ProgressCallback {
         let caller = Arc::clone(&self.caller);
         Arc::new(move |progress: Progress| {
@@ -96,14 +96,14 @@ impl Line {
         })
     }
 
-    /// From now on somebody waits, until what this returns is dropped.
+    /// Marks the line as waited for, until the returned value is dropped.
     pub fn wait(&self) -> Bound<Wait> {
         self.caller.waits.fetch_add(1, Ordering::AcqRel);
         self.desk.begin_to_wait(&self.caller);
         Bound::new(Wait(Arc::clone(&self.desk), Arc::clone(&self.caller)))
     }
 
-    /// What this line is to do for the server, if there is anything.
+    /// Returns the next job for this line, if there is one.
     pub fn take(&self) -> Option<Errand> {
         self.desk.take(&self.caller)
     }
@@ -115,7 +115,7 @@ impl Drop for Line {
     }
 }
 
-/// Somebody waits for a call as long as this lives.
+/// A thread waits for a call as long as this value lives.
 pub struct Wait(Arc<Desk>, Arc<Caller>);
 
 impl Drop for Wait {
@@ -125,7 +125,7 @@ impl Drop for Wait {
     }
 }
 
-/// When it is dropped the call has ended, whether or not PHP has looked.
+/// Marks the end of the call when it is dropped, even if PHP has not read the result yet.
 struct Ended(Arc<Desk>, Arc<Caller>);
 
 impl Drop for Ended {

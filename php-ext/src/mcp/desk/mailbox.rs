@@ -5,27 +5,27 @@ use pillion_core::mcp::Notification;
 
 use super::lock;
 
-/// How many notices wait for one object; then the oldest go.
+/// Maximum number of notifications that wait for one object. Beyond it, the oldest are dropped.
 const MOST_WAITING_NOTICES: usize = 256;
 
-/// Notices for one PHP object.
+/// The pending notifications of one PHP object.
 #[derive(Default)]
 pub struct Mailbox(Mutex<VecDeque<Notification>>);
 
 impl Mailbox {
-    /// The notices that wait, the oldest first.
+    /// Removes and returns the pending notifications, oldest first.
     pub fn take_all(&self) -> VecDeque<Notification> {
         std::mem::take(&mut *lock(&self.0))
     }
 
-    /// Those that could not be delivered, before what has come since.
+    /// Puts undelivered notifications back, before those that arrived since.
     pub fn put_back(&self, mut notices: VecDeque<Notification>) {
         let mut since = lock(&self.0);
         notices.append(&mut since);
         *since = notices;
     }
 
-    /// Whether it is the first that waits.
+    /// Adds a notification. Returns whether it is the first pending one.
     pub(super) fn put(&self, notice: Notification) -> bool {
         let mut notices = lock(&self.0);
         if notices.len() == MOST_WAITING_NOTICES {

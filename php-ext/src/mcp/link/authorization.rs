@@ -1,4 +1,4 @@
-//! Authorizations by a person: in this process, or later in another.
+//! Authorizations by the user, in this process or later in another one.
 
 use std::sync::Arc;
 
@@ -16,11 +16,12 @@ use crate::wait::wait;
 use crate::zend::Failure;
 
 impl Link {
-    /// Connects, where a person may have to be asked for an authorization meanwhile: that
-    /// time is not the call's. How it ends the call itself finds out.
+    /// Connects before the call if the user may have to grant an authorization, so that this time
+    /// does not count against the call's timeout. The result is ignored: the call itself encounters
+    /// the same error.
     ///
     /// # Errors
-    /// What PHP code throws that runs meanwhile.
+    /// An exception of PHP code that runs during the wait.
     pub fn authorize_first(
         &self,
         hooks: Hooks<'_>,
@@ -41,11 +42,11 @@ impl Link {
         }
     }
 
-    /// The exception for an error. Where an authorization has been asked for that can be given
-    /// later, it is kept, and the exception says where.
+    /// Returns the exception for an error. If the error is a deferred authorization, the method
+    /// saves the authorization, and the exception contains its URL.
     ///
     /// # Errors
-    /// What the token store throws.
+    /// An exception of the token store.
     pub fn failure(&self, hooks: Hooks<'_>, error: &McpError) -> Result<Failure, Failure> {
         let failure = exception::of_mcp(error);
         let connection = {
@@ -66,19 +67,19 @@ impl Link {
         ))
     }
 
-    /// Asks for an authorization that is given later: the page, and the state that the
-    /// browser comes back with.
+    /// Starts a deferred authorization. Returns the URL of the authorization page and the `state`
+    /// that the browser returns with.
     ///
     /// # Errors
-    /// What the server or the token store says; an `InvalidInputException` without OAuth or
-    /// a token store.
+    /// An error of the server or the token store. An `InvalidInputException` without OAuth or a
+    /// token store.
     pub fn start_authorization(&self, hooks: Hooks<'_>) -> Result<(String, String), Failure> {
         let connection = self.unauthorized(hooks)?;
         let client = connection.client().clone();
         let asked = wait(async move {
             client.connect().await?;
             client.ping().await?;
-            // Some servers ask for a token no sooner than that.
+            // Some servers require a token only for this request.
             client.list_tools().await.map(drop)
         })?;
         let deferred = connection
@@ -97,12 +98,12 @@ impl Link {
         }
     }
 
-    /// Takes up an authorization, now that the browser has come back: gets the tokens, and
-    /// stores them.
+    /// Completes an authorization after the browser has returned: obtains the tokens and stores
+    /// them.
     ///
     /// # Errors
-    /// An `AuthorizationException` when it was not asked for here or not given; what the token
-    /// store throws.
+    /// An `AuthorizationException` if the authorization was not started here or was denied. An
+    /// exception of the token store.
     pub fn finish_authorization(&self, hooks: Hooks<'_>, address: &str) -> Result<(), Failure> {
         let connection = self.unauthorized(hooks)?;
         let not_an_address = |error| exception::invalid_input(format!("$callbackUrl: {error}"));
@@ -119,7 +120,7 @@ impl Link {
         self.deliver(hooks, &connection)
     }
 
-    /// A connection of its own that has no tokens yet.
+    /// Creates a separate connection without tokens.
     fn unauthorized(&self, hooks: Hooks<'_>) -> Result<Arc<Connection>, Failure> {
         if !self.is_personal() {
             return Err(exception::invalid_input(

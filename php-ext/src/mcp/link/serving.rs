@@ -1,4 +1,4 @@
-//! What a call asks of PHP, and what there is to tell it.
+//! Handles the jobs of a call, and delivers notifications and tokens.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::runtime::{self, Bound};
 use crate::zend::{Failure, call_callable, string_of};
 
 impl Link {
-    /// Does on PHP's thread what a call asks for.
+    /// Handles a job of a call on PHP's thread.
     ///
     /// # Errors
-    /// What the PHP code throws.
+    /// An exception of the PHP code.
     pub fn serve(
         &self,
         hooks: Hooks<'_>,
@@ -36,7 +36,7 @@ impl Link {
                 while let Some(errand) = line.get().and_then(Line::take) {
                     self.serve(hooks, connection, line, reported, errand)?;
                 }
-                // A callback may have forked: the child leaves its parent's desk alone.
+                // A callback may have forked. The child must not use the desk of its parent.
                 match line.get() {
                     Some(_) => self.deliver(hooks, connection),
                     None => Ok(()),
@@ -58,10 +58,10 @@ impl Link {
         }
     }
 
-    /// Tells PHP what there is to tell after a call.
+    /// Delivers pending jobs, notifications and tokens to PHP after a call.
     ///
     /// # Errors
-    /// What the PHP code throws.
+    /// An exception of the PHP code.
     pub fn settle(&self, hooks: Hooks<'_>, connection: &Arc<Connection>) -> Result<(), Failure> {
         if let Some(open) = connection.client().open_connection()
             && connection.is_new(open.number)
@@ -73,16 +73,16 @@ impl Link {
         self.deliver(hooks, connection)
     }
 
-    /// Stores tokens that have changed, and passes on what the server said on its own account.
+    /// Stores changed tokens, and delivers the server's notifications.
     ///
     /// # Errors
-    /// What the PHP code throws.
+    /// An exception of the PHP code.
     pub fn deliver(&self, hooks: Hooks<'_>, connection: &Arc<Connection>) -> Result<(), Failure> {
         if let Some(tokens) = connection.tokens()
             && let Some(text) = credentials::store(hooks, &self.server, tokens)?
             && self.is_personal()
         {
-            // Who comes with these tokens finds the session.
+            // Other objects with these tokens find the session under the new key.
             runtime::move_mcp_connection(&self.key(Some(&text)), connection)?;
         }
         let changes = connection.desk().changes();
@@ -91,7 +91,8 @@ impl Link {
             let server = self.server.shown_name();
             hooks.dispatch(|| event::tools_changed(&server))?;
         }
-        // Those that are there now: a server that goes on talking must not hold the call.
+        // Delivers only the notifications that are pending now, so that a server that keeps sending
+        // cannot block the call.
         let mut notices = self.mailbox.take_all();
         while let Some(notice) = notices.pop_front() {
             let told = readable(&notice.params, EmptyObject::StdClass)

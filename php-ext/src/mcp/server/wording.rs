@@ -1,4 +1,4 @@
-//! What is wrong with a server's options, in the names that PHP code has for them.
+//! Error messages about a server's options, with the option names of the PHP classes.
 
 use pillion_core::egress::EgressError;
 use pillion_core::mcp::ServerConfigError;
@@ -7,7 +7,7 @@ use super::Of;
 use crate::exception;
 use crate::zend::Failure;
 
-/// The options of both.
+/// The options of both classes.
 const OPTIONS: [&str; 10] = [
     "label",
     "transport",
@@ -21,7 +21,7 @@ const OPTIONS: [&str; 10] = [
     "egress",
 ];
 
-/// Those of `McpClient` alone.
+/// The options of `McpClient` only.
 const CLIENT_OPTIONS: [&str; 11] = [
     "timeout",
     "api_key",
@@ -45,7 +45,7 @@ pub(super) fn unknown(key: &str, of: Of) -> Failure {
     exception::invalid_input(format!("Unknown option '{key}', expected one of {options}"))
 }
 
-/// What is wrong with a configuration, with the options of PHP for those of the engine.
+/// Returns the error of a configuration, with PHP's option names in place of the engine's.
 pub(super) fn in_words_of_php(error: &ServerConfigError) -> String {
     match error {
         ServerConfigError::Egress(EgressError::PlainHttp { host }) => format!(
@@ -59,8 +59,8 @@ pub(super) fn invalid(key: &str, why: impl std::fmt::Display) -> Failure {
     exception::invalid_input(format!("Invalid MCP server option '{key}': {why}"))
 }
 
-/// What serde says of a wrong value, without the value: it may be a credential. The words
-/// that it does not know are shown where they cannot be part of one.
+/// Returns serde's message about an invalid value, without the value, because it may be a
+/// credential. Unknown variant and field names stay only if they cannot be part of a credential.
 pub fn without_value(is_secret: bool, why: &str) -> String {
     let expected = why.rsplit_once(", expected ").map(|(_, expected)| expected);
     let is_value = ["invalid type: ", "invalid value: ", "invalid length "]

@@ -1,10 +1,11 @@
-//! Which thread takes signals, and when.
+//! Which threads receive signals, and when.
 //!
-//! PHP's handlers must run on PHP's threads: `pcntl` and the timer behind
-//! `max_execution_time` write to the globals of the engine. So threads of ours take none.
-//! A thread inherits what its maker holds back, and tokio starts threads on PHP's while that
-//! drives: hence all signals wait meanwhile. They come through while it sleeps, where no
-//! code of the runtime's is interrupted: a process can be ended at any time.
+//! PHP's handlers must run on PHP's threads: `pcntl` and the timer behind `max_execution_time`
+//! write to the globals of the Zend engine. Therefore our own threads block all signals. A thread
+//! inherits the signal mask of the thread that creates it, and tokio creates threads on PHP's
+//! thread while it drives the runtime. Therefore the driving thread blocks all signals as well. It
+//! unblocks them while it sleeps, where they cannot interrupt code of the runtime, so that a signal
+//! can end the process at any time.
 
 use std::cell::Cell;
 use std::ptr;
@@ -13,25 +14,24 @@ use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
 thread_local! {
-    /// What the thread held back before it began to drive; none while it does not.
+    /// The signal mask of the thread before it began to drive. `None` while it does not drive.
     static BEFORE: Cell<Option<SigSet>> = const { Cell::new(None) };
 }
 
-/// Holds all signals back on this thread for good.
+/// Blocks all signals on this thread permanently.
 pub(super) fn take_none() {
-    // Without it a signal handler runs on the wrong thread now and then; there is nothing
-    // better to do about a failure here, and below.
+    // If the call fails, a signal handler occasionally runs on the wrong thread. There is no better
+    // reaction to a failure here and below.
     let _ = SigSet::all().thread_block();
 }
 
-/// What threads are started in `work`, takes no signals.
+/// Threads that `work` creates receive no signals.
 pub(super) fn without<R>(work: impl FnOnce() -> R) -> R {
     let _signals = Deferred::new();
     work()
 }
 
-/// Called when a thread that drives goes to sleep. SIGPIPE is not for PHP to see: see
-/// [`forget_broken_pipe`].
+/// Called when a driving thread goes to sleep. Hides SIGPIPE from PHP: see [`forget_broken_pipe`].
 pub(super) fn let_through() {
     if let Some(mut before) = BEFORE.get() {
         before.add(Signal::SIGPIPE);
@@ -39,19 +39,19 @@ pub(super) fn let_through() {
     }
 }
 
-/// Called when it has woken up.
+/// Called when the thread has woken up.
 pub(super) fn hold_back() {
     if BEFORE.get().is_some() {
         take_none();
     }
 }
 
-/// Whether this thread is inside the runtime, be it in a signal handler.
+/// Returns whether this thread is inside the runtime, even in a signal handler.
 pub(super) fn are_deferred() -> bool {
     BEFORE.get().is_some()
 }
 
-/// While it lives, signals of this thread wait.
+/// Blocks the signals of this thread as long as this value lives.
 pub(super) struct Deferred(());
 
 impl Deferred {
@@ -73,8 +73,9 @@ impl Drop for Deferred {
     }
 }
 
-/// A write to a server that has closed its end raises SIGPIPE on the thread that writes. The
-/// error is what counts; PHP may have a handler for the signal, or die of it.
+/// A write to a connection that the server has closed raises SIGPIPE on the writing thread. The
+/// write already returns an error. PHP may have a handler for the signal, or the signal may end the
+/// process.
 fn forget_broken_pipe() {
     let mut pipe = SigSet::empty();
     pipe.add(Signal::SIGPIPE);

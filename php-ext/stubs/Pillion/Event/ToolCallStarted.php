@@ -2,13 +2,13 @@
 
 namespace Pillion\Event;
 
-/** A tool is about to be called. */
+/** A tool call is about to start. */
 final class ToolCallStarted
 {
     /**
-     * @param string $toolName the tool
-     * @param string $toolCallId the call
-     * @param ?string $server its label, or else where it is; null for a tool in PHP
+     * @param string $toolName the name of the tool
+     * @param string $toolCallId the ID of the call
+     * @param ?string $server the server's label or address; null for a PHP tool
      */
     public function __construct(
         public readonly string $toolName,

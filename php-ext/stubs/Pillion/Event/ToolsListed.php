@@ -2,13 +2,13 @@
 
 namespace Pillion\Event;
 
-/** The tools of an MCP server are known. */
+/** The tool list of an MCP server was loaded. */
 final class ToolsListed
 {
     /**
-     * @param string $server its label, or else where it is, without what may be secret
-     * @param int $tools how many there are
-     * @param bool $fromCache whether the server was not asked
+     * @param string $server the server's label, or its address without secrets
+     * @param int $tools the number of tools
+     * @param bool $fromCache whether the list came from the cache instead of the server
      */
     public function __construct(
         public readonly string $server,

@@ -2,13 +2,13 @@
 
 namespace Pillion\Exception;
 
-/** A call needs approval and does not have it yet. */
+/** The call needs an approval that it does not have yet. */
 class ApprovalRequiredException extends PillionException
 {
     public string $errorCode = 'approval_required';
-    /** Stands for this tool with exactly these arguments for this user. */
+    /** Identifies this tool with exactly these arguments for this user. */
     public string $approvalId = '';
     public string $toolName = '';
-    /** @var array<string, mixed> what the tool would run with */
+    /** @var array<string, mixed> the arguments that the tool would receive */
     public array $arguments = [];
 }

@@ -2,17 +2,20 @@
 
 namespace Pillion\Exception;
 
-/** The MCP server wants a credential, or a better one, or none could be had. */
+/**
+ * The MCP server requires a credential or rejects the one that it received, or no credential could be
+ * obtained.
+ */
 class AuthorizationException extends PillionException
 {
-    /** 401 or 403, where the server said no. */
+    /** The HTTP status 401 or 403, if the server rejected the request. */
     public ?int $httpStatus = null;
-    /** What the server asks for (`WWW-Authenticate`), without what may be secret. */
+    /** The `WWW-Authenticate` challenge of the server, without secrets. */
     public ?string $challenge = null;
-    /** The page where a person can give the authorization, where one has been prepared. */
+    /** The authorization page for the user, if an authorization has been prepared. */
     public ?string $authorizationUrl = null;
     /**
-     * The scopes that are wanted.
+     * The scopes that the server requires.
      *
      * @var list<string>
      */

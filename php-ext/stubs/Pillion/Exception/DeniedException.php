@@ -2,7 +2,7 @@
 
 namespace Pillion\Exception;
 
-/** Somebody, or a policy, said no. */
+/** A person or a policy denied the call. */
 class DeniedException extends PillionException
 {
     public string $errorCode = 'denied';

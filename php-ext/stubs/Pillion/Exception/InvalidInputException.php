@@ -2,7 +2,7 @@
 
 namespace Pillion\Exception;
 
-/** The input is wrong; sending it again cannot help. */
+/** The input is invalid; sending the same input again cannot succeed. */
 class InvalidInputException extends PillionException
 {
     public string $errorCode = 'invalid_input';

@@ -6,6 +6,6 @@ namespace Pillion\Exception;
 class JsonRpcException extends PillionException
 {
     public int $rpcCode = -1;
-    /** The `data` of the error. */
+    /** The `data` member of the JSON-RPC error. */
     public mixed $data = null;
 }

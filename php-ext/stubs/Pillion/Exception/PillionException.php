@@ -3,7 +3,7 @@
 namespace Pillion\Exception;
 
 /**
- * Everything that the extension throws on purpose.
+ * The base class of all exceptions that Pillion throws.
  */
 class PillionException extends \RuntimeException
 {

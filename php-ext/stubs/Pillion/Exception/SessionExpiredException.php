@@ -2,7 +2,7 @@
 
 namespace Pillion\Exception;
 
-/** The server does not know the session any more, and a new one did not help. */
+/** The server no longer knows the session, and a new session did not help. */
 class SessionExpiredException extends TransportException
 {
 }

@@ -2,7 +2,7 @@
 
 namespace Pillion\Exception;
 
-/** The time was over first. */
+/** The timeout elapsed before the operation finished. */
 class TimeoutException extends PillionException
 {
     public string $errorCode = 'timeout';

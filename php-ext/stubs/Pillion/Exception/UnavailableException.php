@@ -2,7 +2,7 @@
 
 namespace Pillion\Exception;
 
-/** The sidecar is not there, or a tool behind it is not set up. */
+/** The sidecar is not available, or a tool in the sidecar is not configured. */
 class UnavailableException extends PillionException
 {
     public string $errorCode = 'unavailable';

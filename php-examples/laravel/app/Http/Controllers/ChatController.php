@@ -33,13 +33,13 @@ class ChatController
         ]);
     }
 
-    /** What the model of the query sees. */
+    /** Lists the tools that the model in the query sees. */
     public function tools(Request $request): JsonResponse
     {
         return response()->json(Pillion::forModel($this->model($request->query('model')))->names());
     }
 
-    /** The visitor says something. */
+    /** Handles a message of the visitor. */
     public function say(Request $request): JsonResponse|StreamedResponse
     {
         $message = $request->input('message');
@@ -54,7 +54,7 @@ class ChatController
         });
     }
 
-    /** The visitor allows a call, or does not. */
+    /** Handles the visitor's decision on a call. */
     public function decide(Request $request, string $id): JsonResponse|StreamedResponse
     {
         return self::alone(fn (Lock $lock) => self::decideOn($id, $request->input('approve') === true, $lock));
@@ -65,10 +65,10 @@ class ChatController
         $chat = VisitorsChat::of((string) Visitor::id());
         $approval = Pillion::approvals()->find($id);
         if ($approval === null && $chat?->waitsFor($id)) {
-            // It has lapsed, which counts as denied.
+            // An expired approval counts as denied.
             return self::events($chat, null, $lock);
         }
-        // Whoever made the call decides on it, and nobody else.
+        // Only the visitor who made the call may decide on it.
         if ($approval === null || $approval->user !== Visitor::id()) {
             return response()->json(['error' => 'There is no such call.'], 404);
         }
@@ -83,7 +83,7 @@ class ChatController
     }
 
     /**
-     * Answers while no other request goes on with the visitor's chat; a stream gives the lock back at its end.
+     * Answers while no other request continues the visitor's chat. A stream releases the lock at its end.
      *
      * @param Closure(Lock): (JsonResponse|StreamedResponse) $answer
      */
@@ -102,11 +102,12 @@ class ChatController
         }
     }
 
-    /** What happens in the chat, as server-sent events. */
+    /** Streams the events of the chat as server-sent events. */
     private static function events(VisitorsChat $chat, ?string $message, Lock $lock): StreamedResponse
     {
         return response()->stream(function () use ($chat, $message, $lock): void {
-            // Whoever leaves the page finds the chat as it is then when they come back.
+            // If the visitor leaves the page, the run still finishes, so the chat is up to date when the
+            // visitor returns.
             ignore_user_abort(true);
             try {
                 foreach ($chat->stream($message) as $event) {
@@ -130,13 +131,13 @@ class ChatController
             'status' => $event->answer->status,
             'text' => $event->answer->text,
             'limit' => $event->answer->limitReached,
-            // Why is for the log, not for visitors.
+            // The reason of a failure belongs in the log and is not shown to visitors.
             'error' => $event->answer->status === 'failed' ? 'The model cannot answer at the moment.' : null,
             'waiting' => $chat->waiting(),
         ];
     }
 
-    /** One of the configured models: who asks for another would choose what it may do. */
+    /** Allows only configured models: otherwise a request could choose the model's permissions. */
     private function model(mixed $name): string
     {
         abort_unless(is_string($name) && in_array($name, $this->models->names(), true), 422, 'There is no such model.');

@@ -8,13 +8,13 @@ use Pillion\ChatAnswer;
 use Pillion\Fallback\Json;
 
 /**
- * The sidecar's answer of a chat.
+ * Converts the sidecar's response of a chat.
  *
  * @internal
  */
 final class Answer
 {
-    /** @param string $state the chat's id, where the answer does not say it */
+    /** @param string $state the chat's ID, in case the response does not contain it */
     public static function of(\stdClass $answer, string $state): ChatAnswer
     {
         $text = static fn (string $key): ?string => is_string($answer->$key ?? null) ? $answer->$key : null;
@@ -38,7 +38,7 @@ final class Answer
     }
 
     /**
-     * A call that waits; whoever approves of it has to see what would run.
+     * Converts a call that waits for approval. The approver needs to see the arguments.
      *
      * @return array{id: ?string, call: string, tool: string, arguments: array<array-key, mixed>|string}
      */

@@ -26,7 +26,7 @@ final class Options
 
     public readonly float $timeout;
 
-    /** @var array<string, mixed> what a request says that begins a chat */
+    /** @var array<string, mixed> the members of the request that starts a chat */
     public readonly array $beginning;
 
     /**

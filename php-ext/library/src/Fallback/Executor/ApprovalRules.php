@@ -7,15 +7,16 @@ namespace Pillion\Fallback\Executor;
 use Pillion\Fallback\Registry\Entry;
 
 /**
- * The option `approvals` of an executor. The most exact policy counts: that of the tool, else
- * that of its server, else what its server's entry says, else the default. A tool may be named by its aliases too; of several policies
- * for one tool the strictest counts. A definition that requires confirmation asks in any case.
+ * The `approvals` option of an executor. The most specific policy applies: the tool's policy, otherwise the
+ * server's policy, otherwise the policy of the server entry, otherwise the default. Policies may name tools
+ * by alias; if several policies name the same tool, the strictest applies. A definition that requires
+ * confirmation always needs approval.
  *
  * @internal
  */
 final class ApprovalRules
 {
-    /** The words of policies, those of server entries too. */
+    /** The names of policies, including those used in server entries. */
     public const POLICIES = [
         'auto' => 'auto', 'never' => 'auto',
         'always-ask' => 'always-ask', 'always' => 'always-ask', 'prompt' => 'always-ask',
@@ -24,8 +25,8 @@ final class ApprovalRules
 
     /**
      * @param list<string>          $trustedTools
-     * @param array<string, string> $tools        policies by the name of the tool
-     * @param array<string, string> $servers      policies by the label of the server
+     * @param array<string, string> $tools        policies by tool name
+     * @param array<string, string> $servers      policies by server label
      */
     public function __construct(
         private readonly string $default = 'auto',
@@ -35,7 +36,7 @@ final class ApprovalRules
     ) {
     }
 
-    /** @param callable(string): bool $means whether a name is that of the tool, or an alias of it */
+    /** @param callable(string): bool $means whether a name is the tool's name or an alias */
     public function asks(Entry $entry, callable $means): bool
     {
         $named = array_filter($this->tools, $means, ARRAY_FILTER_USE_KEY);

@@ -11,7 +11,7 @@ use Pillion\Fallback\Registry\Entry;
 use Pillion\ToolCall;
 
 /**
- * Which calls need somebody's approval, and who gives it.
+ * Decides which calls need approval, and obtains the approval.
  *
  * @internal
  */
@@ -22,10 +22,11 @@ final class Approvals
     }
 
     /**
-     * Lets a call through that needs no approval or has it; the id of the one that it needed and
-     * has. A denial wins over everything else, and a decision in the context over the callable.
+     * Checks a call and returns the approval ID if the call needed an approval and has it. A denial takes
+     * precedence over everything else; a decision in the context takes precedence over the `approve`
+     * callable.
      *
-     * @param callable(string): bool $means whether a name is that of the tool, or an alias of it
+     * @param callable(string): bool $means whether a name is the tool's name or an alias
      *
      * @throws ToolFailure
      */
@@ -47,7 +48,7 @@ final class Approvals
         $what = $decision === false ? 'was denied' : 'needs approval';
         $metadata = ['approval_id' => $id];
         if ($decision === null) {
-            // Whoever decides later has to see what would run.
+            // The later approver needs to see the arguments.
             $metadata['arguments'] = Json::members($arguments);
         }
         throw new ToolFailure(

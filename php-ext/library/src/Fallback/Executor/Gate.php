@@ -11,7 +11,7 @@ use Pillion\ToolCall;
 use Pillion\ToolResult;
 
 /**
- * Who is asked last before a call runs.
+ * Runs the `before` callable, the last check before a call runs.
  *
  * @internal
  */
@@ -22,9 +22,9 @@ final class Gate
     }
 
     /**
-     * Null lets the call run; an output takes the place of what the tool would have returned.
+     * Returns null if the call may run, or an output that replaces the tool's output.
      *
-     * @param ?string $approval the id of the one that the call has, if it needed one
+     * @param ?string $approval the ID of the call's approval, if the call needed one
      *
      * @throws ToolFailure
      */

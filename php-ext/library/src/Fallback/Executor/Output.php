@@ -9,7 +9,7 @@ use Pillion\Fallback\Json;
 use Pillion\ToolResult;
 
 /**
- * What a tool returned, as trees.
+ * A tool's return value, as trees.
  *
  * @internal
  */
@@ -42,8 +42,8 @@ final class Output
     }
 
     /**
-     * Refuses what is larger than so many bytes as JSON: it would be cut off somewhere
-     * later, where nobody could say why.
+     * Rejects an output that is larger than `$limit` bytes as JSON, because truncated JSON would fail later
+     * without a clear cause.
      *
      * @throws ToolFailure
      */
@@ -56,7 +56,7 @@ final class Output
         return $this;
     }
 
-    /** About how long it is as JSON, without writing it. */
+    /** Returns the approximate size as JSON, without encoding the value. */
     private static function size(mixed $tree): int
     {
         $size = match (true) {

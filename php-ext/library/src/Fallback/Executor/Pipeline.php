@@ -15,14 +15,14 @@ use Pillion\ToolCall;
 use Pillion\ToolResult;
 
 /**
- * The stages of a call, in the engine's order. Every call ends in exactly one result, and a
- * failure never touches another call.
+ * The stages of a call, in the same order as in the engine. Every call has exactly one result, and a failed
+ * call does not affect other calls.
  *
  * @internal
  */
 final class Pipeline
 {
-    /** Longest part of an unknown name that is repeated in an error, in characters. */
+    /** Maximum length of an unknown name in an error message, in characters. */
     private const LONGEST_NAME = 128;
 
     private readonly RateLimiter $limiter;
@@ -48,7 +48,7 @@ final class Pipeline
     }
 
     /**
-     * Runs the tools in PHP one after the other, then the sidecar's side by side.
+     * Runs PHP tools one after the other, then the sidecar's tools concurrently.
      *
      * @param list<ToolCall> $calls
      *
@@ -141,7 +141,7 @@ final class Pipeline
     }
 
     /**
-     * Takes arguments as a map or as a string that holds one. Nothing at all means none.
+     * Parses arguments given as a map or as a JSON string. Empty input means no arguments.
      *
      * @param array<array-key, mixed>|string $given
      *
@@ -165,8 +165,8 @@ final class Pipeline
     }
 
     /**
-     * Plain PHP cannot stop a tool at its time limit: the call ends as `timeout` once the
-     * tool has returned, and what it returned is dropped.
+     * Runs a PHP tool. Plain PHP cannot stop a tool at its timeout: the call ends with `timeout` after the
+     * tool has returned, and the tool's output is discarded.
      *
      * @throws ToolFailure
      */

@@ -9,8 +9,7 @@ use Pillion\NativeTool;
 use Pillion\ToolCall;
 
 /**
- * A call that may run: its tool is there, its arguments are right, and no limit is in its way; or that
- * somebody else has answered.
+ * A call that passed all checks, or that the `before` callable has already answered.
  *
  * @internal
  */
@@ -19,17 +18,20 @@ final class Prepared
     public function __construct(
         public readonly ToolCall $call,
         public readonly Entry $entry,
-        /** A tree, with the defaults filled in. */
+        /** The arguments as a tree, with defaults filled in. */
         public readonly \stdClass $arguments,
-        /** @var list<array-key> the names of those that the call has itself */
+        /** @var list<array-key> the names of the arguments that the call itself contains */
         private readonly array $given,
         public readonly float $timeout,
-        /** What ends the call instead of the tool. */
+        /** The output that replaces the tool's output. */
         public readonly ?Output $answer = null,
     ) {
     }
 
-    /** What the sidecar gets. What a built-in tool is not told it takes from the sidecar's configuration. */
+    /**
+     * Returns the arguments for the sidecar. Built-in tools get no filled-in defaults, because the sidecar's
+     * configuration may set its own.
+     */
     public function sentArguments(): \stdClass
     {
         if (!$this->entry->tool instanceof NativeTool) {

@@ -8,8 +8,8 @@ use Pillion\Fallback\Http\Deadline;
 use Pillion\Fallback\Registry\Entry;
 
 /**
- * Cooldowns and rate limits, per user. The windows slide: 10 per
- * minute means at most 10 in any 60 seconds.
+ * Enforces cooldowns and rate limits per user. Limits use sliding windows: 10 per minute means at most 10 in
+ * any 60 seconds.
  *
  * @internal
  */
@@ -17,10 +17,10 @@ final class RateLimiter
 {
     private const LENGTHS = ['per_minute' => 60, 'per_hour' => 3600, 'per_day' => 86400];
 
-    /** After so many admissions what no window can see any more is dropped. */
+    /** Number of admitted calls after which expired entries are removed. */
     private const SWEEP_EVERY = 1024;
 
-    /** @var array<string, array{times: list<float>, horizon: float}> when calls were let through, oldest first */
+    /** @var array<string, array{times: list<float>, horizon: float}> the times of admitted calls, oldest first */
     private array $ledger = [];
     private int $admissions = 0;
 
@@ -29,9 +29,9 @@ final class RateLimiter
     }
 
     /**
-     * Lets a call through and counts it. One that is not let through counts nowhere.
+     * Admits and counts a call. Rejected calls are not counted.
      *
-     * @throws ToolFailure that says how long to wait
+     * @throws ToolFailure with the time to wait in `retry_after`
      */
     public function admit(Entry $entry, ?string $user): void
     {
@@ -64,7 +64,7 @@ final class RateLimiter
         }
     }
 
-    /** @return list<float> those that some window still sees */
+    /** @return list<float> the times that are still inside a window */
     private function times(string $key, float $now): array
     {
         $known = $this->ledger[$key] ?? ['times' => [], 'horizon' => 0.0];
@@ -86,7 +86,7 @@ final class RateLimiter
             if ($limit === null) {
                 continue;
             }
-            // The call that has to leave the window before another one fits.
+            // The call that must leave the window before another call fits.
             $blocking = $limit === 0 ? $now : $times[count($times) - $limit] ?? null;
             if ($blocking !== null && $blocking + $length > $now) {
                 throw self::limited('Rate limit exceeded (' . strtr($window, '_', '-') . ').', $blocking + $length - $now);

@@ -14,8 +14,8 @@ use Pillion\ToolCall;
 use Pillion\ToolResult;
 
 /**
- * Turns the outcome of a call into its one result, with its `execution_time`,
- * and tells the logger and the dispatcher. What a listener throws ends the execution.
+ * Converts the outcome of a call to its result, with `execution_time`, and notifies the logger and the event
+ * dispatcher. An exception from a listener ends the execution.
  *
  * @internal
  */

@@ -14,7 +14,7 @@ use Pillion\Fallback\SidecarApi;
 use Pillion\Fallback\SocketPath;
 
 /**
- * Calls of tools that the sidecar runs, side by side.
+ * Runs calls of the sidecar's tools concurrently.
  *
  * @internal
  */
@@ -25,9 +25,9 @@ final class RemoteCalls
     }
 
     /**
-     * @param non-empty-array<int, Prepared> $calls by their place
+     * @param non-empty-array<int, Prepared> $calls by position
      *
-     * @return array<int, \Closure(): Output> by their place; each may throw a {@see ToolFailure}
+     * @return array<int, \Closure(): Output> by position; each may throw a {@see ToolFailure}
      */
     public function run(array $calls, Context $context): array
     {
@@ -85,7 +85,7 @@ final class RemoteCalls
         try {
             return $api->executeAll($asked, $context);
         } catch (PillionException $e) {
-            // A user or a channel that no header can carry.
+            // The user or the channel contains characters that are not allowed in a header.
             return array_map(static fn (): PillionException => $e, $asked);
         }
     }

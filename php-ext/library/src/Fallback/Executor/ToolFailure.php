@@ -10,7 +10,7 @@ use Pillion\Fallback\Argument;
 use Pillion\Fallback\Failure;
 
 /**
- * Ends a call, and that call alone.
+ * Ends a single call with a failure.
  *
  * @internal
  */
@@ -26,7 +26,7 @@ final class ToolFailure extends \Exception
         parent::__construct($message);
     }
 
-    /** What a tool threw. */
+    /** Converts an exception that a tool threw. */
     public static function of(\Throwable $thrown): self
     {
         if ($thrown instanceof self) {

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Http;
 
 /**
- * One request by curl, and what has come of its answer.
+ * One HTTP request sent with curl, and the response received so far.
  *
  * @internal
  */
@@ -52,8 +52,8 @@ final class CurlExchange
     }
 
     /**
-     * Given as a string, curl would send the body again, were the connection to break before
-     * the answer. What comes from a function it cannot.
+     * Sends the body with a read function. curl would resend a string body if the connection broke before the
+     * response; it cannot rewind a read function.
      *
      * @return array<int, mixed>
      */
@@ -72,7 +72,7 @@ final class CurlExchange
         ];
     }
 
-    /** Rounded up, and at least 1, since 0 is no limit. */
+    /** Rounded up, and at least 1, because 0 means no limit. */
     private static function milliseconds(float $seconds): int
     {
         return (int) max(1, min(ceil($seconds * 1000), 0x7FFFFFFF));

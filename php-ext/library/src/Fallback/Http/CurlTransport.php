@@ -7,14 +7,14 @@ namespace Pillion\Fallback\Http;
 use Pillion\Exception\PillionException;
 
 /**
- * With ext-curl. It runs as a multi handle, whose waits come back to PHP, so that signal
- * handlers run and the deadlines are ours.
+ * Sends requests with ext-curl, through a multi handle: its waits return to PHP, so that signal handlers run
+ * and Pillion enforces the deadlines itself.
  *
  * @internal
  */
 final class CurlTransport extends Transport
 {
-    /** curl would have to send the request again; PHP has no constant for it. */
+    /** curl's code for a request that would have to be sent again; PHP has no constant for it. */
     private const SEND_FAIL_REWIND = 65;
 
     private ?\CurlMultiHandle $connections = null;
@@ -34,7 +34,7 @@ final class CurlTransport extends Transport
     public function sendAll(array $exchanges): array
     {
         if ($this->isBusy) {
-            // A signal handler, or another fiber, calls while a call waits.
+            // Called by a signal handler or by another fiber while a call waits.
             return (new self($this->path))->sendAll($exchanges);
         }
         $this->connections ??= curl_multi_init();
@@ -53,7 +53,7 @@ final class CurlTransport extends Transport
                     unset($waiting[$key]);
                 }
                 if ($waiting !== []) {
-                    // A signal ends it early.
+                    // A signal interrupts the wait.
                     curl_multi_select($this->connections, min(array_map(
                         static fn (CurlExchange $exchange): float => $exchange->deadline->slice(),
                         $waiting,
@@ -70,7 +70,7 @@ final class CurlTransport extends Transport
     /**
      * @param array<int, CurlExchange> $waiting
      *
-     * @return array<int, int|PillionException> how those have ended that have: curl's code, or what it is
+     * @return array<int, int|PillionException> the outcomes of finished exchanges: curl's result code, or an exception
      */
     private function ended(array $waiting): array
     {
@@ -111,11 +111,11 @@ final class CurlTransport extends Transport
         };
     }
 
-    /** Of an exchange that is not done this closes the connection, which cancels the call. */
+    /** Removes an exchange. For an unfinished exchange this closes the connection, which cancels the call. */
     private function release(CurlExchange $exchange): void
     {
         curl_multi_remove_handle($this->connections, $exchange->handle);
-        // The callbacks hold the bodies.
+        // The callbacks keep the bodies in memory.
         curl_reset($exchange->handle);
         $this->idle[] = $exchange->handle;
     }

@@ -8,13 +8,13 @@ use Pillion\CancellationToken;
 use Pillion\Fallback\Failure;
 
 /**
- * The end of a call by the clock, whatever the system's own limits count.
+ * The deadline of a call, independent of the timeouts of curl or PHP streams.
  *
  * @internal
  */
 final class Deadline
 {
-    /** A wait looks up so often, so that signal handlers run. */
+    /** Maximum length of one wait in seconds, so that signal handlers run. */
     private const SLICE = 0.1;
 
     private readonly float $end;
@@ -24,7 +24,7 @@ final class Deadline
         $this->end = self::now() + $seconds;
     }
 
-    /** @throws \Pillion\Exception\CancelledException when the call's token was cancelled */
+    /** @throws \Pillion\Exception\CancelledException when the call's token was canceled */
     public function isOver(): bool
     {
         if ($this->cancellation?->isCancelled()) {
@@ -33,13 +33,13 @@ final class Deadline
         return self::now() >= $this->end;
     }
 
-    /** How long to wait now: the rest of the time, but no longer than a slice. In seconds. */
+    /** Returns how long to wait now, in seconds: the remaining time, but at most one slice. */
     public function slice(): float
     {
         return max(0.0, min(self::SLICE, $this->end - self::now()));
     }
 
-    /** Seconds on a clock that nobody sets. */
+    /** Returns the time of a monotonic clock, in seconds. */
     public static function now(): float
     {
         return hrtime(true) / 1e9;

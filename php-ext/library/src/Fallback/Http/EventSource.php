@@ -5,15 +5,14 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Http;
 
 /**
- * Server-sent events, as they come, on a connection of their own. The deadline holds for all of
- * them.
+ * Reads server-sent events from a dedicated connection. One deadline applies to the whole stream.
  *
  * @internal
  */
 final class EventSource
 {
     private string $buffer = '';
-    /** Bytes that have come. */
+    /** Number of bytes received. */
     private int $read = 0;
     private bool $isDone = false;
 
@@ -21,7 +20,7 @@ final class EventSource
     {
     }
 
-    /** Waits for the head of the answer. */
+    /** Opens the stream and waits for the response headers. */
     public static function open(string $path, Request $request, Deadline $deadline): self
     {
         Transports::check($path);
@@ -37,7 +36,7 @@ final class EventSource
         return $this->exchange->status();
     }
 
-    /** The whole of an answer that is no stream. */
+    /** Returns the complete response if the response is not an event stream. */
     public function refusal(): Response
     {
         while (!$this->isDone) {
@@ -65,7 +64,7 @@ final class EventSource
         }
     }
 
-    /** Ends the connection, and with it what the sidecar does for it. */
+    /** Closes the connection, which cancels the sidecar's work for this request. */
     public function close(): void
     {
         $this->isDone = true;

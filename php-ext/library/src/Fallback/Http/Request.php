@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Http;
 
 /**
- * A request to the sidecar: POST where there is a body, else GET.
+ * A request to the sidecar: POST with a body, otherwise GET.
  *
  * @internal
  */
@@ -24,7 +24,7 @@ final class Request
         return $this->body === null ? 'GET' : 'POST';
     }
 
-    /** @return list<string> the lines of the headers, those of the body too */
+    /** @return list<string> the header lines, including the content type of the body */
     public function headerLines(): array
     {
         $lines = [];

@@ -5,13 +5,13 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Http;
 
 /**
- * The sidecar's answer.
+ * A response of the sidecar.
  *
  * @internal
  */
 final class Response
 {
-    /** The longest body that is read, in bytes. */
+    /** Maximum length of a response body, in bytes. */
     public const MOST_BYTES = 64 * 1024 * 1024;
 
     public function __construct(public readonly int $status, public readonly string $body)

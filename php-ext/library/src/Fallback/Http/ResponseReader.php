@@ -5,32 +5,35 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Http;
 
 /**
- * Reads one response of HTTP/1.1 as its bytes come (RFC 9112).
+ * An incremental parser for an HTTP/1.1 response (RFC 9112).
  *
  * @internal
  */
 final class ResponseReader
 {
-    /** Of the head, and of what stands after the last chunk, in bytes. */
+    /** Maximum length of the head and of the trailer section, in bytes. */
     private const LONGEST_HEAD = 65536;
     private const LONGEST_CHUNK_LINE = 1024;
 
     private string $buffer = '';
     private string $body = '';
     private int $status = 0;
-    /** What comes next: `head`, `body`, `chunk line`, `chunk`, `trailer`, `all` (up to the end of the connection), `done`. */
+    /**
+     * The next part to read: `head`, `body`, `chunk line`, `chunk`, `trailer`, `all` (until the connection
+     * closes), or `done`.
+     */
     private string $stage = 'head';
-    /** Bytes that the body or the chunk still has. */
+    /** Number of bytes remaining in the body or chunk. */
     private int $left = 0;
     private bool $keepsConnection = true;
 
-    /** The HTTP status; 0 before the head is there. */
+    /** Returns the HTTP status; 0 until the head has been read. */
     public function status(): int
     {
         return $this->stage === 'head' ? 0 : $this->status;
     }
 
-    /** What of the body has come since the last time. */
+    /** Returns the part of the body received since the last call. */
     public function take(): string
     {
         $body = $this->body;
@@ -43,7 +46,7 @@ final class ResponseReader
         return $this->stage === 'done';
     }
 
-    /** Whether another request may follow on the connection. */
+    /** Returns whether the connection can be reused for another request. */
     public function keepsConnection(): bool
     {
         return $this->keepsConnection && $this->buffer === '';
@@ -72,9 +75,9 @@ final class ResponseReader
     }
 
     /**
-     * The peer has closed the connection.
+     * Handles a connection that the peer closed.
      *
-     * @throws \Pillion\Exception\TransportException when that is too early
+     * @throws \Pillion\Exception\TransportException when the response is incomplete
      */
     public function end(): void
     {
@@ -104,7 +107,7 @@ final class ResponseReader
         }
         $this->status = (int) $found[2];
         if ($this->status < 200) {
-            // An answer in between: the real one follows.
+            // An interim response (1xx): the final response follows.
             return;
         }
         $this->keepsConnection = $found[1] === '1';

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Http;
 
 /**
- * One request on a stream that does not block, and what has come of its answer.
+ * One HTTP request on a non-blocking stream, and the response received so far.
  *
  * @internal
  */
@@ -14,7 +14,7 @@ final class StreamExchange
     private const READ_BYTES = 65536;
 
     private readonly ResponseReader $reader;
-    /** What is still to be written. */
+    /** The bytes that remain to be written. */
     private string $left;
 
     /** @param resource $stream */
@@ -34,7 +34,7 @@ final class StreamExchange
     }
 
     /**
-     * Reads and writes what can be; says whether the answer is complete.
+     * Reads and writes as much as possible without blocking. Returns whether the response is complete.
      *
      * @throws \Pillion\Exception\PillionException
      */
@@ -48,7 +48,7 @@ final class StreamExchange
         }
         if ($this->left !== '' && !$this->reader->isDone()) {
             $written = @fwrite($this->stream, $this->left);
-            // A peer that reads no more may have answered all the same.
+            // A peer that stopped reading may have sent a response.
             $this->left = $written === false ? '' : substr($this->left, $written);
         }
         if ($this->reader->isDone()) {
@@ -57,13 +57,13 @@ final class StreamExchange
         return $this->deadline->isOver() ? throw Trouble::time($this->deadline) : false;
     }
 
-    /** The HTTP status; 0 before the head of the answer is there. */
+    /** Returns the HTTP status; 0 until the head has been read. */
     public function status(): int
     {
         return $this->reader->status();
     }
 
-    /** What of the body has come since the last time, for an answer that is read as it comes. */
+    /** Returns the part of the body received since the last call, for a streamed response. */
     public function take(): string
     {
         return $this->reader->take();
@@ -74,7 +74,7 @@ final class StreamExchange
         return $this->reader->response();
     }
 
-    /** Whether another request may follow on the connection. */
+    /** Returns whether the connection can be reused for another request. */
     public function keepsConnection(): bool
     {
         return $this->reader->keepsConnection() && $this->left === '';

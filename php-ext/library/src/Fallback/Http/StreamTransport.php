@@ -7,13 +7,13 @@ namespace Pillion\Fallback\Http;
 use Pillion\Exception\PillionException;
 
 /**
- * With PHP's own streams, for where ext-curl is missing.
+ * Sends requests with PHP streams, for systems without ext-curl.
  *
  * @internal
  */
 final class StreamTransport extends Transport
 {
-    /** @var list<resource> the connections that are kept; one that a call uses is not among them */
+    /** @var list<resource> idle connections */
     private array $kept = [];
 
     public function __construct(private readonly string $path)
@@ -53,8 +53,8 @@ final class StreamTransport extends Transport
     }
 
     /**
-     * A kept connection that still is one: open means that nothing is there to read, neither
-     * an end nor bytes that nobody asked for.
+     * Returns an idle connection that is still open. A readable connection is not usable: it is closed, or
+     * has unexpected data.
      *
      * @return ?resource
      */
@@ -83,7 +83,7 @@ final class StreamTransport extends Transport
     }
 
     /**
-     * Waits until one of them can go on, for a slice of time; a signal ends it early.
+     * Waits until one of the exchanges can continue, for at most one slice; a signal ends the wait early.
      *
      * @param non-empty-array<int, StreamExchange> $waiting
      */

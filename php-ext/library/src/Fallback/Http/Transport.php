@@ -7,19 +7,19 @@ namespace Pillion\Fallback\Http;
 use Pillion\Exception\PillionException;
 
 /**
- * HTTP on a Unix socket, with connections that are kept.
+ * HTTP over a Unix socket with persistent connections.
  *
  * @internal
  */
 abstract class Transport
 {
     /**
-     * Sends a request once: what may have reached the peer is never sent again.
+     * Sends a request once. A request that may have reached the peer is never sent again.
      *
-     * @throws \Pillion\Exception\UnavailableException when nobody listens
+     * @throws \Pillion\Exception\UnavailableException when no process listens on the socket
      * @throws \Pillion\Exception\TimeoutException
-     * @throws \Pillion\Exception\CancelledException   when the token of the deadline was cancelled
-     * @throws \Pillion\Exception\TransportException   when the answer breaks off, is too long or no HTTP
+     * @throws \Pillion\Exception\CancelledException   when the deadline's token was canceled
+     * @throws \Pillion\Exception\TransportException   when the response is incomplete, too long or not valid HTTP
      */
     public function send(Request $request, Deadline $deadline): Response
     {
@@ -28,7 +28,8 @@ abstract class Transport
     }
 
     /**
-     * Sends requests side by side, each with a deadline of its own; none touches another.
+     * Sends requests concurrently, each with its own deadline. A failed request does not affect the other
+     * requests.
      *
      * @param array<int, array{Request, Deadline}> $exchanges
      *

@@ -10,7 +10,7 @@ use Pillion\Exception\UnavailableException;
 use Pillion\Fallback\Failure;
 
 /**
- * What can go wrong on the way to the sidecar, in the words of the engine's client.
+ * Creates exceptions for failed requests to the sidecar, with the same messages as the engine's client.
  *
  * @internal
  */
@@ -18,7 +18,7 @@ final class Trouble
 {
     private const NO_SUCH_FILE = 2;
     private const REFUSED = 111;
-    /** How many tools an error names, and the maximum length of each name in characters. */
+    /** Maximum number of tools that an error names, and maximum length of each name in characters. */
     private const MOST_NAMES = 3;
     private const LONGEST_NAME = 128;
 

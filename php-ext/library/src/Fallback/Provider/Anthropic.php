@@ -10,7 +10,7 @@ use Pillion\ToolDefinition;
 use Pillion\ToolResult;
 
 /**
- * Anthropic's messages.
+ * Anthropic's Messages API.
  *
  * @internal
  */
@@ -18,10 +18,10 @@ final class Anthropic extends Format
 {
     private const CALL = 'tool_use';
 
-    /** Blocks with an `input`; all but the first are run by Anthropic. */
+    /** Blocks with an `input`; Anthropic itself runs all but the first. */
     private const WITH_INPUT = [self::CALL, 'server_tool_use', 'mcp_tool_use'];
 
-    /** What a model thinks before it says something. */
+    /** Block types of a model's reasoning. */
     private const THINKING = ['thinking', 'redacted_thinking'];
 
     protected function name(): string
@@ -65,9 +65,9 @@ final class Anthropic extends Format
     }
 
     /**
-     * The content as it came, for the API checks the signatures of thinking blocks; but for text
-     * without a word, which a model may begin or end with and the API does not take back, and thinking
-     * that nothing came of, which no message may end with.
+     * Returns the content unchanged, because the API verifies the signatures of thinking blocks. Two kinds of
+     * blocks are removed: blank text blocks, which models produce but the API rejects, and trailing thinking
+     * blocks, with which no message may end.
      */
     public function assistantMessages(Node $body): array
     {
@@ -86,11 +86,11 @@ final class Anthropic extends Format
         while ($content !== [] && in_array(end($content)->type, self::THINKING, true)) {
             array_pop($content);
         }
-        // A turn may end without a word, and the API refuses a message without content.
+        // A turn may be empty, and the API rejects a message without content.
         return $content === [] ? [] : [(object) ['role' => 'assistant', 'content' => $content]];
     }
 
-    /** One message: the API wants the results of all the calls of a turn in the next one. */
+    /** Returns one message: the API requires all results of a turn in the next message. */
     public function results(array $results): array
     {
         $blocks = [];

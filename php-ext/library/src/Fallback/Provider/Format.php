@@ -11,14 +11,14 @@ use Pillion\ToolDefinition;
 use Pillion\ToolResult;
 
 /**
- * What one provider gets and gives. The same as the engine's;
- * docs/PROVIDERS.md has the shapes.
+ * Converts between Pillion and the format of one provider, like the engine. The formats are described in
+ * docs/PROVIDERS.md.
  *
  * @internal
  */
 abstract class Format
 {
-    /** @throws \Pillion\Exception\InvalidInputException when there is no such provider */
+    /** @throws \Pillion\Exception\InvalidInputException when the provider is unknown */
     public static function of(string $provider): self
     {
         return self::find($provider) ?? throw Failure::invalidInput(
@@ -40,7 +40,7 @@ abstract class Format
     abstract protected function name(): string;
 
     /**
-     * @param bool $alwaysStrict whether OpenAI's chat format says so when a tool is not strict
+     * @param bool $alwaysStrict whether OpenAI's chat format includes `strict` for a tool that is not strict
      *
      * @return array<string, mixed>
      */
@@ -62,7 +62,7 @@ abstract class Format
     abstract public function results(array $results): array;
 
     /**
-     * The body to read from, unless it is an error that the provider reports.
+     * Returns the response body, unless the provider reported an error.
      *
      * @param array<array-key, mixed> $response
      *
@@ -83,13 +83,13 @@ abstract class Format
     {
         $arguments = $arguments instanceof \stdClass ? Json::members($arguments) : Json::shown($arguments);
         if (!is_array($arguments) && !is_string($arguments)) {
-            // Not what a call has: the executor will say so.
+            // Not valid arguments: the executor reports the error.
             $arguments = Json::encode($arguments);
         }
         return new ToolCall($id, $name, $arguments, index: $index);
     }
 
-    /** The content of a tool's message: the string itself, else JSON. */
+    /** Returns the content of a tool's message: a string unchanged, any other value as JSON. */
     protected static function content(ToolResult $result): string
     {
         return $result->toMessageFormat()['content'];

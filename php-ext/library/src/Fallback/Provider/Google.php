@@ -12,19 +12,19 @@ use Pillion\ToolDefinition;
 use Pillion\ToolResult;
 
 /**
- * Google's `generateContent` (Gemini).
+ * Google's `generateContent` API (Gemini).
  *
  * @internal
  */
 final class Google extends Format
 {
     /**
-     * What the ids start with that we make up. The API refuses an id in a result whose call
-     * had none, so these must be told from its own.
+     * The prefix of generated call IDs. The API rejects an ID in a result if the call had none, so generated
+     * IDs must be distinguishable.
      */
     private const MADE_UP = 'pillion_call_';
 
-    /** The length in bytes up to which a response id becomes part of a made-up call id. */
+    /** Maximum length, in bytes, of a response ID that becomes part of a generated call ID. */
     private const MOST_RESPONSE_ID = 64;
 
     protected function name(): string
@@ -68,7 +68,7 @@ final class Google extends Format
         return $text;
     }
 
-    /** The content as it came: thought signatures must come back on the part they came on. */
+    /** Returns the content unchanged: each thought signature must come back on the part that it came on. */
     public function assistantMessages(Node $body): array
     {
         $this->toolCalls($body);
@@ -97,8 +97,8 @@ final class Google extends Format
     }
 
     /**
-     * Always a map. The result goes under a key of its own, lest a result with a member
-     * `error` read as a failure.
+     * Returns a map. The result has its own key, so that a result with a member `error` does not look like a
+     * failure.
      *
      * @return array<string, mixed>
      */
@@ -110,8 +110,8 @@ final class Google extends Format
     }
 
     /**
-     * The same for the same response and place; the response's id, where there is one, keeps
-     * the calls of two turns apart.
+     * Returns the same ID for the same response and position. The response ID, if any, distinguishes the
+     * calls of different turns.
      */
     private static function madeUpId(mixed $responseId, int $place): string
     {
@@ -120,8 +120,8 @@ final class Google extends Format
     }
 
     /**
-     * The parts of the first candidate. A prompt that was blocked has no candidate, and a
-     * candidate that was stopped has no content or no parts: no calls and no text then.
+     * Returns the parts of the first candidate. A blocked prompt has no candidate, and a stopped candidate
+     * has no content or parts: both have no calls and no text.
      *
      * @return list<Node>
      */

@@ -9,7 +9,7 @@ use Pillion\Fallback\Failure;
 use Pillion\Fallback\Json;
 
 /**
- * A place in a response body: the tree there and the path to it, for the errors.
+ * A node of a response body: its tree, and its path for error messages.
  *
  * @internal
  */
@@ -23,8 +23,8 @@ final class Node
     }
 
     /**
-     * The member, or null if it is absent or null. PHP writes an empty object as `[]`, so
-     * that has no members.
+     * Returns the member, or null if the member is absent or null. PHP writes an empty object as `[]`, so
+     * `[]` has no members.
      */
     public function optional(string $key): ?self
     {
@@ -35,7 +35,7 @@ final class Node
         return $value === null ? null : new self($this->provider, $value, $this->pathOf($key));
     }
 
-    /** The member, which must be there. */
+    /** Returns the member; the member must exist. */
     public function required(string $key): self
     {
         return $this->optional($key) ?? throw $this->missing($this->pathOf($key));
@@ -54,7 +54,7 @@ final class Node
         return $items;
     }
 
-    /** The first item, which must be there. */
+    /** Returns the first item; the item must exist. */
     public function first(): self
     {
         return $this->items()[0] ?? throw $this->missing("{$this->path}[0]");
@@ -65,21 +65,25 @@ final class Node
         return is_string($this->value) ? $this->value : throw $this->wrongType('a string');
     }
 
-    /** Whether the member `type`, which must be there, is this. */
+    /** Returns whether the required member `type` has this value. */
     public function isType(string $kind): bool
     {
         return $this->required('type')->text() === $kind;
     }
 
-    /** Arguments as the executor takes them: what came, or `{}` for nothing and for PHP's `[]`. */
+    /**
+     * Returns the arguments for the executor: the given value, or `{}` for a missing value and for PHP's
+     * `[]`.
+     */
     public static function arguments(?self $node): mixed
     {
         return $node === null ? new \stdClass() : self::restored($node->value);
     }
 
     /**
-     * Arguments as the string of JSON that OpenAI wants in a conversation: text that is an object as it is,
-     * and anything else made one, for many imitations refuse a conversation with arguments that are none.
+     * Returns the arguments as the JSON string that OpenAI expects in a conversation. Text that is already a
+     * JSON object stays unchanged; any other value is wrapped in an object, because many OpenAI-compatible
+     * servers reject a conversation with invalid arguments.
      */
     public static function argumentsText(mixed $arguments): string
     {
@@ -95,8 +99,8 @@ final class Node
     }
 
     /**
-     * Arguments as the object that Anthropic and Google want in a conversation: a model that is cut off
-     * leaves some that are none.
+     * Returns the arguments as the object that Anthropic and Google expect in a conversation. A model that
+     * was cut off may leave arguments that are not an object.
      */
     public static function argumentsObject(mixed $arguments): \stdClass
     {
@@ -115,13 +119,13 @@ final class Node
         };
     }
 
-    /** Whether it is text without a word. */
+    /** Returns whether the value is a blank string. */
     public static function isBlank(mixed $text): bool
     {
         return is_string($text) && preg_match('/^[\s\x{85}]*+$/Du', $text) === 1;
     }
 
-    /** The value, or `{}` if it is what PHP makes of that. */
+    /** Returns the value, or `{}` for PHP's `[]`. */
     public static function restored(mixed $value): mixed
     {
         return $value === [] ? new \stdClass() : $value;

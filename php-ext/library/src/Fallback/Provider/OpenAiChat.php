@@ -9,7 +9,7 @@ use Pillion\ToolDefinition;
 use Pillion\ToolResult;
 
 /**
- * OpenAI's chat completions, and the many servers that imitate them.
+ * OpenAI's Chat Completions API, and compatible servers.
  *
  * @internal
  */
@@ -38,8 +38,8 @@ final class OpenAiChat extends Format
     {
         $calls = [];
         foreach ($this->message($body)->optional('tool_calls')?->items() ?? [] as $call) {
-            // Some imitations leave the type out. Calls of type `custom` are answers to
-            // tools that are not ours.
+            // Some compatible servers omit the type. Calls of the type `custom` belong to tools that Pillion
+            // does not define.
             if (($call->optional('type')?->text() ?? 'function') !== 'function') {
                 continue;
             }
@@ -55,14 +55,17 @@ final class OpenAiChat extends Format
         return $calls;
     }
 
-    /** The refusal where there is no other text: it stands beside the content, or is a part of it. */
+    /**
+     * Returns the text, or the refusal if there is no other text. The refusal is a member of the message or a
+     * part of its content.
+     */
     public function text(Node $body): string
     {
         $text = $this->said($body, 'text');
         return $text !== '' ? $text : $this->message($body)->optional('refusal')?->text() ?? $this->said($body, 'refusal');
     }
 
-    /** What the parts of the content say that are of this kind; a text is one of them. */
+    /** Returns the text of the content parts of one kind; plain string content counts as `text`. */
     private function said(Node $body, string $kind): string
     {
         $content = $this->message($body)->optional('content');
@@ -80,7 +83,7 @@ final class OpenAiChat extends Format
 
     public function assistantMessages(Node $body): array
     {
-        // Reading the calls first means that a message is only passed on if it is sound.
+        // Reading the calls first makes sure that only a valid message is returned.
         $this->toolCalls($body);
         $message = Node::restored($this->message($body)->value);
         if ($message instanceof \stdClass) {
@@ -88,7 +91,7 @@ final class OpenAiChat extends Format
                 $message->role = 'assistant';
             }
             if (($message->tool_calls ?? []) === []) {
-                // The API wants one of the two.
+                // The API requires content or tool calls.
                 $message->content ??= '';
             }
         }

@@ -9,7 +9,7 @@ use Pillion\ToolDefinition;
 use Pillion\ToolResult;
 
 /**
- * OpenAI's Responses.
+ * OpenAI's Responses API.
  *
  * @internal
  */
@@ -22,7 +22,7 @@ final class OpenAiResponses extends Format
         return 'openai-responses';
     }
 
-    /** `strict` is always there: that API takes its absence for true. */
+    /** Always includes `strict`, because the API treats a missing `strict` as true. */
     public function tool(ToolDefinition $definition, bool $alwaysStrict): array
     {
         [$parameters, $isStrict] = Strict::parameters($definition);
@@ -40,7 +40,7 @@ final class OpenAiResponses extends Format
         $calls = [];
         foreach ($body->required('output')->items() as $item) {
             if ($item->isType(self::CALL)) {
-                // `id` is the item's own id; results refer to `call_id`.
+                // `id` identifies the item; results refer to `call_id`.
                 $calls[] = self::call(
                     $item->required('call_id')->text(),
                     $item->required('name')->text(),
@@ -51,14 +51,14 @@ final class OpenAiResponses extends Format
         return $calls;
     }
 
-    /** The refusal where there is no other text. */
+    /** Returns the text, or the refusal if there is no other text. */
     public function text(Node $body): string
     {
         $text = self::said($body, 'output_text', 'text');
         return $text !== '' ? $text : self::said($body, 'refusal', 'refusal');
     }
 
-    /** The texts of the parts of one kind, which stand in this member. */
+    /** Returns the text of all parts of one kind; `$member` contains the text of a part. */
     private static function said(Node $body, string $kind, string $member): string
     {
         $text = '';
@@ -76,8 +76,8 @@ final class OpenAiResponses extends Format
     }
 
     /**
-     * All the items: a call of a reasoning model is refused without the reasoning before it, and so is
-     * reasoning that nothing came of, which an answer that was cut off ends with.
+     * Returns all items: the API rejects a call of a reasoning model without the reasoning before it.
+     * Trailing reasoning items, left by a truncated response, are removed, because the API rejects them too.
      */
     public function assistantMessages(Node $body): array
     {

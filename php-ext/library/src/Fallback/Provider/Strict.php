@@ -8,8 +8,8 @@ use Pillion\Fallback\InputSchema;
 use Pillion\ToolDefinition;
 
 /**
- * Schemas in the form that OpenAI's `strict` wants: every object closed, every property required,
- * those that may be left out nullable, and no keyword beyond the supported ones.
+ * Converts schemas to the form that OpenAI's `strict` requires: every object is closed, every property is
+ * required, optional properties are nullable, and only supported keywords remain.
  *
  * @internal
  */
@@ -21,7 +21,7 @@ final class Strict
     private const MOST_VALUES = 1_000;
     private const MOST_CHARACTERS = 120_000;
 
-    /** Keywords that say nothing of the values. OpenAI refuses some of them. */
+    /** Annotations, which do not restrict values. OpenAI rejects some of them. */
     private const NOTES = ['$comment', '$schema', 'default', 'deprecated', 'examples', 'readOnly', 'writeOnly'];
     private const KEPT = [
         'const', 'description', 'exclusiveMaximum', 'exclusiveMinimum', 'maxItems', 'maximum', 'minItems', 'minimum',
@@ -38,14 +38,14 @@ final class Strict
     {
     }
 
-    /** @return array{\stdClass, bool} the schema as OpenAI gets it, and whether `strict` may be said of it */
+    /** @return array{\stdClass, bool} the schema for OpenAI, and whether `strict` applies */
     public static function parameters(ToolDefinition $definition): array
     {
         $strict = $definition->strict ? self::of(InputSchema::tree($definition)) : null;
         return [$strict ?? InputSchema::withRequired($definition), $strict !== null];
     }
 
-    /** Null when that form cannot say what the schema does. */
+    /** Returns null if the strict form cannot express the schema. */
     private static function of(\stdClass $schema): ?\stdClass
     {
         if (array_intersect(['anyOf', 'enum', 'const', '$ref'], array_keys(get_object_vars($schema))) !== []) {
@@ -88,7 +88,7 @@ final class Strict
             self::hold(array_intersect(self::OF_OBJECTS, $keywords) === []);
         }
         if (property_exists($written, '$ref') && count(get_object_vars($written)) > 1) {
-            // A reference stands alone.
+            // A `$ref` must not have sibling keywords.
             $written->anyOf = [(object) ['$ref' => $written->{'$ref'}]];
             unset($written->{'$ref'});
         }
@@ -100,7 +100,7 @@ final class Strict
     {
         self::hold(($schema->properties ?? null) === null || $schema->properties instanceof \stdClass);
         $properties = get_object_vars($schema->properties ?? new \stdClass());
-        // A tool without parameters takes none.
+        // Only the root may be an object without properties: a tool without parameters.
         self::hold(property_exists($schema, 'additionalProperties') ? $schema->additionalProperties === false : $isRoot || $properties !== []);
         $required = $schema->required ?? [];
         self::hold(is_array($required));
@@ -139,14 +139,14 @@ final class Strict
         return $values;
     }
 
-    /** References to definitions stay right; those to other places might not. */
+    /** Allows only references to definitions, which stay valid in the converted schema. */
     private static function reference(mixed $target): string
     {
         self::hold(is_string($target) && preg_match('~^#(/(\$defs|definitions)/[^/]*)?$~D', $target) === 1);
         return $target;
     }
 
-    /** A schema that allows null, too. */
+    /** Returns a schema that also allows null. */
     private static function nullable(\stdClass $schema): \stdClass
     {
         $null = (object) ['type' => 'null'];

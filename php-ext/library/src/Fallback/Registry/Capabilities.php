@@ -8,7 +8,7 @@ use Pillion\Fallback\Failure;
 use Pillion\Fallback\Json;
 
 /**
- * What a model can do with tools, and which it may see.
+ * A model's tool capabilities, and the tools that the model may see.
  *
  * @internal
  */
@@ -23,12 +23,12 @@ final class Capabilities
     }
 
     /**
-     * The model is an array: a configuration with the key `tools`, or that key's value. Or it
-     * is an object with `getTools()`, or with public properties like the keys of the array.
+     * Reads the capabilities from an array (a configuration with the key `tools`, or the value of that key)
+     * or from an object with `getTools()` or with public properties named like the keys of the array.
      *
      * @param array<array-key, mixed>|object $model
      *
-     * @throws \Pillion\Exception\InvalidInputException that names the key with a wrong value
+     * @throws \Pillion\Exception\InvalidInputException naming the key with the invalid value
      */
     public static function of(array|object $model): self
     {
@@ -47,7 +47,7 @@ final class Capabilities
         return new self($flag('function_calling'), $flag('mcp'), self::names('tools.enabled_tools', $tools->enabled_tools ?? null));
     }
 
-    /** The first rule that a tool breaks; null when the model may see it. */
+    /** Returns the reason why the model may not see a tool; null if the model may see it. */
     public function refusal(string $name, ?Origin $origin): ?string
     {
         return match (true) {
@@ -59,7 +59,7 @@ final class Capabilities
         };
     }
 
-    /** A boolean, or what environment variables and databases make of one. */
+    /** Reads a boolean, also in the forms that environment variables and databases produce. */
     private static function flag(string $path, mixed $value): bool
     {
         $word = is_string($value) ? strtolower(trim($value)) : $value;
@@ -71,8 +71,8 @@ final class Capabilities
     }
 
     /**
-     * PHP writes a list with gaps (after `array_filter`) as a map whose keys are numbers. Any
-     * other map is refused: a filter that was misread must not let everything through.
+     * Reads a list of names. PHP encodes a list with gaps (after `array_filter`) as a map with numeric keys,
+     * which is accepted. Any other map is rejected: a misread filter must not allow every tool.
      *
      * @return list<string>
      */

@@ -9,7 +9,7 @@ use Pillion\ToolInterface;
 use Pillion\ToolRegistry;
 
 /**
- * The tools of a registry, in the order in which they were registered.
+ * The tools of a registry, in the order of their registration.
  *
  * @internal
  */
@@ -20,7 +20,7 @@ final class Entries
     /** @var array<string, string> */
     private array $aliases = [];
 
-    /** Those behind a registry. */
+    /** Returns the entries of a registry. */
     public static function of(ToolRegistry $registry): self
     {
         return \Closure::bind(static fn (ToolRegistry $registry): Entries => $registry->entries, null, ToolRegistry::class)($registry);
@@ -41,7 +41,7 @@ final class Entries
         return isset($this->byName[$name]);
     }
 
-    /** The tool with that name or alias; a tool's own name wins. */
+    /** Returns the tool with this name or alias; a tool's own name takes precedence. */
     public function find(string $name): ?Entry
     {
         return $this->byName[$name] ?? $this->byName[$this->aliases[$name] ?? ''] ?? null;

@@ -13,7 +13,7 @@ use Pillion\ToolDefinition;
 use Pillion\ToolInterface;
 
 /**
- * A tool in a registry, with its schema compiled.
+ * A tool in a registry, with its compiled schema.
  *
  * @internal
  */
@@ -23,9 +23,9 @@ final class Entry
         public readonly ToolInterface $tool,
         public readonly ToolDefinition $definition,
         public readonly ?Origin $origin,
-        /** None for an MCP tool whose schema cannot be used: its server checks alone. */
+        /** Null for an MCP tool with an unusable schema: only its server validates the arguments. */
         public readonly ?CompiledSchema $schema,
-        /** What the entry of its MCP server says of approvals: a policy. */
+        /** The approval policy that the entry of the tool's MCP server sets. */
         public readonly ?string $approvalPolicy,
     ) {
     }

@@ -19,7 +19,7 @@ final class Origin
     {
     }
 
-    /** Null for a tool of no server. */
+    /** Returns null for a tool that belongs to no server. */
     public static function of(ToolInterface $tool): ?self
     {
         return $tool instanceof MCPToolInterface ? self::ofEntry($tool->getMCPServerConfig()) : null;

@@ -9,8 +9,9 @@ use Pillion\Fallback\Executor\ApprovalRules;
 use Pillion\Fallback\Failure;
 
 /**
- * What a server entry says of approvals: one policy for all its tools, or names of tools, as OpenAI has it.
- * With a list `never` all others ask, without one nothing is said of them. A tool in both asks.
+ * The `require_approval` setting of a server entry: one policy for all tools of the server, or lists of tool
+ * names as in OpenAI's API. With a `never` list, all other tools need approval; without one, other tools have
+ * no policy. A tool in both lists needs approval.
  *
  * @internal
  */
@@ -18,18 +19,18 @@ final class RequireApproval
 {
     private const KEY = 'require_approval';
 
-    /** Policies in the words of an entry. */
+    /** Policies in the terms of `require_approval`. */
     public const WORDS = ['auto' => 'never', 'always-ask' => 'always', 'trusted-only' => 'trusted-only'];
 
     /**
-     * @param string|array<string, list<string>>|null $said a policy, or the names in `always` and `never`
+     * @param string|array<string, list<string>>|null $said a policy, or the tool names in `always` and `never`
      */
     private function __construct(private readonly string|array|null $said)
     {
     }
 
     /**
-     * What cannot be read is an error, lest calls run that somebody wanted to be asked about.
+     * Reads the setting. An invalid value is an error, so that no call runs without a required approval.
      *
      * @param array<array-key, mixed> $entry
      *
@@ -46,7 +47,7 @@ final class RequireApproval
         };
     }
 
-    /** The policy for a tool, by the server's name of it; null where nothing is said. */
+    /** Returns the policy for a tool, by the server's name of the tool; null if the entry sets no policy. */
     public function of(string $tool): ?string
     {
         if (!is_array($this->said)) {
@@ -60,8 +61,8 @@ final class RequireApproval
     }
 
     /**
-     * The policy for a tool that is PHP code, by its own name. Which of the server's tools it calls is not
-     * known, so that one which the lists do not name asks.
+     * Returns the policy for a PHP tool, by its own name. The server tools that it calls are unknown, so a
+     * tool that the lists do not name needs approval.
      */
     public function ofPhpTool(string $tool): ?string
     {

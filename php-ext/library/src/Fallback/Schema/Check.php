@@ -7,7 +7,7 @@ namespace Pillion\Fallback\Schema;
 use Pillion\Fallback\Json;
 
 /**
- * One check of a value against a schema.
+ * One validation of a value against a schema.
  *
  * @internal
  */
@@ -27,7 +27,7 @@ final class Check
     }
 
     /**
-     * All that is wrong, in the engine's order of keywords.
+     * Returns all violations, in the engine's order of keywords.
      *
      * @return \Generator<int, Violation>
      *
@@ -55,7 +55,7 @@ final class Check
         $this->level--;
     }
 
-    /** What is said of the value itself: its type, its values, its size. */
+    /** Checks the keywords that apply to the value itself: type, values, size. */
     private function asserted(\stdClass $schema, mixed $value, string $path): \Generator
     {
         if (isset($schema->type) && !Types::fits($schema->type, $value)) {
@@ -117,7 +117,7 @@ final class Check
         }
     }
 
-    /** @param array<array-key, mixed> $members those that no other keyword speaks of */
+    /** @param array<array-key, mixed> $members members not covered by other keywords */
     private function otherMembers(\stdClass $schema, array $members, string $path): \Generator
     {
         $additional = $schema->additionalProperties ?? true;
@@ -185,7 +185,7 @@ final class Check
     {
         $level = $this->level;
         foreach ($this->violations($schema, $value, '') as $violation) {
-            // The generator is left where it is.
+            // The generator is abandoned after the first violation, so the level must be reset.
             $this->level = $level;
             return false;
         }

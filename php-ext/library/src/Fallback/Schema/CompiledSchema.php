@@ -5,18 +5,17 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Schema;
 
 /**
- * The schema of one tool's arguments: the same words for what is wrong
- * as the engine's, and its order. Of the keywords of JSON Schema it lacks `format`,
- * `unevaluated...`, `dependentSchemas`, `$dynamicRef` and identifiers.
+ * The compiled schema of a tool's arguments. Error messages and their order are the same as in the engine.
+ * Not supported: `format`, `unevaluated...`, `dependentSchemas`, `$dynamicRef` and identifiers.
  *
  * @internal
  */
 final class CompiledSchema
 {
-    /** Of violations that are looked at for the first one. */
+    /** Maximum number of violations that are examined to find the first one. */
     private const MOST_VIOLATIONS = 1000;
 
-    /** @param list<string> $properties in their order */
+    /** @param list<string> $properties names in order */
     private function __construct(private readonly \stdClass $schema, private readonly array $properties)
     {
     }
@@ -29,10 +28,10 @@ final class CompiledSchema
     }
 
     /**
-     * Checks arguments, reads them as they are meant where only that fits, then fills in the
-     * defaults of what they leave out.
+     * Validates the arguments. If they are invalid only as written, applies the intended reading (see
+     * {@see Meaning}). Then fills in the defaults of missing arguments.
      *
-     * @return ?string what is wrong with them: the first in the order of the parameters
+     * @return ?string the first violation, in the order of the parameters
      */
     public function validate(\stdClass &$arguments, bool $dropsNulls = false): ?string
     {

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Schema;
 
 /**
- * Whether two trees are the same JSON: `1` and `1.0` are, and the order of members plays no part.
+ * Compares two trees as JSON values: `1` equals `1.0`, and the order of members does not matter.
  *
  * @internal
  */

@@ -7,7 +7,7 @@ namespace Pillion\Fallback\Schema;
 use Pillion\Fallback\Json;
 
 /**
- * The keywords about how large a value may be, and the words for one that is not right.
+ * Checks the keywords that limit size and range, with their messages.
  *
  * @internal
  */
@@ -38,7 +38,7 @@ final class Limits
     public static function ofText(\stdClass $schema, string $value): iterable
     {
         if (isset($schema->minLength) || isset($schema->maxLength)) {
-            // The bytes that are no continuation of a character.
+            // Counts characters: bytes that do not continue a UTF-8 sequence.
             $length = strlen((string) preg_replace('/[\x80-\xbf]+/', '', $value));
             yield from self::size($schema, 'Length', $length, 'longer', 'shorter', 'character', 's', '');
         }
@@ -101,7 +101,8 @@ final class Limits
     {
         $seen = [];
         foreach ($values as $value) {
-            // Values of one text are the same; numbers and maps need a closer look.
+            // Strings, booleans and null are compared as text; numbers, lists and maps need a deep
+            // comparison.
             if (is_string($value) || is_bool($value) || $value === null) {
                 $key = Json::encode($value);
                 if (isset($seen[$key])) {

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Schema;
 
 /**
- * Values that do not fit their schema as they are written, but say clearly what is meant.
+ * Reads values that do not match their schema as written but whose intent is clear.
  *
  * @internal
  */
@@ -16,12 +16,11 @@ final class Meaning
     private const MAPS = ['properties', 'patternProperties', '$defs', 'definitions'];
 
     /**
-     * A value as it is meant: `[]` is `{}` where the schema allows objects and no arrays, for
-     * PHP's arrays do not tell the two apart; and an optional member that may not be null is left
-     * out if it is.
+     * Returns a value as intended: `[]` becomes `{}` where the schema allows objects but not arrays, because
+     * PHP arrays do not distinguish the two; an optional member that is null but may not be null is removed.
      *
-     * @param bool $dropsNulls whether null may mean that a member is left out: with OpenAI's
-     *                         `strict` that is how a model says so
+     * @param bool $dropsNulls whether null may mean that a member is omitted: with OpenAI's
+     *                         `strict`, models omit members that way
      */
     public static function of(Place $place, mixed $value, bool $dropsNulls): mixed
     {
@@ -49,7 +48,7 @@ final class Meaning
         return $meant;
     }
 
-    /** Reads each `default` in a schema so. */
+    /** Applies the intended reading to each `default` in a schema. */
     public static function ofDefaults(\stdClass $root): void
     {
         self::defaults($root, $root);

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Schema;
 
 /**
- * The regular expressions of schemas, run by PCRE, whose own limit on backtracking holds.
+ * Evaluates the regular expressions of schemas with PCRE, subject to PCRE's backtracking limit.
  *
  * @internal
  */

@@ -5,23 +5,22 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Schema;
 
 /**
- * What a schema says of one place in a value: the ways in which it may be fulfilled there. It is
- * careful rather than complete, as the engine's: where it does not understand the schema
- * (patterns, conditions) it takes it to allow anything.
+ * The constraints that a schema puts on one location in a value, as a set of alternatives. Conservative like
+ * the engine: where the schema is too complex to evaluate (patterns, conditions), any value is allowed.
  *
  * @internal
  */
 final class Place
 {
-    /** More ways, or levels of schemas in schemas: anything goes. */
+    /** Maximum numbers of alternatives and of schema levels; beyond them any value is allowed. */
     private const MOST_ALTERNATIVES = 64;
     private const MOST_LEVELS = 32;
-    /** Looks at a schema at most, for one value. */
+    /** Maximum number of schemas visited for one value. */
     private const MOST_STEPS = 100_000;
 
     private const TYPES = ['null', 'boolean', 'number', 'string', 'array', 'object'];
 
-    /** @param list<list<\stdClass>> $alternatives of each of which all schemas hold */
+    /** @param list<list<\stdClass>> $alternatives alternatives; a value must match all schemas of one of them */
     private function __construct(
         private readonly \stdClass $root,
         private array $alternatives,
@@ -29,7 +28,7 @@ final class Place
     ) {
     }
 
-    /** The place of which only `$schema`, a part of `$root`, speaks. */
+    /** Returns the location that only `$schema`, a part of `$root`, describes. */
     public static function of(\stdClass $root, mixed $schema): self
     {
         $place = new self($root, [], new \ArrayObject(['left' => self::MOST_STEPS]));
@@ -37,7 +36,7 @@ final class Place
         return $place;
     }
 
-    /** The place of a member of objects that are here. */
+    /** Returns the location of a member of objects at this location. */
     public function member(string $name): self
     {
         return $this->below(function (\stdClass $schema) use ($name): array {
@@ -45,7 +44,7 @@ final class Place
                 return $this->expand($schema->properties->$name, 1);
             }
             $either = property_exists($schema, 'additionalProperties') ? $this->expand($schema->additionalProperties, 1) : [[]];
-            // Which of them the name matches is not looked at.
+            // Every pattern counts, whether or not the name matches it.
             foreach ($schema->patternProperties ?? [] as $byPattern) {
                 $either = array_merge($either, $this->expand($byPattern, 1));
             }
@@ -53,7 +52,7 @@ final class Place
         });
     }
 
-    /** The place of an element of lists that are here. */
+    /** Returns the location of an element of lists at this location. */
     public function element(int $index): self
     {
         return $this->below(function (\stdClass $schema) use ($index): array {
@@ -64,7 +63,7 @@ final class Place
         });
     }
 
-    /** Whether a value here may have that type; whole numbers are numbers. */
+    /** Returns whether a value at this location may have the type; integers count as `number`. */
     public function allows(string $type): bool
     {
         foreach ($this->alternatives as $alternative) {
@@ -76,7 +75,7 @@ final class Place
         return false;
     }
 
-    /** Whether an object here must have that member, whichever way it is fulfilled. */
+    /** Returns whether any alternative requires the member. */
     public function requires(string $name): bool
     {
         foreach (array_merge(...$this->alternatives) as $schema) {
@@ -87,7 +86,7 @@ final class Place
         return false;
     }
 
-    /** Leaves out the ways that this object certainly does not follow, unless it follows none. */
+    /** Removes the alternatives that an object certainly does not match, unless it matches none. */
     public function narrow(\stdClass $value): self
     {
         $kept = array_values(array_filter(
@@ -190,7 +189,10 @@ final class Place
         };
     }
 
-    /** Whether the object has what is required, and the words that tell the alternatives apart. */
+    /**
+     * Returns whether the object has the required members, and matches the string constants that distinguish
+     * alternatives.
+     */
     private static function mayFit(\stdClass $schema, \stdClass $value): bool
     {
         foreach ($schema->properties ?? [] as $name => $property) {

@@ -5,13 +5,15 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Schema;
 
 /**
- * References within a schema: `#`, or `#` and a JSON pointer (RFC 6901).
+ * References within a schema: `#`, or `#` followed by a JSON Pointer (RFC 6901).
  *
  * @internal
  */
 final class Pointer
 {
-    /** What a reference leads to in the tree; null for one that leads nowhere, or elsewhere. */
+    /**
+     * Returns the target of a reference; null if the reference has no target or points outside the schema.
+     */
     public static function find(\stdClass $root, mixed $reference): mixed
     {
         if ($reference === '#') {

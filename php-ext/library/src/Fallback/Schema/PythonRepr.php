@@ -7,8 +7,7 @@ namespace Pillion\Fallback\Schema;
 use Pillion\Fallback\Json;
 
 /**
- * A value as Python's `repr` would print it: the errors list the allowed
- * values that way.
+ * Formats a value like Python's `repr`: error messages list allowed values in that form.
  *
  * @internal
  */
@@ -32,7 +31,7 @@ final class PythonRepr
         };
     }
 
-    /** Single quotes, unless the text holds some and no double ones: Python's own rule. */
+    /** Uses single quotes unless the text contains single quotes but no double quotes, like Python. */
     private static function quote(string $text): string
     {
         $quote = str_contains($text, "'") && !str_contains($text, '"') ? '"' : "'";

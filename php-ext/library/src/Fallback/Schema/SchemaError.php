@@ -5,13 +5,13 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Schema;
 
 /**
- * A schema that cannot be used.
+ * A schema that is invalid or not supported.
  *
  * @internal
  */
 final class SchemaError extends \Exception
 {
-    /** @param string $path where in the schema, as a JSON pointer */
+    /** @param string $path the location in the schema, as a JSON Pointer */
     public function __construct(string $path, string $reason)
     {
         parent::__construct("Invalid JSON Schema at '$path': $reason");

@@ -11,7 +11,7 @@ namespace Pillion\Fallback\Schema;
  */
 final class Types
 {
-    /** In the order in which the engine names them. */
+    /** In the order in which the engine lists types. */
     public const NAMES = ['null', 'boolean', 'integer', 'number', 'string', 'array', 'object'];
 
     /** @param string|list<string> $types */
@@ -21,7 +21,7 @@ final class Types
             $fits = match ($type) {
                 'null' => $value === null,
                 'boolean' => is_bool($value),
-                // 5.0 is one, too.
+                // 5.0 is an integer, too.
                 'integer' => is_int($value) || (is_float($value) && floor($value) === $value),
                 'number' => is_int($value) || is_float($value),
                 'string' => is_string($value),

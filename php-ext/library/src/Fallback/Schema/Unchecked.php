@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Schema;
 
 /**
- * A check that came to no end: a schema may come from a server that means no good.
+ * A check that was aborted: a malicious server may send a schema that cannot be checked in reasonable time.
  *
  * @internal
  */

@@ -5,19 +5,19 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Schema;
 
 /**
- * How a value breaks its schema, in the engine's words.
+ * A violation of a schema, with the same message as in the engine.
  *
  * @internal
  */
 final class Violation
 {
-    /** Longest path or reason that goes into a message, in characters. */
+    /** Maximum length of a path or reason in a message, in characters. */
     private const LONGEST_PART = 200;
 
     private function __construct(
         public readonly string $message,
         private readonly string $path,
-        /** What the schema asks for, where that is no type and no list of values. */
+        /** The requirement of the schema, unless it is a type or a list of values. */
         public readonly ?string $reason = null,
     ) {
     }
@@ -46,7 +46,7 @@ final class Violation
         return self::at($path, static fn (string $path): string => "Invalid value for $path: $reason", $reason);
     }
 
-    /** The top-level parameter that it is about. */
+    /** Returns the top-level parameter that the violation concerns. */
     public function parameter(): string
     {
         return preg_split('/[.[]/', $this->path, 2)[0];

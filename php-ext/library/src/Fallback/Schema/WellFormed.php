@@ -7,8 +7,8 @@ namespace Pillion\Fallback\Schema;
 use Pillion\Fallback\Json;
 
 /**
- * Whether a schema is one: its keywords have the types that they should have, and its
- * references lead to schemas within it.
+ * Checks that a schema is well-formed: keywords have the right types, and references lead to schemas within
+ * the schema.
  *
  * @internal
  */
@@ -23,7 +23,7 @@ final class WellFormed
     private const NUMBERS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'];
 
     private int $parts = 0;
-    /** @var array<int, true> ids of the parts that were seen */
+    /** @var array<int, true> object IDs of the visited parts */
     private array $seen = [];
 
     public function __construct(private readonly \stdClass $root)
@@ -135,7 +135,7 @@ final class WellFormed
         if (!$target instanceof \stdClass && !is_bool($target)) {
             throw new SchemaError('', 'a reference leads to a place that is no schema');
         }
-        // What it leads to may stand where no schema belongs.
+        // The target may be in a location that the other checks do not visit.
         $this->part($target, $reference === '#' ? '' : substr($reference, 1));
     }
 

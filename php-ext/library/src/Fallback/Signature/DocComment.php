@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Signature;
 
 /**
- * What a doc comment says of a function.
+ * The parsed doc comment of a function.
  *
  * @internal
  */
@@ -16,7 +16,7 @@ final class DocComment
     /** @var list<array{name: string, type: string, text: string, isExact: bool}> */
     private readonly array $parameters;
 
-    /** @param string|false $comment with its slashes and stars; anything else has nothing to say */
+    /** @param string|false $comment the complete doc comment, with its delimiters; any other value counts as empty */
     public function __construct(string|false $comment)
     {
         $comment = trim((string) $comment);
@@ -30,7 +30,7 @@ final class DocComment
             if (str_starts_with($line, '@')) {
                 $tags[] = $line;
             } elseif ($tags !== []) {
-                // An empty line ends what is said of a parameter.
+                // An empty line ends the description of a parameter.
                 $tags[] = array_pop($tags) . ($line === '' ? "\n" : ' ') . $line;
             } elseif ($line === '') {
                 $inSummary = $inSummary && $summary === [];
@@ -43,7 +43,7 @@ final class DocComment
         $this->parameters = array_values(array_filter(array_map(self::parameter(...), $tags)));
     }
 
-    /** The type of a parameter, as it is written. */
+    /** Returns the type of a parameter, as written. */
     public function typeOf(string $name): ?string
     {
         $first = null;
@@ -58,7 +58,7 @@ final class DocComment
         return $first;
     }
 
-    /** What is said of a parameter. */
+    /** Returns the description of a parameter. */
     public function descriptionOf(string $name): ?string
     {
         foreach ($this->parameters as $parameter) {
@@ -72,7 +72,7 @@ final class DocComment
     /** @return ?array{name: string, type: string, text: string, isExact: bool} */
     private static function parameter(string $tag): ?array
     {
-        // A type holds no dollar sign, but for types that nobody here understands.
+        // A type contains no dollar sign, except in types that are not supported anyway.
         $pattern = '/^@((?:phpstan-|psalm-)?)param\s([^$\n]*)\$(\w*)([^\n]*)/u';
         if (preg_match($pattern, $tag, $found) !== 1) {
             return null;
@@ -81,7 +81,7 @@ final class DocComment
             'name' => $found[3],
             'type' => trim(rtrim(trim($found[2]), '.&')),
             'text' => implode(' ', preg_split('/\s+/', $found[4], -1, PREG_SPLIT_NO_EMPTY)),
-            // More exact than `@param`.
+            // `@phpstan-param` and `@psalm-param` are more precise than `@param`.
             'isExact' => $found[1] !== '',
         ];
     }

@@ -5,16 +5,16 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Signature;
 
 /**
- * Types as PHPStan writes them in doc comments, as JSON Schema: the simple ones.
+ * Converts types of doc comments, in PHPStan's syntax, to JSON Schema. Only simple types are supported.
  *
  * @internal
  */
 final class DocType
 {
-    /** How deep types may nest. */
+    /** Maximum nesting of types. */
     private const DEEPEST = 16;
 
-    /** The types of any value of JSON. */
+    /** The JSON types that `mixed` allows. */
     public const ANYTHING = ['string', 'number', 'boolean', 'object', 'array', 'null'];
 
     private int $depth = 0;
@@ -23,7 +23,7 @@ final class DocType
     {
     }
 
-    /** @return ?array<string, mixed> null for a type that is not one of those that are understood */
+    /** @return ?array<string, mixed> null for an unsupported type */
     public static function schema(string $type): ?array
     {
         $parser = new self($type);
@@ -33,7 +33,8 @@ final class DocType
     }
 
     /**
-     * One of several: schemas that differ in `type` alone become one, and so do lists of values.
+     * Combines alternatives: schemas that differ only in `type` are merged into one, and so are lists of
+     * values.
      *
      * @param non-empty-list<array<string, mixed>> $schemas
      *
@@ -102,7 +103,7 @@ final class DocType
         return self::oneOf($schemas);
     }
 
-    /** @return ?array<string, mixed> of `T`, `?T`, `T[]` */
+    /** @return ?array<string, mixed> schema of `T`, `?T`, `T[]` */
     private function suffixed(): ?array
     {
         $isNullable = $this->take('?');
@@ -151,7 +152,7 @@ final class DocType
 
     private function textLiteral(): ?string
     {
-        // What an escape means differs between the quotes; nobody needs it.
+        // Escape sequences are not supported: their meaning depends on the kind of quotes.
         if (preg_match('/^(["\'])([^\\\\]*?)\1/', $this->rest, $found) !== 1) {
             return null;
         }
@@ -262,7 +263,7 @@ final class DocType
                 break;
             }
         }
-        // A shape without keys could be anything.
+        // A shape without keys allows anything.
         return $properties === [] ? null : ['type' => 'object', 'properties' => $properties, 'required' => $required];
     }
 }

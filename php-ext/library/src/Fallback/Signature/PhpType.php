@@ -5,13 +5,13 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Signature;
 
 /**
- * What a declared type says.
+ * The schema of a declared PHP type.
  *
  * @internal
  */
 final class PhpType
 {
-    /** What stands in a binding for arguments that are integers. */
+    /** Marks an integer argument in a binding. */
     public const WHOLE = 'int';
 
     private const KINDS = [
@@ -24,10 +24,10 @@ final class PhpType
     /** @var ?class-string<\BackedEnum> */
     private ?string $enumeration = null;
     private bool $isNullable = false;
-    /** Whether anything is allowed. */
+    /** Whether any value is allowed. */
     private bool $isAnything = false;
 
-    /** @throws \DomainException with the type that cannot be that of a tool's parameter */
+    /** @throws \DomainException with the type that is not supported for a tool's parameter */
     public function __construct(?\ReflectionType $declared)
     {
         if ($declared === null) {
@@ -48,7 +48,7 @@ final class PhpType
     {
         $name = $named->getName();
         if (!$named->isBuiltin()) {
-            // Which of two enums a value belongs to nobody could tell.
+            // With two enums, the enum of a value would be ambiguous.
             if ($this->enumeration !== null || !enum_exists($name) || !is_subclass_of($name, \BackedEnum::class)) {
                 throw new \DomainException($name);
             }
@@ -65,7 +65,7 @@ final class PhpType
         }
     }
 
-    /** @return class-string<\BackedEnum>|'int'|null what an argument becomes */
+    /** @return class-string<\BackedEnum>|'int'|null the target type of an argument */
     public function kind(): ?string
     {
         $types = $this->isAnything ? [] : array_column($this->schemas, 'type');
@@ -74,7 +74,7 @@ final class PhpType
     }
 
     /**
-     * The schema, where a doc comment may be more exact.
+     * Returns the schema; a doc comment may make the type more precise.
      *
      * @param ?array<string, mixed> $documented
      *
@@ -104,7 +104,7 @@ final class PhpType
         return DocType::oneOf([...$schemas, ['type' => 'null']]);
     }
 
-    /** Whether PHP takes a value of that type of JSON. */
+    /** Returns whether PHP accepts a value of this JSON type. */
     private function takes(string $kind): bool
     {
         $kinds = array_column($this->schemas, 'type');

@@ -12,8 +12,8 @@ use Pillion\Parameter;
 use Pillion\ToolDefinition;
 
 /**
- * What the signature and the doc comment of PHP code say about it as a tool, and how arguments
- * become its parameters again.
+ * The tool definition that the signature and the doc comment of PHP code describe, and the conversion of
+ * arguments to parameters.
  *
  * @internal
  */
@@ -21,12 +21,12 @@ final class Signature
 {
     private const CONSTRAINTS = ['enum', 'minimum', 'maximum', 'minLength', 'maxLength', 'pattern', 'format'];
 
-    /** @param array<string, class-string<\BackedEnum>|'int'|null> $binding the parameters, each with what its argument becomes */
+    /** @param array<string, class-string<\BackedEnum>|'int'|null> $binding the parameters, each with the target type of its argument */
     private function __construct(public readonly ToolDefinition $definition, public readonly array $binding)
     {
     }
 
-    /** @throws InvalidInputException that names the code and what cannot be a tool about it */
+    /** @throws InvalidInputException naming the code and the reason why it cannot be a tool */
     public static function read(Target $target, ?string $name = null, ?string $description = null): self
     {
         $comment = new DocComment($target->function->getDocComment());
@@ -55,16 +55,16 @@ final class Signature
     }
 
     /**
-     * Arguments of a call as parameters: in the order of the parameters, without those that
-     * nobody takes, with the enums that values stand for, and with whole numbers as integers (to
-     * JSON Schema `5.0` is one).
+     * Converts the arguments of a call to parameters: in the order of the parameters, without unknown
+     * arguments, with enum cases for their values, and with whole numbers as integers (in JSON Schema `5.0`
+     * is an integer).
      *
      * @param array<string, class-string<\BackedEnum>|'int'|null> $binding
      * @param array<array-key, mixed>                             $arguments
      *
      * @return array<string, mixed>
      *
-     * @throws InvalidInputException that names an argument which is no integer of PHP
+     * @throws InvalidInputException naming an argument that is not a PHP integer
      */
     public static function bind(array $binding, array $arguments): array
     {
@@ -75,7 +75,7 @@ final class Signature
                 $bound[$name] = match ($kind) {
                     null => $value,
                     PhpType::WHOLE => self::whole($name, $value),
-                    // A value that is none PHP refuses in its own words.
+                    // PHP itself rejects a value that is not a case, with its own message.
                     default => self::caseOf($kind, $value) ?? $value,
                 };
             }
@@ -118,7 +118,7 @@ final class Signature
             }
         }
         $schema = ['type' => 'object', 'properties' => $properties, 'required' => $required];
-        // OpenAI's strict mode wants it said.
+        // OpenAI's strict mode requires `additionalProperties`.
         return [$strict ? $schema + ['additionalProperties' => false] : $schema, $binding];
     }
 

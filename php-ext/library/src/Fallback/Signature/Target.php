@@ -9,7 +9,7 @@ use Pillion\Fallback\Argument;
 use Pillion\Fallback\Failure;
 
 /**
- * PHP code that may become a tool.
+ * PHP code that can become a tool.
  *
  * @internal
  */
@@ -19,17 +19,17 @@ final class Target
         public readonly \ReflectionFunctionAbstract $function,
         /** The class, if the class as a whole is the tool. */
         private readonly ?\ReflectionClass $class,
-        /** What errors call it. */
+        /** The name of the code in error messages. */
         public readonly string $label,
-        /** The tool's name, unless an attribute has another. Closures have none. */
+        /** The tool's name, unless an attribute sets another name; null for a closure. */
         public readonly ?string $name,
-        /** What is to be called; of a class that is only named it cannot be, yet. */
+        /** The callable. For a class given by name, an object must be created first. */
         public readonly mixed $callable,
     ) {
     }
 
     /**
-     * The code behind a callable, the name of a class, an object with `execute()`, or
+     * Returns the code of a callable, of a class name, of an object with `execute()`, or of
      * `[class, method]`.
      *
      * @param object|array<array-key, mixed>|string $given
@@ -62,8 +62,8 @@ final class Target
     }
 
     /**
-     * What of an object, or of a class by its name, has the attribute `AsTool`. Of a class whose
-     * methods need an object one is made.
+     * Returns the code with the attribute `AsTool` in an object or a class. A class is instantiated if a
+     * method needs an object.
      *
      * @return non-empty-list<self>
      *
@@ -103,13 +103,13 @@ final class Target
         return $targets;
     }
 
-    /** The attribute of the code, else that of the class that is the tool. */
+    /** Returns the attribute of the code, otherwise of the class that is the tool. */
     public function attribute(): ?AsTool
     {
         return self::attributeOn($this->function) ?? ($this->class === null ? null : self::attributeOn($this->class));
     }
 
-    /** The summary of the class, if the class is the tool. */
+    /** Returns the summary of the class, if the class is the tool. */
     public function classSummary(): ?string
     {
         return $this->class === null ? null : (new DocComment($this->class->getDocComment()))->summary;
@@ -140,7 +140,7 @@ final class Target
         return self::method(new \ReflectionMethod($given, $method), $given, true);
     }
 
-    /** @param bool $ofClass whether it does the work of a class that is the tool */
+    /** @param bool $ofClass whether the class as a whole is the tool */
     private static function method(\ReflectionMethod $method, object|string $on, bool $ofClass): self
     {
         $name = $method->getName();
@@ -162,7 +162,7 @@ final class Target
     {
         $function = new \ReflectionFunction($closure);
         $name = $function->getShortName();
-        // One made from a method or a function has the name of that.
+        // A closure created from a method or a function has its name.
         $isNamed = !str_contains($name, '{closure');
         return new self($function, null, $isNamed ? "$name()" : 'The closure', $isNamed ? $name : null, $closure);
     }
@@ -172,7 +172,7 @@ final class Target
         return class_exists($name) || interface_exists($name) || trait_exists($name) || enum_exists($name);
     }
 
-    /** The method that does the work of a class that is a tool as a whole. */
+    /** Returns the method that runs a class that is a tool as a whole. */
     private static function mainMethod(\ReflectionClass $class): ?string
     {
         foreach (['__invoke', 'execute'] as $name) {
@@ -191,7 +191,7 @@ final class Target
         return $class->newInstance();
     }
 
-    /** `RollDice` as `roll_dice`: what tools are called by custom. */
+    /** Converts `RollDice` to `roll_dice`, the usual form of tool names. */
     private static function snakeCase(string $name): string
     {
         return strtolower((string) preg_replace('/(?<=[a-z0-9])(?=[A-Z])/', '_', $name));

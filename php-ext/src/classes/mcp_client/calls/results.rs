@@ -9,7 +9,7 @@ use crate::classes::tool_result::Parts;
 use crate::mcp::readable;
 use crate::zend::{Failure, Outcome, array_of, entries, int_of, string_of};
 
-/// A result as an object of PHP, and its error code if it is a failed one: `isError`.
+/// Returns a result as a PHP object, with an error code if the result has `isError`.
 pub fn result_of_call(
     id: &str,
     name: &str,
@@ -31,13 +31,13 @@ pub fn result_of_call(
     Ok((parts.into_object()?, code))
 }
 
-/// Whether the tool says of its result that it is an error.
+/// Returns whether the result has `isError`.
 pub fn is_error(result: &Zval) -> bool {
     let is_error = result.array().and_then(|result| result.get("isError"));
     is_error.and_then(|value| value.dereference().bool()) == Some(true)
 }
 
-/// The text blocks of a result, a line each.
+/// Returns the text blocks of a result, one per line.
 fn text_of(result: &Zval) -> String {
     let content = result.array().and_then(|result| result.get("content"));
     let blocks = content.and_then(|content| content.dereference().array());
@@ -56,7 +56,7 @@ fn text_of(result: &Zval) -> String {
     }
 }
 
-/// The result of a call that has none.
+/// Creates the failed result of a call without a result.
 pub(super) fn failed(
     id: &str,
     name: &str,
@@ -71,7 +71,7 @@ pub(super) fn failed(
         ..Parts::new(id, name)
     };
     if let Some(wait) = retry_after {
-        // As the results of an executor have it.
+        // In the same form as in results of an executor.
         let seconds = i64::try_from(whole_seconds(wait)).unwrap_or(i64::MAX);
         parts.metadata = array_of([("retry_after", int_of(seconds))]);
     }

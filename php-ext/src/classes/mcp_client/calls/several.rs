@@ -1,4 +1,4 @@
-//! `callTools`: several calls side by side.
+//! `callTools`: several concurrent calls.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use crate::mcp::hooks::Hooks;
 use crate::mcp::{Link, Reported, kind};
 use crate::zend::{Call, Failure, Object, Outcome, entries, list_of, string_of, with_entry};
 
-/// The calls side by side; one that fails has a failed result.
+/// Runs the calls concurrently; a failed call has a failed result.
 pub(super) fn call_tools(call: &mut Call<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let allowed = [
@@ -91,7 +91,8 @@ pub(super) fn call_tools(call: &mut Call<'_>) -> Outcome {
     failure.map_or_else(|| Ok(list_of(results)), Err)
 }
 
-/// Runs the calls, `max_concurrent` at once; how each ended and how long it took, in order.
+/// Runs at most `max_concurrent` calls at a time. Returns the outcome and duration of each call, in
+/// order.
 fn run_all(
     link: &Link,
     hooks: Hooks<'_>,
@@ -131,7 +132,8 @@ fn run_all(
     Ok(ended.into_iter().map(|(_, ended)| ended).collect())
 }
 
-/// The result of one of several calls, which no failure of its own ends, and its error code.
+/// Returns the result and error code of one of several calls. A failure of this call becomes a
+/// failed result.
 fn result_of(
     id: &str,
     name: &str,
@@ -158,8 +160,8 @@ fn result_of(
     }
 }
 
-/// The id, name and arguments of one of several calls: a `ToolCall`, or an array whose `id`
-/// may be missing. Arguments come from models: what is wrong with them fails this call alone.
+/// Returns the ID, name and arguments of one of several calls: a `ToolCall`, or an array whose `id`
+/// is optional. Arguments come from models, so invalid arguments only fail this call.
 #[expect(clippy::type_complexity, reason = "read in one place")]
 fn spec_of(
     given: &Zval,

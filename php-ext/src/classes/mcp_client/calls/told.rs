@@ -1,4 +1,4 @@
-//! What a dispatcher hears of a call: that it begins, and exactly once how it has ended.
+//! The events of a call: its start, and exactly once its end.
 
 use std::time::{Duration, Instant};
 
@@ -8,14 +8,14 @@ use crate::mcp::Link;
 use crate::mcp::hooks::{EVENTS, Hooks};
 use crate::zend::Failure;
 
-/// The id of a call, and its tool.
+/// The ID of a call and the name of its tool.
 pub type Named<'a> = (&'a str, &'a str);
 
-/// Tells that a call begins, does it, and tells how it has ended. `work` gives a value, and an
-/// error code if the call failed.
+/// Dispatches the start of a call, runs `work`, and dispatches the end. `work` returns a value, and
+/// an error code if the call failed.
 ///
 /// # Errors
-/// As `work`, and what a listener throws.
+/// Failures of `work`, and exceptions from a listener.
 pub fn telling<T>(
     link: &Link,
     hooks: Hooks<'_>,
@@ -31,20 +31,20 @@ pub fn telling<T>(
     }
 }
 
-/// Tells that a call begins. Also where this fails some listener may have heard it: the end
-/// must be told.
+/// Dispatches the start of a call. If the dispatch fails, a listener may already have received the
+/// event, so the end must be dispatched as well.
 ///
 /// # Errors
-/// What a listener throws.
+/// An exception from a listener.
 pub fn tell_start(link: &Link, hooks: Hooks<'_>, (id, tool): Named<'_>) -> Result<(), Failure> {
     let server = link.server().shown_name();
     hooks.dispatch(|| event::tool_call_started(tool, id, Some(&server)))
 }
 
-/// Tells how a call has ended.
+/// Dispatches the end of a call.
 ///
 /// # Errors
-/// What a listener throws.
+/// An exception from a listener.
 pub fn tell_end(
     link: &Link,
     hooks: Hooks<'_>,
@@ -63,7 +63,7 @@ pub fn tell_end(
     hooks.dispatch(|| event::tool_call_finished(&ended))
 }
 
-/// Tells that a call has ended by a failure, which goes on afterwards.
+/// Dispatches the end of a call that failed, and returns the failure.
 pub fn tell_failure(
     link: &Link,
     hooks: Hooks<'_>,

@@ -5,22 +5,24 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Provider\Gemini;
 
 /**
- * From JSON Schema to the `Schema` of Gemini's function declarations: a part of OpenAPI 3.0,
- * whose API refuses the whole request over a keyword that it does not have. The same rules as
- * the engine's; docs/PROVIDERS.md has them.
+ * Converts JSON Schema to the `Schema` of Gemini's function declarations, a subset of OpenAPI 3.0. The API
+ * rejects a whole request for one unknown keyword. The rules are the same as the engine's; see
+ * docs/PROVIDERS.md.
  *
  * @internal
  */
 final class Conversion
 {
-    /** How deep nodes may be nested; what is deeper becomes a node without further detail. */
+    /** Maximum nesting of nodes; deeper nodes are converted without details. */
     private const MOST_LEVELS = 32;
 
     private function __construct(private readonly Resolver $resolver)
     {
     }
 
-    /** The `parameters` of a function declaration: always an object schema with `properties`. */
+    /**
+     * Converts the `parameters` of a function declaration; always returns an object schema with `properties`.
+     */
     public static function parameters(\stdClass $schema): \stdClass
     {
         $converted = (new self(new Resolver($schema)))->convert($schema, 0);
@@ -51,7 +53,7 @@ final class Conversion
             $others = array_values(array_filter($branches, static fn (mixed $branch): bool => !self::isNull($branch)));
             $nullable = $nullable || count($others) < count($branches);
             if ($node->hasOwnType()) {
-                // The union cannot stand beside it, and says less.
+                // Gemini does not allow a union next to a type, and the type is more specific.
                 continue;
             }
             if (count($others) > 1) {
@@ -70,7 +72,7 @@ final class Conversion
     }
 
     /**
-     * The union cannot hold its description and its `nullable`, so the branches get them.
+     * Converts a union. A Gemini union cannot have a description or `nullable`, so each branch gets them.
      *
      * @param list<mixed> $branches
      */
@@ -93,7 +95,7 @@ final class Conversion
         return (object) ['anyOf' => $converted];
     }
 
-    /** The node as one of type `kind`. */
+    /** Converts a node as a node of the type `$kind`. */
     private function typed(Resolved $node, Kind $kind, bool $nullable, int $level): \stdClass
     {
         $out = self::bare($kind);
@@ -134,8 +136,8 @@ final class Conversion
     }
 
     /**
-     * Writes `exclusiveMinimum` and `exclusiveMaximum` as the inclusive bounds, unless there
-     * are inclusive ones already. The boolean form of draft 4 stands beside such a bound.
+     * Converts `exclusiveMinimum` and `exclusiveMaximum` to inclusive bounds, unless the node already has
+     * inclusive bounds. Ignores the boolean form of draft 4, which only modifies an inclusive bound.
      */
     private static function inclusiveBounds(Resolved $node, Kind $kind, \stdClass $out): void
     {
@@ -149,7 +151,7 @@ final class Conversion
         }
     }
 
-    /** The least that a node of this type must have. */
+    /** Returns the minimal node of a type. */
     private static function bare(Kind $kind): \stdClass
     {
         $node = (object) ['type' => $kind->value];

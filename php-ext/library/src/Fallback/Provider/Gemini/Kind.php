@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Provider\Gemini;
 
 /**
- * A type of Gemini's `Schema`, but for `null`, which is `nullable` there.
+ * A type of Gemini's `Schema`, except `null`, which is expressed as `nullable`.
  *
  * @internal
  */
@@ -19,8 +19,8 @@ enum Kind: string
     case Object = 'object';
 
     /**
-     * The keywords whose value depends on the type, with the check that it must pass.
-     * Defaults are scalars only: Gemini reads over them.
+     * Returns the type-dependent keywords, with a check for each value. Only scalar defaults are allowed,
+     * because Gemini ignores other defaults.
      *
      * @return array<string, callable(mixed): bool>
      */
@@ -55,7 +55,7 @@ enum Kind: string
         };
     }
 
-    /** The type that the keywords of a node without one speak of. */
+    /** Returns the type that the keywords of a node without a type imply. */
     public static function impliedBy(Resolved $node): self
     {
         $bounds = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'];
@@ -68,21 +68,21 @@ enum Kind: string
         };
     }
 
-    /** The type of a node that is not looked into any further. */
+    /** Returns the type of a node that is converted without details. */
     public static function ofCutNode(mixed $schema): self
     {
         $type = $schema instanceof \stdClass ? $schema->type ?? null : null;
         return (is_string($type) ? self::tryFrom(strtolower($type)) : null) ?? self::Object;
     }
 
-    /** @return array{list<self>, bool} the types that a node names, and whether `null` is among them */
+    /** @return array{list<self>, bool} the declared types of a node, and whether they include `null` */
     public static function declaredBy(Resolved $node): array
     {
         $type = $node->get('type');
         $names = array_map(strtolower(...), array_filter(is_array($type) ? $type : [$type], is_string(...)));
         $kinds = [];
         foreach (self::cases() as $kind) {
-            // Every integer is a number.
+            // `number` already covers every integer.
             $isCovered = $kind === self::Integer && in_array('number', $names, true);
             if (in_array($kind->value, $names, true) && !$isCovered) {
                 $kinds[] = $kind;

@@ -5,8 +5,8 @@ declare(strict_types=1);
 namespace Pillion\Fallback\Provider\Gemini;
 
 /**
- * A node with its references and `allOf` put into one. Of two values for a keyword the one
- * nearer to the node counts; properties and required names add up.
+ * A node merged with its references and its `allOf`. If several schemas set the same keyword, the value
+ * closest to the node applies; properties and required names are combined.
  *
  * @internal
  */
@@ -35,7 +35,7 @@ final class Resolved
         }
     }
 
-    /** Adds only what says what the target is, not what is in it. */
+    /** Adds only the type, title and description of a target, not its members. */
     public function addOutline(\stdClass $target): void
     {
         foreach (['type', 'title', 'description'] as $key) {
@@ -77,7 +77,7 @@ final class Resolved
     }
 
     /**
-     * The branches of `anyOf` or `oneOf`, which the node then no longer has.
+     * Removes and returns the branches of `anyOf` or `oneOf`.
      *
      * @return ?list<mixed>
      */
@@ -98,7 +98,7 @@ final class Resolved
         return $this->has('type') || $this->properties !== [];
     }
 
-    /** The schema of the items; of a tuple, that of the first one. */
+    /** Returns the schema of the items; for a tuple, the schema of the first item. */
     public function items(): mixed
     {
         $items = $this->get('items');
@@ -125,8 +125,7 @@ final class Resolved
     }
 
     /**
-     * The values, if they can stand in a Gemini `enum`: strings, with `null` and the empty
-     * string left out.
+     * Returns the values that are allowed in a Gemini `enum`: strings, without `null` and the empty string.
      *
      * @return ?non-empty-list<string>
      */

@@ -7,21 +7,21 @@ namespace Pillion\Fallback\Provider\Gemini;
 use Pillion\Fallback\Schema\Pointer;
 
 /**
- * Resolves `$ref` and `allOf`, and knows which references are being looked into.
+ * Resolves `$ref` and `allOf`, and tracks the open references to detect recursion.
  *
  * @internal
  */
 final class Resolver
 {
     /**
-     * How much of a schema is looked at, in the units of {@see weight()}: a megabyte or so.
-     * References let a small schema stand for an endless one.
+     * The remaining work, in units of {@see weight()}; the initial value corresponds to about one megabyte.
+     * With references, a small schema can expand without limit.
      */
     private int $budget = 100_000;
 
     /**
-     * The ids of the targets on the way from the root to the node at hand. Meeting one again
-     * means that the schema is recursive.
+     * The IDs of the reference targets between the root and the current node. Meeting one again means that
+     * the schema is recursive.
      *
      * @var array<int, true>
      */
@@ -37,7 +37,7 @@ final class Resolver
         return $this->budget === 0;
     }
 
-    /** Takes the weight of something off the budget; false if that is too much. */
+    /** Subtracts the weight of a value from the budget. Returns false if the budget is exceeded. */
     public function payFor(mixed $value): bool
     {
         $cost = self::weight($value);
@@ -56,10 +56,10 @@ final class Resolver
         $this->open = array_slice($this->open, 0, $count, true);
     }
 
-    /** Adds what `schema` says to `node`. The targets of its references stay open until they are closed. */
+    /** Merges a schema into a node. The targets of its references stay open until {@see closeDownTo()}. */
     public function merge(mixed $schema, Resolved $node): void
     {
-        // Not recursive: a chain of references may be as long as the schema.
+        // Iterative instead of recursive: a chain of references may be as long as the schema.
         $pending = [$schema];
         while ($pending !== []) {
             $schema = array_pop($pending);
@@ -93,7 +93,7 @@ final class Resolver
         }
     }
 
-    /** About how long a value would be to write, without the values within its values. */
+    /** Returns the approximate length of a value when written, without nested values. */
     private static function weight(mixed $value): int
     {
         $text = static fn (int|string $text): int => 1 + intdiv(strlen((string) $text), 16);
