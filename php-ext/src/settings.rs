@@ -33,10 +33,10 @@ const ANYWHERE: IniEntryPermission = IniEntryPermission::All;
 const SYSTEM: IniEntryPermission = IniEntryPermission::System;
 
 /// Maximum duration of a setting: 24 days.
-const LONGEST_MS: u64 = i32::MAX as u64;
+const MAX_MS: u64 = i32::MAX as u64;
 /// Maximum size that a setting permits to read: 4 GiB.
-const MOST_BYTES: u64 = 4 << 30;
-const MOST_SESSIONS: usize = 10_000;
+const MAX_BYTES: u64 = 4 << 30;
+const MAX_SESSIONS: usize = 10_000;
 
 /// Registers the settings at module start-up.
 pub fn register(module: i32) {
@@ -124,7 +124,7 @@ fn read<T>(name: &CStr, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
 }
 
 fn parse_time(text: &str) -> Option<Duration> {
-    let time = number(text).filter(|time| *time <= LONGEST_MS);
+    let time = number(text).filter(|time| *time <= MAX_MS);
     time.map(Duration::from_millis)
 }
 
@@ -137,12 +137,12 @@ fn parse_bytes(text: &str) -> Option<u64> {
         _ => (text, 0),
     };
     let bytes = number(digits)?.checked_mul(1 << shift)?;
-    (bytes <= MOST_BYTES).then_some(bytes)
+    (bytes <= MAX_BYTES).then_some(bytes)
 }
 
 fn parse_sessions(text: &str) -> Option<usize> {
     let number = usize::try_from(number(text)?).ok()?;
-    (1..=MOST_SESSIONS).contains(&number).then_some(number)
+    (1..=MAX_SESSIONS).contains(&number).then_some(number)
 }
 
 /// Parses a whole number without a sign. Rust's parser would accept a sign.

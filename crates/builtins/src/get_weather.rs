@@ -27,7 +27,7 @@ use report::{Report, Weather};
 pub use settings::{Units, WeatherProvider, WeatherSettings};
 
 /// Maximum length of a location, in characters.
-const LONGEST_LOCATION: usize = 200;
+const MAX_LOCATION_LEN: usize = 200;
 
 /// The tool `get_weather`. Arguments: `{location, units = "celsius"}`. Result: text for the model,
 /// `data = {location, temperature, units, conditions, humidity, wind_speed, wind_speed_units}`, and
@@ -90,8 +90,8 @@ impl GetWeather {
         if location.is_empty() {
             return Err(ToolFailure::invalid_input("No location provided"));
         }
-        if location.chars().count() > LONGEST_LOCATION {
-            let text = format!("The location has more than {LONGEST_LOCATION} characters");
+        if location.chars().count() > MAX_LOCATION_LEN {
+            let text = format!("The location has more than {MAX_LOCATION_LEN} characters");
             return Err(ToolFailure::invalid_input(text));
         }
         let units = text("units").and_then(Units::from_name);

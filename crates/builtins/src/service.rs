@@ -20,10 +20,10 @@ pub(crate) use fault::Fault;
 use crate::plain_text::plain_text;
 
 /// Maximum size of a response, in bytes.
-pub(crate) const LONGEST_ANSWER: usize = 1024 * 1024;
+pub(crate) const MAX_ANSWER_LEN: usize = 1024 * 1024;
 
 /// Maximum length of a service's error message in errors, in characters.
-const LONGEST_SAYING: usize = 200;
+const MAX_MESSAGE_LEN: usize = 200;
 
 /// The characters that stay unencoded in a query.
 const PLAIN: AsciiSet = NON_ALPHANUMERIC
@@ -103,7 +103,7 @@ impl Service {
         };
         let answer = client.send(request, self.timeout).await?;
         let (status, headers) = (answer.status(), answer.headers().clone());
-        Ok((status, headers, answer.bytes(LONGEST_ANSWER).await?))
+        Ok((status, headers, answer.bytes(MAX_ANSWER_LEN).await?))
     }
 
     /// Returns the failure of a call for a fault that a provider has detected in an answer.
@@ -166,7 +166,7 @@ impl Service {
                 said = said.replace(secret, "***");
             }
         }
-        match plain_text(&said, LONGEST_SAYING) {
+        match plain_text(&said, MAX_MESSAGE_LEN) {
             said if said.is_empty() => said,
             said => format!(": {said}"),
         }

@@ -25,11 +25,11 @@ use searxng::SearXng;
 pub use settings::{SearchProvider, SearchSettings};
 
 /// Maximum length of a query, in characters.
-const LONGEST_QUERY: usize = 1000;
+const MAX_QUERY_LEN: usize = 1000;
 
 /// The default and the maximum number of results.
 const USUAL_RESULTS: u8 = 5;
-const MOST_RESULTS: u8 = 10;
+const MAX_RESULTS: u8 = 10;
 
 /// The tool `web_search`. Arguments: `{query, num_results = 5}`. Result: text for the model, `data
 /// = {query, results: [{title, snippet, url, rank}], total_results}`, and the metadata `source`.
@@ -89,8 +89,8 @@ impl WebSearch {
         if query.is_empty() {
             return Err(ToolFailure::invalid_input("No query provided"));
         }
-        if query.chars().count() > LONGEST_QUERY {
-            let text = format!("The query has more than {LONGEST_QUERY} characters");
+        if query.chars().count() > MAX_QUERY_LEN {
+            let text = format!("The query has more than {MAX_QUERY_LEN} characters");
             return Err(ToolFailure::invalid_input(text));
         }
         let wanted = wanted_results(arguments.get("num_results"));
@@ -143,7 +143,7 @@ fn wanted_results(wanted: Option<&Value>) -> u8 {
         clippy::cast_sign_loss,
         reason = "clamped, and a cast keeps within the type"
     )]
-    let wanted = wanted.clamp(1.0, f64::from(MOST_RESULTS)) as u8;
+    let wanted = wanted.clamp(1.0, f64::from(MAX_RESULTS)) as u8;
     wanted
 }
 

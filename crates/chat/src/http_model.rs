@@ -20,7 +20,7 @@ use crate::{Answer, Conversation, Delta, LanguageModel, ModelError, ModelErrorKi
 pub use key::KeySource;
 
 /// The minimum length of a key or header value that is removed from error messages, in bytes.
-const SHORTEST_KEY: usize = 8;
+const MIN_KEY_LEN: usize = 8;
 
 /// A language model at a provider or a compatible server, over HTTP. Cheap to clone; clones share
 /// their connections.
@@ -298,7 +298,7 @@ impl FailedAttempt {
     /// Removes a key from the message, in case the provider has repeated it. A value that is too
     /// short for a key may occur anywhere by chance, so it is kept.
     fn without(mut self, key: &str) -> Self {
-        if key.len() >= SHORTEST_KEY && self.error.message.contains(key) {
+        if key.len() >= MIN_KEY_LEN && self.error.message.contains(key) {
             self.error.message = self.error.message.replace(key, "(key)");
         }
         self

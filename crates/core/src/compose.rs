@@ -50,10 +50,10 @@ use step::Step;
 use template::Template;
 
 /// Maximum number of declared calls in a composition, whether or not they are all made.
-pub const MOST_STEPS: usize = 64;
+pub const MAX_STEPS: usize = 64;
 
 /// Maximum nesting of step groups, and of templates.
-pub const MOST_DEPTH: usize = 8;
+pub const MAX_DEPTH: usize = 8;
 
 /// The declaration of a composed tool.
 #[derive(Debug, Clone)]

@@ -42,11 +42,11 @@ pub(crate) const MAX_CHECK_TIME: Duration = Duration::from_secs(2);
 
 /// Maximum number of steps for finding the error message; each step may allocate a part of the
 /// message.
-const MOST_STEPS_FOR_WORDS: u64 = 10_000;
+const MAX_STEPS_FOR_WORDS: u64 = 10_000;
 
 /// Maximum size of a compiled regular expression, in bytes.
-const MOST_PATTERN_BYTES: usize = 1024 * 1024;
-const MOST_BACKTRACKS: usize = 50_000;
+const MAX_PATTERN_BYTES: usize = 1024 * 1024;
+const MAX_BACKTRACKS: usize = 50_000;
 
 /// A compiled JSON Schema for the arguments of one tool.
 ///
@@ -262,7 +262,7 @@ impl CompiledSchema {
     fn limits_of_words(&self, effort: &Effort) -> Limits {
         Limits {
             until: effort.until,
-            most_steps: effort.most_steps.min(MOST_STEPS_FOR_WORDS),
+            most_steps: effort.most_steps.min(MAX_STEPS_FOR_WORDS),
             steps_are_long: self.has_patterns(),
         }
     }
@@ -334,8 +334,8 @@ fn compile_error(schema: &Value, found: &ValidationError<'_>) -> SchemaError {
 
 fn options() -> ValidationOptions<'static> {
     let patterns = PatternOptions::fancy_regex()
-        .size_limit(MOST_PATTERN_BYTES)
-        .backtrack_limit(MOST_BACKTRACKS);
+        .size_limit(MAX_PATTERN_BYTES)
+        .backtrack_limit(MAX_BACKTRACKS);
     jsonschema::options()
         .offline()
         .with_pattern_options(patterns)

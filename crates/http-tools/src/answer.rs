@@ -8,10 +8,10 @@ use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput};
 use serde_json::{Value, json};
 
 /// Maximum length of the server's error message in an error, in characters.
-const LONGEST_REASON: usize = 300;
+const MAX_REASON_LEN: usize = 300;
 
 /// Maximum length of the result of a failed call, as text, in characters.
-const LONGEST_FAILURE: usize = 4_000;
+const MAX_FAILURE_LEN: usize = 4_000;
 
 /// Parses the body: JSON if its content type or content indicates that, otherwise text.
 pub(crate) fn value_of(headers: &HeaderMap, body: String) -> Result<Value, ToolFailure> {
@@ -102,7 +102,7 @@ fn reason(value: &Value) -> Option<String> {
         &value["title"],
     ];
     let text = texts.into_iter().find_map(Value::as_str)?;
-    let text: String = text.chars().take(LONGEST_REASON).collect();
+    let text: String = text.chars().take(MAX_REASON_LEN).collect();
     let text = text.replace(char::is_control, " ");
     (!text.trim().is_empty()).then_some(text)
 }
@@ -113,8 +113,8 @@ fn shortened(value: Value) -> Value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    if text.chars().count() <= LONGEST_FAILURE {
+    if text.chars().count() <= MAX_FAILURE_LEN {
         return value;
     }
-    Value::String(text.chars().take(LONGEST_FAILURE).collect())
+    Value::String(text.chars().take(MAX_FAILURE_LEN).collect())
 }

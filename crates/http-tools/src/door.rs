@@ -14,7 +14,7 @@ use crate::{HttpToolError, StatusRange};
 
 /// Minimum length of a secret that is redacted in responses, in bytes; shorter texts occur by
 /// chance.
-const SHORTEST_SECRET: usize = 6;
+const MIN_SECRET_LEN: usize = 6;
 
 /// Headers that usually contain credentials.
 const SECRET_HEADERS: [HeaderName; 3] = [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION];
@@ -147,7 +147,7 @@ impl Door {
     /// Returns a body with all secrets redacted.
     pub(crate) fn without_secrets(&self, body: String) -> String {
         let secrets = self.secrets.iter().map(ExposeSecret::expose_secret);
-        let secrets = secrets.filter(|secret| secret.len() >= SHORTEST_SECRET);
+        let secrets = secrets.filter(|secret| secret.len() >= MIN_SECRET_LEN);
         secrets.fold(body, |body, secret| match body.contains(secret) {
             true => body.replace(secret, "[redacted]"),
             false => body,

@@ -30,7 +30,7 @@ pub(crate) use pending_decisions::PendingDecisions;
 
 /// Maximum time that a call waits for its turn to create an approval, because earlier calls may
 /// wait for a store that does not respond.
-const LONGEST_TURN: Duration = Duration::from_secs(20);
+const MAX_TURN: Duration = Duration::from_secs(20);
 
 /// Maximum number of approvals with one hash that are read. Usually at most one of them is valid.
 const LOOK_BACK: u32 = 20;
@@ -152,7 +152,7 @@ impl Approvals {
             events,
             ..
         } = &*self.shared;
-        let turn = tokio::time::timeout(LONGEST_TURN, pending.opening.lock()).await;
+        let turn = tokio::time::timeout(MAX_TURN, pending.opening.lock()).await;
         let _turn = turn.map_err(|_| failure::unreachable())?;
         if let Some(record) = self.live(store, &Wanted::by(request)).await? {
             return Ok(record);

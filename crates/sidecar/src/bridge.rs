@@ -29,7 +29,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::calling_client::message::{self, Inbound, Request};
-use crate::mcp_server::stdio::{MOST_WAITING, write};
+use crate::mcp_server::stdio::{MAX_WAITING, write};
 use away::Away;
 pub(crate) use connect::{ConnectError, Connection, Target};
 use greeting::Greeting;
@@ -39,13 +39,13 @@ use leg::{Leg, Phase, Said};
 const NO_CONNECTION: i64 = -32000;
 
 /// Maximum time that requests wait for the next sidecar.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum number of requests that wait for the next sidecar.
-const MOST_REQUESTS: usize = 1_000;
+const MAX_REQUESTS: usize = 1_000;
 
 /// Maximum number of messages that wait to be forwarded.
-const MOST_EVENTS: usize = 16;
+const MAX_EVENTS: usize = 16;
 
 /// The notifications that the client gets after reconnecting, because lists may have changed.
 const CHANGES: [&str; 3] = [
@@ -67,9 +67,9 @@ pub(crate) async fn serve(
     grace: Duration,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let (out, messages) = mpsc::channel(MOST_WAITING);
-    let (events, heard) = mpsc::channel(MOST_EVENTS);
-    let (said, of_client) = mpsc::channel(MOST_EVENTS);
+    let (out, messages) = mpsc::channel(MAX_WAITING);
+    let (events, heard) = mpsc::channel(MAX_EVENTS);
+    let (said, of_client) = mpsc::channel(MAX_EVENTS);
     let bridge = Bridge {
         target: Arc::new(target),
         out,
@@ -136,7 +136,7 @@ impl Bridge {
         let mut end = None;
         while !(end.is_some() && self.is_idle()) {
             let given_up = match &self.away {
-                Some(away) if !self.waiting.is_empty() => Some(away.since + PATIENCE),
+                Some(away) if !self.waiting.is_empty() => Some(away.since + RECONNECT_TIMEOUT),
                 _ => None,
             };
             let event = tokio::select! {
@@ -225,7 +225,7 @@ impl Bridge {
     async fn ask(&mut self, request: Request, line: Bytes) {
         if let Some(leg) = self.open_leg() {
             leg.ask(&request, line).await;
-        } else if self.waiting.len() < MOST_REQUESTS {
+        } else if self.waiting.len() < MAX_REQUESTS {
             self.waiting.push_back((request, line));
         } else {
             self.refuse(

@@ -38,7 +38,7 @@ pub(crate) use kept::Failure;
 use kept::{Kept, Stays};
 
 /// Maximum number of listed chats.
-const MOST_LISTED: u32 = 100;
+const MAX_LISTED: u32 = 100;
 
 /// The caller of a chat: the user for whom tools run, and the visible tools.
 #[derive(Debug, Clone)]
@@ -278,7 +278,7 @@ impl Chat {
 /// [`ChatRefusal::NoStore`], and errors of the store.
 pub(crate) async fn list(app: &App, context: &CallContext) -> Result<Vec<ChatAnswer>, ChatRefusal> {
     let store = app.store().ok_or(ChatRefusal::NoStore)?;
-    let listed = store.chats(&owner_of(context), MOST_LISTED).await?;
+    let listed = store.chats(&owner_of(context), MAX_LISTED).await?;
     let mut chats = Vec::with_capacity(listed.len());
     for chat in listed {
         let answer = match chat.summary.as_str() {

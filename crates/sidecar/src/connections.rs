@@ -4,7 +4,7 @@ use pillion_core::store::Timestamp;
 use tokio::sync::broadcast;
 
 /// Maximum number of notifications that wait for a slow listener; further ones replace the oldest.
-const MOST_WAITING: usize = 256;
+const MAX_WAITING: usize = 256;
 
 /// The connection status of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub(crate) struct Connections(broadcast::Sender<Connected>);
 
 impl Default for Connections {
     fn default() -> Self {
-        Self(broadcast::Sender::new(MOST_WAITING))
+        Self(broadcast::Sender::new(MAX_WAITING))
     }
 }
 

@@ -1,11 +1,11 @@
 //! Prepares client input for error messages.
 
 /// Maximum length of client input in an error message, in characters.
-const LONGEST_ECHO: usize = 128;
+const MAX_ECHO_LEN: usize = 128;
 
 /// Returns the start of client input, for an error message.
 pub(crate) fn shortened(text: &str) -> String {
-    text.chars().take(LONGEST_ECHO).collect()
+    text.chars().take(MAX_ECHO_LEN).collect()
 }
 
 /// Returns whether a character changes the direction of the text around it.

@@ -26,10 +26,10 @@ pub(crate) use listener::{Hearing, Listener, Types};
 pub(crate) use tool_changes::{ToolChanges, ToolListener};
 
 /// Maximum number of events in the ring.
-const MOST_EVENTS: usize = 4_096;
+const MAX_EVENTS: usize = 4_096;
 
 /// Maximum size of all events in the ring, in bytes.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 /// How long calls are still recorded after the last listener has disconnected, because the listener
 /// may resume.
@@ -127,7 +127,7 @@ impl Bus {
             user: event.user().map(str::to_owned),
             text: text.into(),
         });
-        while ring.events.len() > MOST_EVENTS || ring.bytes > MOST_BYTES {
+        while ring.events.len() > MAX_EVENTS || ring.bytes > MAX_BYTES {
             let Some(oldest) = ring.events.pop_front() else {
                 break;
             };

@@ -25,7 +25,7 @@ use crate::socket::{FileId, SocketError};
 
 /// Maximum time for each step of the other process. The successor's start-up takes as long as its
 /// configuration requires.
-const PATIENCE: Duration = Duration::from_secs(30);
+const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The protocol: one line in each direction, with the descriptors before the confirmation.
 const ASK: &[u8] = b"pillion take-over 1\n";
@@ -262,7 +262,7 @@ fn is_trusted(uid: u32) -> bool {
 }
 
 async fn within<T>(step: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    match timeout(PATIENCE, step).await {
+    match timeout(STEP_TIMEOUT, step).await {
         Ok(outcome) => outcome,
         Err(_) => Err(io::ErrorKind::TimedOut.into()),
     }

@@ -22,7 +22,7 @@ pub(crate) use hidden::{visible, visible_json, visible_line, warnings};
 use crate::config::PinPolicy;
 
 /// Maximum number of pins of one owner; further tools count as changed.
-const MOST_PINS: usize = 10_000;
+const MAX_PINS: usize = 10_000;
 
 /// Compares the tools of servers with their pins. Cheap to clone.
 #[derive(Clone, Default)]
@@ -78,7 +78,7 @@ async fn changed(
     for definition in tools.iter().filter_map(|tool| Definition::read(tool)) {
         let Definition { name, text, hash } = definition;
         if !pins.contains_key(&name) {
-            if pins.len() >= MOST_PINS {
+            if pins.len() >= MAX_PINS {
                 changed.insert(name);
                 continue;
             }

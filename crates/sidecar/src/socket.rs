@@ -18,7 +18,7 @@ pub use error::SocketError;
 pub(crate) use file_id::FileId;
 
 /// Maximum length of a socket's path, in bytes.
-const LONGEST_PATH: usize = 107;
+const MAX_PATH_LEN: usize = 107;
 
 /// A bound and listening socket with its permissions, and the lock on its path.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Socket {
         mode: Option<SocketMode>,
     ) -> Result<Self, SocketError> {
         let length = path.as_os_str().len();
-        if length > LONGEST_PATH {
+        if length > MAX_PATH_LEN {
             let path = path.to_owned();
             return Err(SocketError::PathTooLong { path, length });
         }

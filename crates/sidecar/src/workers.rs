@@ -29,7 +29,7 @@ use state::{Job, Offered, State, Worker};
 pub(crate) use tool::WorkerTool;
 
 /// Maximum number of calls of one tool that wait for a worker.
-const MOST_WAITING: usize = 10_000;
+const MAX_WAITING: usize = 10_000;
 
 /// All connected workers and their tools.
 #[derive(Debug)]
@@ -236,9 +236,9 @@ impl Workers {
             }
         }
         offered.waiting.retain(|(_, job)| !job.reply.is_closed());
-        if offered.waiting.len() >= MOST_WAITING {
+        if offered.waiting.len() >= MAX_WAITING {
             let message = format!(
-                "{MOST_WAITING} calls of '{}' wait for a worker already",
+                "{MAX_WAITING} calls of '{}' wait for a worker already",
                 tool.name()
             );
             return Err(ToolFailure::new(ErrorCode::Unavailable, message));

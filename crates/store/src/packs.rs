@@ -7,7 +7,7 @@ use crate::database::{Row, Transaction, Value, unreadable};
 use crate::sql_store::SqlStore;
 
 /// The maximum length of the name of a pack, a document or a log, in bytes.
-const LONGEST_NAME: usize = 512;
+const MAX_NAME_LEN: usize = 512;
 
 #[async_trait]
 impl PackStore for SqlStore {
@@ -226,10 +226,10 @@ impl SqlStore {
 }
 
 fn check_names(names: [&str; 2]) -> Result<(), StoreError> {
-    match names.iter().all(|name| name.len() <= LONGEST_NAME) {
+    match names.iter().all(|name| name.len() <= MAX_NAME_LEN) {
         true => Ok(()),
         false => Err(StoreError::invalid(format!(
-            "a name has at most {LONGEST_NAME} bytes"
+            "a name has at most {MAX_NAME_LEN} bytes"
         ))),
     }
 }

@@ -4,8 +4,8 @@ use pillion_core::tool::{JsonObject, ToolFailure};
 use serde_json::Value;
 
 /// Maximum length of the id of a scene, and of the name of a character or author, in characters.
-pub(crate) const LONGEST_SCENE: usize = 100;
-pub(crate) const LONGEST_NAME: usize = 64;
+pub(crate) const MAX_SCENE_LEN: usize = 100;
+pub(crate) const MAX_NAME_LEN: usize = 64;
 
 /// Returns an argument; null counts as absent.
 pub(crate) fn given<'a>(arguments: &'a JsonObject, name: &str) -> Option<&'a Value> {

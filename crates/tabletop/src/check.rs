@@ -12,7 +12,7 @@ use crate::dice::D20;
 const MOST: i64 = 1_000;
 
 /// Maximum number of given rolls.
-const MOST_ROLLS: usize = 10;
+const MAX_ROLLS: usize = 10;
 
 /// One of the six abilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,11 +190,11 @@ pub(crate) fn rolls(arguments: &JsonObject) -> Result<Vec<i64>, ToolFailure> {
         return Ok(Vec::new());
     };
     let bad = || {
-        let how = format!("must have 1 to {MOST_ROLLS} integers from 1 to 20");
+        let how = format!("must have 1 to {MAX_ROLLS} integers from 1 to 20");
         wrong("d20_rolls", &how)
     };
     let rolls = given.as_array().ok_or_else(bad)?;
-    if rolls.is_empty() || rolls.len() > MOST_ROLLS {
+    if rolls.is_empty() || rolls.len() > MAX_ROLLS {
         return Err(bad());
     }
     let face = |value: &Value| whole(value).filter(|face| (1..=20).contains(face));

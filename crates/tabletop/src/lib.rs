@@ -35,7 +35,7 @@ use scenes::{Room, Scenes};
 use telling::Telling;
 
 /// Upper limit of the number of characters, which is also the size of their list.
-pub const MOST_CHARACTERS: u32 = 1_000;
+pub const MAX_CHARACTERS: u32 = 1_000;
 
 /// Options of the pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub struct TabletopOptions {
     pub max_messages: u32,
     /// Maximum number of scenes. Further scenes are rejected (`denied`).
     pub max_scenes: u32,
-    /// Maximum number of characters, at most [`MOST_CHARACTERS`]. Further characters are rejected
+    /// Maximum number of characters, at most [`MAX_CHARACTERS`]. Further characters are rejected
     /// (`denied`).
     pub max_characters: u32,
 }

@@ -16,10 +16,10 @@ use crate::telling::{COUNTERS_URI, Telling};
 
 /// Default and maximum number of messages in a transcript.
 const MESSAGES: u32 = 15;
-const MOST_MESSAGES: u32 = 200;
+const MAX_MESSAGES: u32 = 200;
 
 /// Maximum number of listed scenes.
-const MOST_SCENES: u32 = 200;
+const MAX_SCENES: u32 = 200;
 
 /// Maximum length of a message in the list, in characters.
 const EXCERPT: usize = 80;
@@ -110,7 +110,7 @@ impl ResourceProvider for TableResources {
                 .describe("What the tabletop pack has counted")
                 .of_json(),
         ];
-        for (scene, latest) in self.scenes.latest(MOST_SCENES).await? {
+        for (scene, latest) in self.scenes.latest(MAX_SCENES).await? {
             let transcript =
                 Resource::new(transcript_uri(&scene), format!("transcript of {scene}"));
             list.push(transcript.describe(shown(&latest)).of_json());
@@ -130,7 +130,7 @@ impl ResourceProvider for TableResources {
             self.counters(&parameter(query, "prefix").unwrap_or_default())
         } else if let Some(scene) = scene_of_transcript(path) {
             let limit = parameter(query, "limit").and_then(|limit| limit.parse().ok());
-            let limit = limit.unwrap_or(MESSAGES).clamp(1, MOST_MESSAGES);
+            let limit = limit.unwrap_or(MESSAGES).clamp(1, MAX_MESSAGES);
             self.transcript(&scene, limit).await?
         } else if let Some(scene) = scene_of_state(path) {
             self.state(&scene).await?

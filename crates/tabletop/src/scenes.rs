@@ -164,9 +164,7 @@ impl Scenes {
 
     /// Returns the names of the characters, in the order of the store.
     pub(crate) async fn characters(&self) -> Result<Vec<String>, StoreError> {
-        let characters = self
-            .characters_by_name(None, crate::MOST_CHARACTERS)
-            .await?;
+        let characters = self.characters_by_name(None, crate::MAX_CHARACTERS).await?;
         Ok(characters.into_iter().map(|(name, _)| name).collect())
     }
 

@@ -17,7 +17,7 @@ use crate::tool::{Compiled, WasmTool};
 use crate::{FaultCode, WasmToolError};
 
 /// Maximum size of a manifest, in bytes.
-const LONGEST_MANIFEST: u64 = 64 * 1024;
+const MAX_MANIFEST_LEN: u64 = 64 * 1024;
 
 /// The tools of a folder, as of the last [`look`](Self::look).
 pub struct WasmFolder {
@@ -336,7 +336,7 @@ impl DueFile {
             .map_err(|error| WasmToolError::new(FaultCode::BadName, error.to_string()))?;
         let gone = || WasmToolError::new(FaultCode::Unreadable, "it has gone");
         let path = self.folder.join(format!("{}.wasm", self.name));
-        let manifest = match file::read(&path.with_extension("toml"), LONGEST_MANIFEST)? {
+        let manifest = match file::read(&path.with_extension("toml"), MAX_MANIFEST_LEN)? {
             Some(bytes) => Manifest::parse(&bytes)?,
             None => Manifest::default(),
         };

@@ -3,7 +3,7 @@ use wasmparser::{Encoding, Parser, Payload};
 use crate::{FaultCode, WasmToolError};
 
 /// Maximum size of a module instance without its memories and tables, in bytes.
-const MOST_BYTES: u64 = 2 * 1024 * 1024;
+const MAX_BYTES: u64 = 2 * 1024 * 1024;
 
 /// Maximum size of a global, import and function in an instance, in bytes.
 const GLOBAL: u64 = 16;
@@ -37,9 +37,9 @@ pub(crate) fn check(component: &[u8]) -> Result<(), WasmToolError> {
             _ => continue,
         };
         taken = taken.saturating_add(u64::from(count).saturating_mul(bytes));
-        if taken > MOST_BYTES {
+        if taken > MAX_BYTES {
             return Err(fault(format!(
-                "the globals, imports and functions of a module take more than {MOST_BYTES} bytes"
+                "the globals, imports and functions of a module take more than {MAX_BYTES} bytes"
             )));
         }
     }

@@ -10,9 +10,9 @@ use crate::settings::Limits;
 use crate::stderr::Stderr;
 
 /// Maximum number of open files, streams and other resources of a run.
-const MOST_RESOURCES: usize = 1024;
+const MAX_RESOURCES: usize = 1024;
 /// Maximum number of random bytes per request.
-const MOST_RANDOM_BYTES: u64 = 64 * 1024;
+const MAX_RANDOM_BYTES: u64 = 64 * 1024;
 
 /// The host resources of one run.
 pub(crate) struct Host {
@@ -40,7 +40,7 @@ impl Host {
             .allow_tcp(false)
             .allow_udp(false)
             .allow_ip_name_lookup(false)
-            .max_random_size(MOST_RANDOM_BYTES)
+            .max_random_size(MAX_RANDOM_BYTES)
             .envs(&permissions.environment);
         for folder in &permissions.folders {
             let (directory, files) = match folder.access {
@@ -51,7 +51,7 @@ impl Host {
                 .map_err(|error| format!("the folder for '{}': {error}", folder.guest))?;
         }
         let mut table = ResourceTable::new();
-        table.set_max_capacity(MOST_RESOURCES);
+        table.set_max_capacity(MAX_RESOURCES);
         Ok(Self {
             wasi: wasi.build(),
             table,

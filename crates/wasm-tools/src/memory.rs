@@ -4,7 +4,7 @@ use wasmtime::ResourceLimiter;
 const TABLE_ENTRY: usize = size_of::<usize>();
 /// Maximum number of instances, of tables and of memories. A component may consist of several
 /// modules; those of some languages have up to twenty.
-const MOST_INSTANCES: usize = 32;
+const MAX_INSTANCES: usize = 32;
 
 /// Limits the total size of all memories and tables of one run, in bytes.
 #[derive(Debug)]
@@ -65,14 +65,14 @@ impl ResourceLimiter for MemoryLimit {
     }
 
     fn instances(&self) -> usize {
-        MOST_INSTANCES
+        MAX_INSTANCES
     }
 
     fn tables(&self) -> usize {
-        MOST_INSTANCES
+        MAX_INSTANCES
     }
 
     fn memories(&self) -> usize {
-        MOST_INSTANCES
+        MAX_INSTANCES
     }
 }

@@ -8,7 +8,7 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 
 /// Maximum size of the stored standard error, in bytes.
-const MOST_KEPT: usize = 4096;
+const MAX_STORED: usize = 4096;
 
 /// Stores the beginning of a tool's standard error, such as a panic message. The rest is discarded,
 /// so that output does not fail a call.
@@ -40,7 +40,7 @@ impl AsyncWrite for Stderr {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let mut kept = self.0.lock();
-        let room = MOST_KEPT - kept.len();
+        let room = MAX_STORED - kept.len();
         kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
         Poll::Ready(Ok(bytes.len()))
     }

@@ -30,7 +30,7 @@ const LONGEST: [(&str, usize); 3] = [
 ];
 
 /// Maximum size of a failure's message, in bytes.
-const LONGEST_MESSAGE: usize = 16 * 1024;
+const MAX_MESSAGE_LEN: usize = 16 * 1024;
 
 /// A compiled component with its description.
 pub(crate) struct Compiled {
@@ -248,7 +248,7 @@ fn failure_of(name: &str, failure: &wit::Failure) -> ToolFailure {
     };
     let message = match failure.message.trim() {
         "" => format!("Tool '{name}' failed"),
-        message => saying::beginning(message, LONGEST_MESSAGE),
+        message => saying::beginning(message, MAX_MESSAGE_LEN),
     };
     let failed = ToolFailure::new(code, message);
     match failure.retry_after {

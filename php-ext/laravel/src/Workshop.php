@@ -31,7 +31,7 @@ use Psr\Log\LoggerInterface;
  */
 final class Workshop
 {
-    private const MOST_IDENTITIES = 16;
+    private const MAX_IDENTITIES = 16;
 
     /** @var Recent<Clients> by identity */
     private readonly Recent $clients;
@@ -44,8 +44,8 @@ final class Workshop
 
     public function __construct(private readonly Container $app)
     {
-        $this->clients = new Recent(self::MOST_IDENTITIES);
-        $this->registries = new Recent(2 * self::MOST_IDENTITIES);
+        $this->clients = new Recent(self::MAX_IDENTITIES);
+        $this->registries = new Recent(2 * self::MAX_IDENTITIES);
     }
 
     /** Returns the workshop of the current request or job. */

@@ -17,7 +17,7 @@ use Pillion\Fallback\Signature\Target;
 class ToolDefinition
 {
     /** Maximum length of a name in characters, as MCP recommends (SEP-986). */
-    private const LONGEST_NAME = 128;
+    private const MAX_NAME_LEN = 128;
 
     public readonly string $name;
     public readonly string $description;
@@ -139,7 +139,7 @@ class ToolDefinition
     private static function checkName(string $name): void
     {
         $rule = match (true) {
-            strlen($name) > self::LONGEST_NAME => 'use no more than ' . self::LONGEST_NAME . ' characters',
+            strlen($name) > self::MAX_NAME_LEN => 'use no more than ' . self::MAX_NAME_LEN . ' characters',
             preg_match('/^[a-zA-Z_][a-zA-Z0-9_-]*$/D', $name) !== 1 => "use letters, digits, '_' and '-', starting with a letter or '_'",
             default => null,
         };

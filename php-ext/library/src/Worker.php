@@ -30,7 +30,7 @@ final class Worker
 {
     /** First and longest pause between connection attempts, in seconds. */
     private const FIRST_PAUSE = 0.1;
-    private const LONGEST_PAUSE = 5.0;
+    private const MAX_PAUSE = 5.0;
 
     private readonly string $socket;
     private readonly string $name;
@@ -169,10 +169,10 @@ final class Worker
                     $this->serve($offer, $limits);
                 } catch (Lost $lost) {
                     // Exponential backoff for a sidecar that repeatedly closes new connections at once.
-                    $pause = Limits::now() - $began > self::LONGEST_PAUSE ? self::FIRST_PAUSE : $pause;
+                    $pause = Limits::now() - $began > self::MAX_PAUSE ? self::FIRST_PAUSE : $pause;
                     $this->log('warning', $lost->getMessage() . "; trying again in $pause s");
                     $this->rest($pause, $limits);
-                    $pause = min(2 * $pause, self::LONGEST_PAUSE);
+                    $pause = min(2 * $pause, self::MAX_PAUSE);
                 }
             }
             $this->log('info', "Worker '$this->name' ends: $reason->value", ['calls' => $limits->calls]);

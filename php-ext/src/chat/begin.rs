@@ -22,7 +22,7 @@ use crate::zend::{Failure, Object};
 
 /// Maximum number of event bytes that PHP has not read yet, before reading of the model's answer
 /// pauses. Larger than a typical text answer.
-const MOST_UNREAD: usize = 1024 * 1024;
+const MAX_UNREAD: usize = 1024 * 1024;
 
 /// The parameters of a chat run in this process.
 pub struct Begin<'a> {
@@ -67,7 +67,7 @@ impl Begin<'_> {
                 switchboard: Arc::clone(registry.switchboard()),
             }),
         };
-        let backlog = Arc::new(Backlog::new(MOST_UNREAD));
+        let backlog = Arc::new(Backlog::new(MAX_UNREAD));
         let chat = self.chat(
             runner,
             PacedModel {

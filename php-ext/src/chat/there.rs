@@ -12,7 +12,7 @@ use crate::runtime::Bound;
 use crate::zend::Failure;
 
 /// Maximum length of an event in bytes; the last event contains a complete answer.
-const LONGEST_EVENT: usize = 32 * 1024 * 1024;
+const MAX_EVENT_LEN: usize = 32 * 1024 * 1024;
 
 /// A chat whose tool loop runs in the sidecar, with its event stream.
 pub struct There {
@@ -78,7 +78,7 @@ impl Request<'_> {
         let stream = client.raw().chat_events(self.id, &body, &self.caller);
         let reading = Reading {
             stream: stream.map_err(|error| failure_of(&error))?,
-            decoder: SseDecoder::new(LONGEST_EVENT),
+            decoder: SseDecoder::new(MAX_EVENT_LEN),
         };
         Ok(There {
             reading: Bound::new(RefCell::new(reading)),

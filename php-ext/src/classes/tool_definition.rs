@@ -100,17 +100,17 @@ fn construct(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Maximum duration: 136 years, below the range at which clocks overflow.
-const MOST_SECONDS: u32 = u32::MAX;
+const MAX_SECONDS: u32 = u32::MAX;
 
 /// Converts a duration in seconds from PHP. Negative, non-finite and extremely long durations are
 /// errors.
 pub fn seconds(parameter: &str, seconds: f64) -> std::result::Result<Duration, Failure> {
     Duration::try_from_secs_f64(seconds)
         .ok()
-        .filter(|duration| *duration <= Duration::from_secs(MOST_SECONDS.into()))
+        .filter(|duration| *duration <= Duration::from_secs(MAX_SECONDS.into()))
         .ok_or_else(|| {
             exception::invalid_input(format!(
-                "{parameter} must be a number of seconds, not negative and at most {MOST_SECONDS}"
+                "{parameter} must be a number of seconds, not negative and at most {MAX_SECONDS}"
             ))
         })
 }

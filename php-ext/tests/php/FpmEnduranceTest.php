@@ -28,7 +28,7 @@ final class FpmEnduranceTest extends TestCase
     private const GROWTH_KB = 512;
 
     /** Seconds until the server is back and each worker has asked it again; it asks at the latest after 30. */
-    private const PATIENCE = 120;
+    private const RECOVERY_TIMEOUT = 120;
 
     private Fpm $fpm;
     private Peer $server;
@@ -85,7 +85,7 @@ final class FpmEnduranceTest extends TestCase
         $this->server->stop();
         $this->server->start();
         [$this->isServerAway, $this->recovered] = [true, []];
-        for ($next = $restart, $end = microtime(true) + self::PATIENCE; count($this->recovered) < 2; $next += 20) {
+        for ($next = $restart, $end = microtime(true) + self::RECOVERY_TIMEOUT; count($this->recovered) < 2; $next += 20) {
             self::assertLessThan($end, microtime(true), 'a worker does not find the server again');
             $this->send($single, $next, $next + 20);
         }

@@ -20,7 +20,7 @@ use crate::program::{eventually, pillion, pillion_path, run, stderr, stdout};
 const MEMORY: (&str, &str) = ("PILLION__STORE__LOCATION", "memory");
 
 /// How long a message may be waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A client with the program that serves it.
 struct Client {
@@ -85,7 +85,7 @@ impl Client {
 
     /// The next message.
     fn hear(&mut self) -> Value {
-        self.heard.recv_timeout(PATIENCE).unwrap()
+        self.heard.recv_timeout(MESSAGE_TIMEOUT).unwrap()
     }
 
     /// The next message of that kind; others are skipped.

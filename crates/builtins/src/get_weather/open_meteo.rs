@@ -20,7 +20,7 @@ const PLACES: &str = "10";
 const MANY_PLACES: &str = "100";
 
 /// Maximum length of a place's name in results, in characters.
-const LONGEST_NAME: usize = 100;
+const MAX_NAME_LEN: usize = 100;
 
 #[derive(Debug)]
 pub(super) struct OpenMeteo {
@@ -184,8 +184,8 @@ impl From<FoundPlace> for Place {
         ];
         let areas = areas.into_iter().flatten();
         Self {
-            name: plain_text(&found.name, LONGEST_NAME),
-            areas: areas.map(|area| plain_text(&area, LONGEST_NAME)).collect(),
+            name: plain_text(&found.name, MAX_NAME_LEN),
+            areas: areas.map(|area| plain_text(&area, MAX_NAME_LEN)).collect(),
             country_code: found.country_code,
             latitude: found.latitude,
             longitude: found.longitude,

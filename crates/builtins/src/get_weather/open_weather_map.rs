@@ -19,7 +19,7 @@ pub(super) const NAME: &str = "OpenWeatherMap";
 const PLACES: &str = "5";
 
 /// Maximum length of the name of a place or of its weather in results, in characters.
-const LONGEST_NAME: usize = 100;
+const MAX_NAME_LEN: usize = 100;
 
 const KMH_OF_A_METRE_PER_SECOND: f64 = 3.6;
 
@@ -166,8 +166,8 @@ impl From<FoundPlace> for Place {
     fn from(found: FoundPlace) -> Self {
         let areas = found.state.into_iter().chain([found.country.clone()]);
         Self {
-            name: plain_text(&found.name, LONGEST_NAME),
-            areas: areas.map(|area| plain_text(&area, LONGEST_NAME)).collect(),
+            name: plain_text(&found.name, MAX_NAME_LEN),
+            areas: areas.map(|area| plain_text(&area, MAX_NAME_LEN)).collect(),
             country_code: found.country,
             latitude: found.lat,
             longitude: found.lon,
@@ -179,7 +179,7 @@ impl From<FoundPlace> for Place {
 /// Returns the first description, such as `moderate rain`, with a capital letter.
 fn capitalized(weather: &[Condition]) -> String {
     let said = weather.first().map(|weather| weather.description.as_str());
-    let said = plain_text(said.unwrap_or("unknown"), LONGEST_NAME);
+    let said = plain_text(said.unwrap_or("unknown"), MAX_NAME_LEN);
     let mut chars = said.chars();
     match chars.next() {
         Some(first) => first.to_uppercase().chain(chars).collect(),

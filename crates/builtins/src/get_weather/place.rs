@@ -10,7 +10,7 @@ use crate::Excerpt;
 const RIVAL_SHARE: u64 = 3;
 
 /// The maximum number of places that an error about an ambiguous location names.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// The location of a call.
 #[derive(Debug, PartialEq)]
@@ -136,7 +136,7 @@ pub(super) fn choose(
     let mut names: Vec<String> = vec![best.full_name()];
     names.extend(rivals.iter().map(|place| place.full_name()));
     names.dedup();
-    names.truncate(MOST_NAMED);
+    names.truncate(MAX_NAMED);
     Err(ToolFailure::invalid_input(format!(
         "Ambiguous location: {}. Say which one: {}",
         Excerpt::of(location),

@@ -14,7 +14,7 @@ const USUAL: u8 = 5;
 const MOST: u8 = 20;
 
 /// Maximum length of a query, in characters: a search looks for each word in each memory.
-const LONGEST_QUERY: usize = 1_000;
+const MAX_QUERY_LEN: usize = 1_000;
 
 /// The tool `search_memory`. Arguments: `{query, limit = 5}`. Result: text for the model and `data
 /// = {query, memories: [{id, content, category, importance, shared, created_at}]}`, ordered by
@@ -59,8 +59,8 @@ impl SearchMemory {
         if query.is_empty() {
             return Err(ToolFailure::invalid_input("No query provided"));
         }
-        if query.chars().count() > LONGEST_QUERY {
-            let message = format!("A query has at most {LONGEST_QUERY} characters");
+        if query.chars().count() > MAX_QUERY_LEN {
+            let message = format!("A query has at most {MAX_QUERY_LEN} characters");
             return Err(ToolFailure::invalid_input(message));
         }
         let limit = arguments.get("limit").and_then(Value::as_f64);

@@ -10,7 +10,7 @@ use super::Fault;
 const COME_BACK: Duration = Duration::from_secs(60);
 
 /// The maximum wait in a failure.
-const LONGEST_WAIT: Duration = Duration::from_secs(31 * 24 * 60 * 60);
+const MAX_WAIT: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 
 /// The answer of a service.
 #[derive(Debug)]
@@ -73,13 +73,13 @@ impl Answer {
 
 fn wait_of(said: &str) -> Option<Duration> {
     if let Ok(seconds) = said.trim().parse() {
-        return Some(Duration::from_secs(seconds).min(LONGEST_WAIT));
+        return Some(Duration::from_secs(seconds).min(MAX_WAIT));
     }
     let date = jiff::fmt::rfc2822::parse(said.trim()).ok()?.timestamp();
     let now = Timestamp::try_from(SystemTime::now()).ok()?;
     let seconds = date.as_second().saturating_sub(now.as_second());
     let wait = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-    Some(wait.min(LONGEST_WAIT))
+    Some(wait.min(MAX_WAIT))
 }
 
 #[cfg(test)]
@@ -93,7 +93,7 @@ mod tests {
             wait_of("Wed, 21 Oct 2015 07:28:00 GMT"),
             Some(Duration::ZERO)
         );
-        assert_eq!(wait_of("Fri, 21 Oct 2095 07:28:00 GMT"), Some(LONGEST_WAIT));
+        assert_eq!(wait_of("Fri, 21 Oct 2095 07:28:00 GMT"), Some(MAX_WAIT));
         for odd in ["", "soon", "-1", "1.5", "99999999999999999999"] {
             assert_eq!(wait_of(odd), None, "{odd}");
         }

@@ -12,8 +12,8 @@ use super::{Hit, Hits, SearchSettings};
 use crate::service::{Answer, Fault, Service};
 
 /// The service's limits on a query; checked here for a clearer error message.
-const LONGEST_QUERY: usize = 400;
-const MOST_WORDS: usize = 50;
+const MAX_QUERY_LEN: usize = 400;
+const MAX_WORDS: usize = 50;
 
 #[derive(Debug)]
 pub(super) struct Brave {
@@ -62,10 +62,10 @@ impl Brave {
     }
 
     pub(super) async fn search(&self, query: &str, wanted: u8) -> Result<Hits, ToolFailure> {
-        let is_long = query.chars().count() > LONGEST_QUERY;
-        if is_long || query.split_whitespace().count() > MOST_WORDS {
+        let is_long = query.chars().count() > MAX_QUERY_LEN;
+        if is_long || query.split_whitespace().count() > MAX_WORDS {
             return Err(ToolFailure::invalid_input(format!(
-                "The query has more than {LONGEST_QUERY} characters or {MOST_WORDS} words"
+                "The query has more than {MAX_QUERY_LEN} characters or {MAX_WORDS} words"
             )));
         }
         let Ok(mut token) = HeaderValue::try_from(self.api_key.expose_secret()) else {

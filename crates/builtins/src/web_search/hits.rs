@@ -6,9 +6,9 @@ use crate::Excerpt;
 use crate::plain_text::plain_text;
 
 /// Maximum lengths of a title and a snippet, in characters, and of a URL, in bytes.
-const LONGEST_TITLE: usize = 300;
-const LONGEST_SNIPPET: usize = 1000;
-const LONGEST_URL: usize = 2048;
+const MAX_TITLE_LEN: usize = 300;
+const MAX_SNIPPET_LEN: usize = 1000;
+const MAX_URL_LEN: usize = 2048;
 
 /// The results of a provider, best first.
 #[derive(Debug)]
@@ -32,9 +32,9 @@ impl Hit {
     pub(super) fn read(title: &str, snippet: &str, url: &str) -> Option<Self> {
         let url: Url = url.trim().parse().ok()?;
         let url = matches!(url.scheme(), "http" | "https").then(|| url.to_string())?;
-        (url.len() <= LONGEST_URL).then(|| Self {
-            title: plain_text(title, LONGEST_TITLE),
-            snippet: plain_text(snippet, LONGEST_SNIPPET),
+        (url.len() <= MAX_URL_LEN).then(|| Self {
+            title: plain_text(title, MAX_TITLE_LEN),
+            snippet: plain_text(snippet, MAX_SNIPPET_LEN),
             url,
         })
     }

@@ -16,10 +16,10 @@ use crate::{
 /// The maximum length of an answer, in tokens, if the chat has a token limit and the options set no
 /// length. Every current model can write this much, and providers reject more than their model can
 /// write.
-const LONGEST_UNASKED: u64 = 8192;
+const MAX_DEFAULT_TOKENS: u64 = 8192;
 
 /// The smallest `max_output_tokens` that OpenAI's Responses API accepts.
-const SHORTEST_RESPONSE: u64 = 16;
+const MIN_RESPONSE_TOKENS: u64 = 16;
 
 /// A conversation that is short enough to be sent.
 struct Fitted<'a> {
@@ -260,13 +260,13 @@ impl ChatLoop {
             _ => 0,
         };
         let shortest = match state.provider() {
-            Provider::OpenAiResponses => SHORTEST_RESPONSE,
+            Provider::OpenAiResponses => MIN_RESPONSE_TOKENS,
             _ => thinking.saturating_add(1),
         };
         if left < shortest {
             return Err(ChatError::Spent { limit, spent });
         }
-        let unasked = LONGEST_UNASKED.saturating_add(thinking);
+        let unasked = MAX_DEFAULT_TOKENS.saturating_add(thinking);
         let wanted = self.options.max_output_tokens.unwrap_or(unasked);
         Ok(Cow::Owned(TurnOptions {
             max_output_tokens: Some(left.min(wanted)),

@@ -10,7 +10,7 @@ use crate::{ChatError, ChatEvent, ChatListener, ChatState, EndedCall, Finish};
 
 /// Maximum number of characters of a tool name, possibly invented by the model, that is repeated in
 /// messages.
-const LONGEST_NAME: usize = 128;
+const MAX_NAME_LEN: usize = 128;
 
 impl ChatLoop {
     /// Runs the calls of the last answer that have not run yet, and adds the results to the
@@ -254,7 +254,7 @@ fn executing(due: &[DueCall]) -> Option<String> {
 }
 
 fn shortened(name: &str) -> String {
-    name.chars().take(LONGEST_NAME).collect()
+    name.chars().take(MAX_NAME_LEN).collect()
 }
 
 fn failure(call: &ToolCall, code: ErrorCode, message: impl Into<String>) -> ToolResult {

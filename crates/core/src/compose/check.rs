@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::pointer::{Pointer, Source};
 use super::step::{self, Step};
-use super::{ComposeError, Composition, MOST_STEPS, Output};
+use super::{ComposeError, Composition, MAX_STEPS, Output};
 
 /// The steps that have run before some point.
 #[derive(Clone, Default)]
@@ -34,8 +34,8 @@ pub(super) fn check(composition: &Composition) -> Result<(), ComposeError> {
         let what = format!("two steps are called '{name}'");
         return Err(ComposeError::new("steps", what));
     }
-    if count > MOST_STEPS {
-        let what = format!("{count} calls are declared; no more than {MOST_STEPS} may be");
+    if count > MAX_STEPS {
+        let what = format!("{count} calls are declared; no more than {MAX_STEPS} may be");
         return Err(ComposeError::new("steps", what));
     }
     let called = composition.called_tools();

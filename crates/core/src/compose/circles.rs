@@ -19,7 +19,7 @@ pub fn circles(compositions: &[Composition]) -> Result<(), ComposeError> {
     let mut known = HashMap::new();
     for composition in compositions {
         let size = size(&name(composition), &by_name, &mut Vec::new(), &mut known)?;
-        let (deepest, most) = (Nesting::DEEPEST, Nesting::MOST_CALLS);
+        let (deepest, most) = (Nesting::DEEPEST, Nesting::MAX_CALLS);
         let fault = if size.calls > most {
             format!(
                 "one call would come to {} others; no more than {most} may be",

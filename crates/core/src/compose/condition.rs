@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::MOST_DEPTH;
+use super::MAX_DEPTH;
 use super::pointer::Pointer;
 use super::template::{Scope, Template};
 
@@ -47,7 +47,7 @@ impl Condition {
     }
 
     fn parse_at(value: Value, depth: usize) -> Result<Self, String> {
-        if depth > MOST_DEPTH {
+        if depth > MAX_DEPTH {
             return Err("the condition stands too deep".to_owned());
         }
         let one_key = || format!("a condition is an object with one key: {KEYS}");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::condition::Condition;
 use super::step::{Call, Step};
 use super::template::Template;
-use super::{ComposeError, Composition, MOST_DEPTH, Output, check};
+use super::{ComposeError, Composition, MAX_DEPTH, Output, check};
 use crate::tool::{ToolDefinition, ToolName};
 
 /// The declaration of a composed tool.
@@ -83,8 +83,8 @@ fn read_steps(entries: Vec<Value>, place: &str, depth: usize) -> Result<Vec<Step
     if entries.is_empty() {
         return Err(ComposeError::new(place, "there are no steps"));
     }
-    if depth > MOST_DEPTH {
-        let what = format!("no more than {MOST_DEPTH} groups of steps stand in each other");
+    if depth > MAX_DEPTH {
+        let what = format!("no more than {MAX_DEPTH} groups of steps stand in each other");
         return Err(ComposeError::new(place, what));
     }
     let entries = entries.into_iter().enumerate();

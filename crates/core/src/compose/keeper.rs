@@ -45,7 +45,7 @@ pub struct KeptInMemory {
 }
 
 /// Maximum number of checkpoints.
-const MOST_KEPT: usize = 1_000;
+const MAX_STORED: usize = 1_000;
 
 impl KeptInMemory {
     /// Creates a store whose checkpoints expire after `time`.
@@ -69,7 +69,7 @@ impl StepKeeper for KeptInMemory {
     fn keep(&self, key: String, steps: KeptSteps) -> KeepFuture {
         let mut kept = self.kept.lock();
         kept.retain(|_, (at, _)| at.elapsed() < self.time);
-        let has_room = kept.len() < MOST_KEPT;
+        let has_room = kept.len() < MAX_STORED;
         if has_room {
             kept.insert(key, (Instant::now(), steps));
         }

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use super::MOST_DEPTH;
+use super::MAX_DEPTH;
 use super::pointer::{Pointer, Source};
 
 /// A JSON template with references. An object with a key that begins with `$` is a directive:
@@ -49,7 +49,7 @@ impl Template {
 
     fn parse_at(value: Value, depth: usize) -> Result<Self, (String, String)> {
         // Templates may be nested more deeply than step groups.
-        if depth > 4 * MOST_DEPTH {
+        if depth > 4 * MAX_DEPTH {
             return Err((String::new(), "this stands too deep".to_owned()));
         }
         let inside = |place: String| {

@@ -138,13 +138,13 @@ fn p_what_is_no_composition_is_refused_and_the_place_is_named() {
 
 #[test]
 fn p_a_composition_has_bounds() {
-    let calls: Vec<_> = (0..=MOST_STEPS)
+    let calls: Vec<_> = (0..=MAX_STEPS)
         .map(|number| call(&format!("s{number}"), json!({})))
         .collect();
     let said = fault(declared(json!(calls)));
     assert!(said.contains("65 calls are declared"), "{said}");
     let mut deep = call("a", json!({}));
-    for _ in 0..=MOST_DEPTH {
+    for _ in 0..=MAX_DEPTH {
         deep = json!({"sequence": [deep]});
     }
     let said = fault(declared(json!([deep])));

@@ -7,7 +7,7 @@ use url::Url;
 use super::{EgressPolicy, HttpClient, HttpError, HttpRequest, Purpose, Trust};
 
 /// Maximum number of bytes of a response that are read; the rest is ignored.
-const LONGEST_ANSWER: usize = 64 * 1024;
+const MAX_ANSWER_LEN: usize = 64 * 1024;
 
 /// Sends POST requests to one URL that the operator configured, and reads short responses. Cheap to
 /// clone; clones share the connections.
@@ -61,7 +61,7 @@ impl Courier {
         *response.status_mut() = answer.status();
         *response.headers_mut() = answer.headers().clone();
         let mut read = BytesMut::new();
-        while read.len() < LONGEST_ANSWER {
+        while read.len() < MAX_ANSWER_LEN {
             match answer.chunk().await? {
                 Some(chunk) => read.extend_from_slice(&chunk),
                 None => break,

@@ -25,7 +25,7 @@ pub struct InvalidHostName;
 
 impl HostName {
     /// Maximum length of a DNS name; a server may announce a longer one.
-    const MOST_CHARACTERS: usize = 253;
+    const MAX_CHARACTERS: usize = 253;
 
     /// Returns the host as a string.
     #[must_use]
@@ -50,10 +50,10 @@ impl HostName {
 
     fn normalised(name: &str) -> String {
         let name = name.strip_suffix('.').unwrap_or(name);
-        if name.len() <= Self::MOST_CHARACTERS {
+        if name.len() <= Self::MAX_CHARACTERS {
             return name.to_ascii_lowercase();
         }
-        let start = name.chars().take(Self::MOST_CHARACTERS - 1);
+        let start = name.chars().take(Self::MAX_CHARACTERS - 1);
         start.collect::<String>().to_ascii_lowercase() + "…"
     }
 }

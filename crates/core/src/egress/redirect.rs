@@ -4,7 +4,7 @@ use reqwest::redirect::{Attempt, Policy};
 use url::Url;
 
 /// Maximum number of redirects of a request.
-const MOST_REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 
 /// Error for a redirect that is not followed.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ pub(super) fn same_origin_only() -> Policy {
             .previous()
             .first()
             .is_none_or(|first| first.origin() != attempt.url().origin());
-        if leaves || attempt.previous().len() > MOST_REDIRECTS {
+        if leaves || attempt.previous().len() > MAX_REDIRECTS {
             attempt.error(Refused)
         } else if keeps_method(attempt.status()) {
             attempt.follow()

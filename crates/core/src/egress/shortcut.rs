@@ -35,11 +35,11 @@ use super::resolver::{self, Lookup};
 use super::{EgressPolicy, HostName, is_this_machine};
 
 /// Timeout for connecting; then the full client is used.
-const PATIENCE: Duration = Duration::from_secs(1);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Maximum idle time of a connection, which may be exceeded by up to the same time. Servers close
 /// idle connections, too.
-const LONGEST_IDLE: Duration = Duration::from_secs(90);
+const MAX_IDLE_TIME: Duration = Duration::from_secs(90);
 
 /// The outcome of a request.
 pub(crate) enum Sent {
@@ -174,7 +174,7 @@ impl Shortcut {
             }
         }
         for address in self.addresses().await {
-            let connected = timeout(PATIENCE, TcpStream::connect(address)).await;
+            let connected = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
             if let Ok(Ok(stream)) = connected {
                 return Wire::new(stream, here).await;
             }
@@ -207,12 +207,12 @@ impl Shortcut {
     /// Closes expired connections until none are left.
     async fn close_idle(shortcut: Weak<Self>) {
         loop {
-            sleep(LONGEST_IDLE).await;
+            sleep(MAX_IDLE_TIME).await;
             let Some(shortcut) = shortcut.upgrade() else {
                 return;
             };
             let idle = &mut shortcut.waiting.lock().idle;
-            idle.retain(|idle| idle.since.elapsed() < LONGEST_IDLE);
+            idle.retain(|idle| idle.since.elapsed() < MAX_IDLE_TIME);
             if idle.is_empty() {
                 return;
             }

@@ -61,7 +61,7 @@ pub(super) fn admit(
         return resolve::found(None, name).map(drop);
     }
     let too_much = |what: String| Err(ToolFailure::new(ErrorCode::InternalError, what));
-    let (deepest, most) = (Nesting::DEEPEST, Nesting::MOST_CALLS);
+    let (deepest, most) = (Nesting::DEEPEST, Nesting::MAX_CALLS);
     if nesting.depth > deepest {
         return too_much(format!("More than {deepest} calls stand above this one"));
     }

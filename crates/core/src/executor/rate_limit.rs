@@ -66,15 +66,15 @@ const SWEEP_EVERY: usize = 1024;
 
 /// Maximum number of pairs of an account and a tool or server that the ledger keeps between two
 /// sweeps: about 10 MB.
-const MOST_ACCOUNTS: usize = 50_000;
+const MAX_ACCOUNTS: usize = 50_000;
 
 /// Maximum number of calls of all accounts that the ledger keeps: 64 MB.
-const MOST_CALLS: usize = 4_000_000;
+const MAX_CALLS: usize = 4_000_000;
 
 /// Number of pairs that remain after a sweep of a full ledger, so that the next sweeps find nothing
 /// to drop.
-const ENOUGH_ACCOUNTS: usize = MOST_ACCOUNTS / 8 * 7;
-const ENOUGH_CALLS: usize = MOST_CALLS / 8 * 7;
+const ENOUGH_ACCOUNTS: usize = MAX_ACCOUNTS / 8 * 7;
+const ENOUGH_CALLS: usize = MAX_CALLS / 8 * 7;
 
 impl RateLimiter {
     pub(super) fn new(limits: RateLimits) -> Self {
@@ -211,7 +211,7 @@ impl Ledger {
         self.times.retain(|_, times| !times.is_over(now));
         let calls = |times: &HashMap<Key, CallTimes>| times.values().map(CallTimes::len).sum();
         let mut calls: usize = calls(&self.times);
-        if self.times.len() <= MOST_ACCOUNTS && calls <= MOST_CALLS {
+        if self.times.len() <= MAX_ACCOUNTS && calls <= MAX_CALLS {
             return;
         }
         let mut by_age: Vec<_> = self

@@ -4,7 +4,7 @@ use crate::registry::RegisteredTool;
 use crate::tool::{ErrorCode, ToolFailure};
 
 /// Maximum length of an unknown tool name in an error message, in characters.
-const LONGEST_NAME: usize = 128;
+const MAX_NAME_LEN: usize = 128;
 
 /// Returns the tool, or a `not_found` failure.
 pub(super) fn found(
@@ -12,7 +12,7 @@ pub(super) fn found(
     name: &str,
 ) -> Result<Arc<RegisteredTool>, ToolFailure> {
     tool.ok_or_else(|| {
-        let shown: String = name.chars().take(LONGEST_NAME).collect();
+        let shown: String = name.chars().take(MAX_NAME_LEN).collect();
         ToolFailure::new(ErrorCode::NotFound, format!("Unknown tool: {shown}"))
     })
 }

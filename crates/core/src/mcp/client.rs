@@ -192,9 +192,9 @@ impl McpClient {
     /// Closes the session, waiting at most a second for the server. Running and later operations
     /// fail with `Not connected to server` until [`connect`](Self::connect) is called.
     pub async fn disconnect(&self) {
-        const PATIENCE: Duration = Duration::from_secs(1);
+        const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
         let closing = self.shared.connections.close();
-        let _ = tokio::time::timeout(PATIENCE, closing).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
     }
 
     /// Completes an authorization that another client started, in this process or another one (see

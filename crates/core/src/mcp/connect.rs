@@ -219,10 +219,10 @@ impl Connector {
         version: ProtocolVersion,
         steps: &mut Steps,
     ) -> Result<(Discovered, Session), McpErrorKind> {
-        const LONGEST_WAIT: Duration = Duration::from_secs(5);
+        const MAX_WAIT: Duration = Duration::from_secs(5);
         let mut session = self.post_session(IdStyle::Number);
         session.speak(version);
-        let patience = LONGEST_WAIT.min(self.config.timeout / 4);
+        let patience = MAX_WAIT.min(self.config.timeout / 4);
         let params = empty_object();
         let asked = session.ask("server/discover", &params);
         let outcome = self.link.in_time(patience, asked).await;

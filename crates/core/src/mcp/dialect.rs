@@ -32,7 +32,7 @@ pub(super) enum Opening {
 static KNOWN: LazyLock<Mutex<HashMap<Key, Dialect>>> = LazyLock::new(Mutex::default);
 
 /// Maximum number of cached servers; when exceeded, the cache is cleared.
-const MOST_KNOWN: usize = 4096;
+const MAX_KNOWN: usize = 4096;
 
 /// A server and the caller's identity: transport and revision may depend on the credential and on
 /// the URL's query. Both are secret, so the key contains only a hash of them.
@@ -73,7 +73,7 @@ impl Dialect {
         let Some(mut known) = KNOWN.try_lock() else {
             return;
         };
-        if known.len() >= MOST_KNOWN {
+        if known.len() >= MAX_KNOWN {
             known.clear();
         }
         known.insert(Key::of(config), self);

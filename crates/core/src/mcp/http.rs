@@ -134,7 +134,7 @@ impl HttpLink {
     /// not wait for the end, and the connection is closed after a while.
     pub(super) async fn finish(&self, mut reader: Box<AnswerReader>) {
         const MOMENT: Duration = Duration::from_millis(2);
-        const PATIENCE: Duration = Duration::from_secs(2);
+        const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
         // Usually the end has already arrived, and the connection's task notices it in its next
         // turn, without a timer.
         if in_next_turn(reader.skip_rest()).await.is_some() {
@@ -149,7 +149,7 @@ impl HttpLink {
             let ended = timeout(MOMENT, reader.skip_rest()).await.is_ok();
             keeps_streams.store(!ended, Ordering::Relaxed);
             if !ended {
-                let _ = timeout(PATIENCE, reader.skip_rest()).await;
+                let _ = timeout(DRAIN_TIMEOUT, reader.skip_rest()).await;
             }
         });
     }
@@ -279,8 +279,8 @@ pub(super) async fn check_status(
 
 /// Creates the error for a response's status, from its head and body.
 async fn status_error(mut response: reqwest::Response) -> McpErrorKind {
-    const LONGEST_REASON: usize = 64 * 1024;
-    const PATIENCE: Duration = Duration::from_secs(2);
+    const MAX_REASON_LEN: usize = 64 * 1024;
+    const BODY_TIMEOUT: Duration = Duration::from_secs(2);
     let text = |header: Option<&HeaderValue>| {
         let text = header?.to_str().ok()?;
         Some(text.chars().take(1024).collect::<String>())
@@ -289,7 +289,7 @@ async fn status_error(mut response: reqwest::Response) -> McpErrorKind {
     let seconds = text(headers.get(RETRY_AFTER)).and_then(|text| text.trim().parse().ok());
     let challenge = text(headers.get(WWW_AUTHENTICATE));
     let status = response.status().as_u16();
-    let body = timeout(PATIENCE, read_body(&mut response, LONGEST_REASON)).await;
+    let body = timeout(BODY_TIMEOUT, read_body(&mut response, MAX_REASON_LEN)).await;
     let body = body.ok().and_then(Result::ok).unwrap_or_default();
     McpErrorKind::HttpStatus {
         status,

@@ -9,7 +9,7 @@ use super::metadata::{Mirrored, header_value};
 const ANNOTATION: &str = "x-mcp-header";
 
 /// Maximum number of mirrored headers of a call; servers limit headers, too.
-const MOST_HEADERS: usize = 64;
+const MAX_HEADERS: usize = 64;
 
 /// A parameter that is mirrored in a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) struct ParamHeader {
 pub(super) enum ParamHeaderError {
     #[error("an `x-mcp-header` is no header name")]
     Name,
-    #[error("more than {MOST_HEADERS} parameters have an `x-mcp-header`")]
+    #[error("more than {MAX_HEADERS} parameters have an `x-mcp-header`")]
     TooMany,
     #[error("two parameters have the `x-mcp-header` '{0}'")]
     Twice(String),
@@ -98,7 +98,7 @@ fn param_header(
     path: &[String],
     found: &[ParamHeader],
 ) -> Result<ParamHeader, ParamHeaderError> {
-    if found.len() >= MOST_HEADERS {
+    if found.len() >= MAX_HEADERS {
         return Err(ParamHeaderError::TooMany);
     }
     let name = annotation.as_str().filter(|name| !name.is_empty());

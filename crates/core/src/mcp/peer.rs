@@ -25,13 +25,13 @@ use asked::Asked;
 use room::{Room, Taken};
 
 /// Maximum number of notifications that wait for a slow listener; then the oldest are dropped.
-const MOST_WAITING_NOTICES: usize = 256;
+const MAX_WAITING_NOTICES: usize = 256;
 
 /// The error code for a server that sends too many concurrent requests.
 const TOO_MANY: i64 = -32000;
 
 /// Timeout for sending a response to the server.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The pending response to a server's request.
 pub(super) struct Answer {
@@ -64,7 +64,7 @@ impl Peer {
             asked: Asked::default(),
             progress: Mutex::default(),
             next_token: AtomicI64::new(1),
-            notices: broadcast::channel(MOST_WAITING_NOTICES).0,
+            notices: broadcast::channel(MAX_WAITING_NOTICES).0,
         }
     }
 
@@ -283,7 +283,7 @@ impl Answers {
             let Some(message) = message.await else {
                 return;
             };
-            match tokio::time::timeout(ANSWER_PATIENCE, post(message)).await {
+            match tokio::time::timeout(ANSWER_TIMEOUT, post(message)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "An answer to the server was refused"),
                 Err(_) => tracing::debug!("An answer to the server took too long"),

@@ -11,10 +11,10 @@ use serde_json::value::RawValue;
 use super::callbacks::Notification;
 
 /// Maximum size of all cached results, in bytes; a result that does not fit is not cached.
-const MOST_BYTES: usize = 8 * 1024 * 1024;
+const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// Maximum time for which a result is cached, whatever the server says.
-const LONGEST_TTL: Duration = Duration::from_secs(24 * 3600);
+const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// The cached results of one client, and thus of one credential: results of scope `private` can be
 /// cached like those of scope `public`.
@@ -94,15 +94,15 @@ impl ResultCache {
         }
         kept.remove(&key);
         let bytes = size(&key, result);
-        if ttl.is_zero() || bytes > MOST_BYTES {
+        if ttl.is_zero() || bytes > MAX_BYTES {
             return;
         }
-        if kept.bytes + bytes > MOST_BYTES {
+        if kept.bytes + bytes > MAX_BYTES {
             kept.results.clear();
             kept.bytes = 0;
         }
         kept.bytes += bytes;
-        let until = Instant::now() + ttl.min(LONGEST_TTL);
+        let until = Instant::now() + ttl.min(MAX_TTL);
         let result = result.to_owned();
         kept.results.insert(key, Entry { result, until });
     }

@@ -215,7 +215,7 @@ impl Session {
         offered: ProtocolVersion,
     ) -> Result<(), McpErrorKind> {
         /// Timeout for a response that is not needed.
-        const PATIENCE: Duration = Duration::from_secs(2);
+        const INITIALIZED_TIMEOUT: Duration = Duration::from_secs(2);
         let mut capabilities = self.peer.callbacks().capabilities();
         if offered == ProtocolVersion::V2024_11_05 {
             // Clients of that time announced these, and servers may check for them.
@@ -243,7 +243,7 @@ impl Session {
         self.speak(spoken.map_or(offered, ProtocolVersion::closest_to));
         self.introduced(result);
         let done = jsonrpc::notification::<Value>("notifications/initialized", None);
-        match tokio::time::timeout(PATIENCE, self.transport.notify(done)).await {
+        match tokio::time::timeout(INITIALIZED_TIMEOUT, self.transport.notify(done)).await {
             Ok(Ok(())) => {}
             // Some servers respond with an error but work anyway.
             Ok(Err(error)) => {
@@ -293,7 +293,7 @@ impl CancelOnDrop<'_> {
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        const PATIENCE: Duration = Duration::from_secs(2);
+        const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
         let Some(id) = self.id.take() else { return };
         if !self.session.cancels_in_words() {
             return;
@@ -302,7 +302,7 @@ impl Drop for CancelOnDrop<'_> {
             return;
         };
         let session = Arc::clone(self.session);
-        runtime.spawn(tokio::time::timeout(PATIENCE, async move {
+        runtime.spawn(tokio::time::timeout(CANCEL_TIMEOUT, async move {
             let params = json!({"requestId": id, "reason": "The caller gave up"});
             let message = jsonrpc::notification("notifications/cancelled", Some(&params));
             if let Err(error) = session.transport.notify(message).await {

@@ -1,7 +1,7 @@
 use tokio::sync::broadcast;
 
 /// Maximum number of changes that wait for a slow listener.
-const MOST_WAITING: usize = 256;
+const MAX_WAITING: usize = 256;
 
 /// A change of resources.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct ChangeListener(broadcast::Receiver<ResourceChange>);
 
 impl Default for ResourceChanges {
     fn default() -> Self {
-        Self(broadcast::Sender::new(MOST_WAITING))
+        Self(broadcast::Sender::new(MAX_WAITING))
     }
 }
 
@@ -84,14 +84,14 @@ mod tests {
         assert!(!changes.is_heard());
         let mut listener = changes.listen();
         assert!(changes.is_heard());
-        for number in 0..=MOST_WAITING {
+        for number in 0..=MAX_WAITING {
             changes.updated(format!("a://{number}"));
         }
         assert_eq!(listener.next().await, Some(ResourceChange::Missed));
         let next = ResourceChange::Updated("a://1".to_owned());
         assert_eq!(listener.next().await, Some(next));
         drop(changes);
-        for _ in 2..=MOST_WAITING {
+        for _ in 2..=MAX_WAITING {
             assert!(listener.next().await.is_some());
         }
         assert_eq!(listener.next().await, None);

@@ -13,10 +13,10 @@ use super::{
 };
 
 /// Maximum number of stored events of a stream.
-const MOST_EVENTS: usize = 1_024;
+const MAX_EVENTS: usize = 1_024;
 
 /// Maximum size of the stored events of a stream, in bytes.
-const MOST_BYTES: usize = 256 * 1024;
+const MAX_BYTES: usize = 256 * 1024;
 
 /// Maximum number of events in the resource of a stream.
 const SHOWN: usize = 100;
@@ -126,7 +126,7 @@ impl EventStream {
             user: user.map(str::to_owned),
             data,
         });
-        while ring.events.len() > MOST_EVENTS || ring.bytes > MOST_BYTES {
+        while ring.events.len() > MAX_EVENTS || ring.bytes > MAX_BYTES {
             let Some(oldest) = ring.events.pop_front() else {
                 break;
             };
@@ -311,14 +311,14 @@ mod tests {
     async fn k2_a_slow_listener_is_told_what_it_has_missed_and_holds_nothing() {
         let stream = stream();
         let mut slow = stream.listen(None);
-        let large = "x".repeat(MOST_BYTES / 4);
+        let large = "x".repeat(MAX_BYTES / 4);
         for number in 0..10 {
             stream.emit("a", None, &json!([number, &large]));
         }
         assert!(matches!(slow.next().await, Heard::Ready { .. }));
         assert!(matches!(slow.next().await, Heard::Reset { .. }));
         assert!(event(&mut slow).await.data.starts_with("[7,"));
-        assert!(stream.ring.lock().bytes <= MOST_BYTES);
+        assert!(stream.ring.lock().bytes <= MAX_BYTES);
     }
 
     #[tokio::test]

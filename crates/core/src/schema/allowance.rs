@@ -9,7 +9,7 @@ use jsonschema::{Keyword, ValidationError};
 use serde_json::Value;
 
 /// Maximum stack use of a check, in bytes.
-const MOST_STACK_BYTES: usize = 512 * 1024;
+const MAX_STACK_BYTES: usize = 512 * 1024;
 
 /// Number of steps between two checks of the clock, if no step takes long.
 const STEPS_A_LOOK: u64 = 16;
@@ -89,7 +89,7 @@ fn step() {
     let Some(mut allowance) = CURRENT.get() else {
         return;
     };
-    if allowance.stack.abs_diff(stack_pointer()) > MOST_STACK_BYTES {
+    if allowance.stack.abs_diff(stack_pointer()) > MAX_STACK_BYTES {
         resume_unwind(Box::new(Unchecked::Depth));
     }
     let steps_left = allowance.steps_left.checked_sub(1);

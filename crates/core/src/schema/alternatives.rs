@@ -18,11 +18,11 @@ type Alternative<'s> = Vec<&'s Map<String, Value>>;
 type Alternatives<'s> = Vec<Alternative<'s>>;
 
 /// Maximum number of alternatives at one location; with more, any value is assumed to be allowed.
-const MOST_ALTERNATIVES: usize = 64;
+const MAX_ALTERNATIVES: usize = 64;
 /// Maximum nesting of schemas at one location, including references.
-const MOST_LEVELS: usize = 32;
+const MAX_LEVELS: usize = 32;
 /// Maximum number of schemas that a reader visits for one value.
-pub(super) const MOST_STEPS: u32 = 100_000;
+pub(super) const MAX_STEPS: u32 = 100_000;
 
 /// Reads a schema conservatively: parts that it does not understand (patterns, conditions, schema
 /// identifiers) count as allowing any value.
@@ -113,7 +113,7 @@ impl<'s> Reader<'s> {
             Value::Bool(false) => return Alternatives::new(),
             _ => return anything(),
         };
-        if level > MOST_LEVELS || !self.step() {
+        if level > MAX_LEVELS || !self.step() {
             return anything();
         }
         let mut found = vec![vec![schema]];
@@ -142,7 +142,7 @@ impl<'s> Reader<'s> {
     }
 
     fn both(&mut self, one: &Alternatives<'s>, other: &Alternatives<'s>) -> Alternatives<'s> {
-        if one.len() * other.len() > MOST_ALTERNATIVES {
+        if one.len() * other.len() > MAX_ALTERNATIVES {
             return anything();
         }
         let mut found = Alternatives::with_capacity(one.len() * other.len());
@@ -199,7 +199,7 @@ fn anything<'s>() -> Alternatives<'s> {
 }
 
 fn few(alternatives: Alternatives<'_>) -> Alternatives<'_> {
-    if alternatives.len() > MOST_ALTERNATIVES {
+    if alternatives.len() > MAX_ALTERNATIVES {
         return anything();
     }
     alternatives

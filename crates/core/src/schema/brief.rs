@@ -10,21 +10,21 @@ use super::{CompiledSchema, Effort, InvalidArguments, OptionalNull};
 use crate::tool::JsonObject;
 
 /// Maximum duration of a brief check.
-const MOST_TIME: Duration = Duration::from_millis(5);
+const MAX_TIME: Duration = Duration::from_millis(5);
 
 /// Number of consecutive checks over the time limit after which brief checks are no longer tried. A
 /// single check may be late because the machine is busy.
-const MOST_OVERRUNS: u32 = 8;
+const MAX_OVERRUNS: u32 = 8;
 
 /// Maximum number of steps of a brief check. Usual schemas take some tens of steps.
-const MOST_STEPS: u64 = 2_000;
+const MAX_STEPS: u64 = 2_000;
 
 /// Maximum size of the arguments of a brief check, in bytes.
-const MOST_BYTES: usize = 16 * 1024;
+const MAX_BYTES: usize = 16 * 1024;
 
 /// Maximum size of the arguments of a brief check, in bytes, if the schema has regular expressions:
 /// one step may match all of the arguments.
-const MOST_BYTES_FOR_PATTERNS: usize = 1024;
+const MAX_BYTES_FOR_PATTERNS: usize = 1024;
 
 impl CompiledSchema {
     /// Validates like [`validate_reading`](Self::validate_reading) if that takes at most a few
@@ -45,13 +45,13 @@ impl CompiledSchema {
         nulls: OptionalNull,
     ) -> Option<Result<(), InvalidArguments>> {
         let may_be_long = self.has_patterns();
-        let is_slow = || self.overruns.load(Ordering::Relaxed) >= MOST_OVERRUNS;
+        let is_slow = || self.overruns.load(Ordering::Relaxed) >= MAX_OVERRUNS;
         if may_be_long && (!self.patterns.are_simple() || is_slow()) {
             return None;
         }
         let most_bytes = match may_be_long {
-            true => MOST_BYTES_FOR_PATTERNS,
-            false => MOST_BYTES,
+            true => MAX_BYTES_FOR_PATTERNS,
+            false => MAX_BYTES,
         };
         let is_small = arguments
             .iter()
@@ -61,13 +61,13 @@ impl CompiledSchema {
         is_small?;
         let began = Instant::now();
         let effort = Effort {
-            until: began + MOST_TIME,
-            most_steps: MOST_STEPS,
+            until: began + MAX_TIME,
+            most_steps: MAX_STEPS,
         };
         let checked = self.read_arguments(arguments, nulls, &effort);
         if may_be_long {
             // A regular expression cannot be interrupted.
-            match began.elapsed() > MOST_TIME {
+            match began.elapsed() > MAX_TIME {
                 true => self.overruns.fetch_add(1, Ordering::Relaxed),
                 false => self.overruns.swap(0, Ordering::Relaxed),
             };

@@ -11,13 +11,13 @@ use super::patterns::Patterns;
 pub(super) const STEP: &str = "x-pillion-step";
 
 /// Maximum number of subschemas.
-const MOST_PARTS: usize = 50_000;
+const MAX_PARTS: usize = 50_000;
 /// Maximum nesting of subschemas. Parsed JSON is never nested deeper.
-const MOST_LEVELS: usize = 128;
+const MAX_LEVELS: usize = 128;
 /// Maximum number of references: the compiler follows chains of references on the stack.
-const MOST_REFERENCES: usize = 1_000;
+const MAX_REFERENCES: usize = 1_000;
 /// Maximum number of regular expressions: each takes time to compile.
-const MOST_PATTERNS: usize = 512;
+const MAX_PATTERNS: usize = 512;
 
 #[derive(Default)]
 struct Counts {
@@ -122,7 +122,7 @@ fn visit(schema: &mut Value, mut place: Place, counts: &mut Counts) -> Result<()
         return Ok(());
     };
     counts.parts += 1;
-    if counts.parts > MOST_PARTS || place.level > MOST_LEVELS {
+    if counts.parts > MAX_PARTS || place.level > MAX_LEVELS {
         return Err(refused("it has too many parts"));
     }
     let is_name = |keyword| entries.get(keyword).is_some_and(Value::is_string);
@@ -135,7 +135,7 @@ fn visit(schema: &mut Value, mut place: Place, counts: &mut Counts) -> Result<()
         match (keyword.as_str(), Holds::of(keyword), value) {
             ("$ref" | "$dynamicRef" | "$recursiveRef", _, Value::String(reference)) => {
                 counts.references.push(reference.clone());
-                if counts.references.len() > MOST_REFERENCES {
+                if counts.references.len() > MAX_REFERENCES {
                     return Err(refused("it has too many references"));
                 }
             }
@@ -173,7 +173,7 @@ fn visit(schema: &mut Value, mut place: Place, counts: &mut Counts) -> Result<()
 impl Counts {
     fn add_pattern(&mut self, pattern: &str) -> Result<(), SchemaError> {
         self.patterns.add(pattern);
-        if self.patterns.count > MOST_PATTERNS {
+        if self.patterns.count > MAX_PATTERNS {
             return Err(refused("it has too many patterns"));
         }
         Ok(())

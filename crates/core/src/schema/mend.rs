@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::Unchecked;
-use super::alternatives::{ARRAY, MOST_STEPS, NULL, OBJECT, Place, Reader};
+use super::alternatives::{ARRAY, MAX_STEPS, NULL, OBJECT, Place, Reader};
 use super::counted::Holds;
 
 /// What `null` means as the value of an optional parameter whose schema does not allow it.
@@ -38,7 +38,7 @@ pub(super) fn mended(
         return Ok(None);
     }
     let mut meant = value.clone();
-    let mut reader = Reader::new(schema, most_steps.unwrap_or(MOST_STEPS));
+    let mut reader = Reader::new(schema, most_steps.unwrap_or(MAX_STEPS));
     let place = reader.place(schema);
     mend(&mut reader, place, &mut meant, nulls);
     if most_steps.is_some() && reader.is_exhausted() {
@@ -58,7 +58,7 @@ pub(crate) fn mend_defaults(schema: &mut Value) {
         let Some(mut meant) = part.get("default").cloned() else {
             continue;
         };
-        let mut reader = Reader::new(schema, MOST_STEPS);
+        let mut reader = Reader::new(schema, MAX_STEPS);
         let place_of_value = reader.place(part);
         mend(&mut reader, place_of_value, &mut meant, OptionalNull::Wrong);
         if let Some(part) = schema.pointer_mut(&place) {

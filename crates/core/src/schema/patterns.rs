@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Unchecked;
 
 /// Maximum cost of the matches for one value, in simple matches: about a second.
-const MOST_MATCHES: u64 = 1_000_000;
+const MAX_MATCHES: u64 = 1_000_000;
 
 /// Cost of a match of a pattern that may backtrack, in simple matches.
 const MATCHES_OF_BACKTRACKING: u64 = 250;
@@ -30,10 +30,10 @@ pub(super) struct Patterns {
 }
 
 /// Maximum number of patterns in a schema for a brief check.
-const MOST_SIMPLE: usize = 32;
+const MAX_SIMPLE: usize = 32;
 
 /// Maximum size of a simple pattern, in bytes.
-const MOST_SIMPLE_BYTES: usize = 128;
+const MAX_SIMPLE_BYTES: usize = 128;
 
 impl Patterns {
     /// Counts a pattern, whatever keyword contains it.
@@ -41,13 +41,13 @@ impl Patterns {
         self.count += 1;
         // A counted repetition multiplies the repeated pattern.
         let is_simple =
-            pattern.len() <= MOST_SIMPLE_BYTES && !may_backtrack(pattern) && !pattern.contains('{');
+            pattern.len() <= MAX_SIMPLE_BYTES && !may_backtrack(pattern) && !pattern.contains('{');
         self.intricate += usize::from(!is_simple);
     }
 
     /// Returns whether all patterns match a short text quickly.
     pub(super) fn are_simple(&self) -> bool {
-        self.count <= MOST_SIMPLE && self.intricate == 0
+        self.count <= MAX_SIMPLE && self.intricate == 0
     }
 
     /// Adds a pattern for names.
@@ -63,7 +63,7 @@ impl Patterns {
     /// # Errors
     /// [`Unchecked::Names`] when `value` has too many names for these patterns.
     pub(super) fn admit(&self, value: &Value) -> Result<(), Unchecked> {
-        let mut matches_left = MOST_MATCHES;
+        let mut matches_left = MAX_MATCHES;
         if self.for_names == 0 || self.pay(value, &mut matches_left).is_some() {
             return Ok(());
         }

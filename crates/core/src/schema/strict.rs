@@ -8,13 +8,13 @@ mod tests;
 use serde_json::{Map, Value, json};
 
 /// Maximum number of properties of all objects.
-const MOST_PROPERTIES: usize = 5_000;
+const MAX_PROPERTIES: usize = 5_000;
 /// Maximum nesting of objects and arrays.
-const MOST_LEVELS: usize = 10;
+const MAX_LEVELS: usize = 10;
 /// Maximum number of values of all enums.
-const MOST_VALUES: usize = 1_000;
+const MAX_VALUES: usize = 1_000;
 /// Maximum length of all property names and enum values, in characters.
-const MOST_CHARACTERS: usize = 120_000;
+const MAX_CHARACTERS: usize = 120_000;
 
 /// Annotations, which are dropped: OpenAI rejects some of them.
 const NOTES: [&str; 7] = [
@@ -102,7 +102,7 @@ impl Position {
 impl Writer {
     fn part(&mut self, schema: &Value, at: Position) -> Option<Value> {
         let schema = schema.as_object()?;
-        if at.level() > MOST_LEVELS {
+        if at.level() > MAX_LEVELS {
             return None;
         }
         let is_typed = ["type", "anyOf", "$ref"]
@@ -157,9 +157,9 @@ impl Writer {
             let reference = written.shift_remove("$ref");
             written.insert("anyOf".to_owned(), json!([{ "$ref": reference }]));
         }
-        let within_limits = self.properties <= MOST_PROPERTIES
-            && self.values <= MOST_VALUES
-            && self.characters <= MOST_CHARACTERS;
+        let within_limits = self.properties <= MAX_PROPERTIES
+            && self.values <= MAX_VALUES
+            && self.characters <= MAX_CHARACTERS;
         within_limits.then_some(Value::Object(written))
     }
 

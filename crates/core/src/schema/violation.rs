@@ -44,7 +44,7 @@ pub enum InvalidArguments {
 }
 
 /// Maximum length of a path or reason in an error message, in characters.
-const LONGEST_PART: usize = 200;
+const MAX_PART_LEN: usize = 200;
 
 impl InvalidArguments {
     pub(super) fn from_error(error: &ValidationError<'_>) -> Self {
@@ -151,7 +151,7 @@ fn or_whole(path: String) -> String {
 }
 
 fn shorten(text: String) -> String {
-    match text.char_indices().nth(LONGEST_PART) {
+    match text.char_indices().nth(MAX_PART_LEN) {
         Some((cut, _)) => format!("{}...", &text[..cut]),
         None => text,
     }

@@ -67,7 +67,7 @@ impl Nesting {
     pub const DEEPEST: usize = 8;
 
     /// Maximum number of nested calls of one outermost call, at all levels.
-    pub const MOST_CALLS: usize = 256;
+    pub const MAX_CALLS: usize = 256;
 
     /// Creates the position of the calls that `parent` makes. `time` is the clock of `parent`, and
     /// `above` its own position, if it is nested.

@@ -17,7 +17,7 @@ pub struct TraceContext {
 }
 
 /// Maximum length of a forwarded `tracestate`, in bytes.
-const LONGEST_STATE: usize = 512;
+const MAX_STATE_LEN: usize = 512;
 
 impl TraceContext {
     /// Parses the values of `traceparent` and `tracestate`. Returns `None` if `traceparent` is not
@@ -44,7 +44,7 @@ impl TraceContext {
             && is_hex(flags, 2)
             && (rest.is_empty() || !is_known);
         let is_fit = |state: &&str| {
-            (1..=LONGEST_STATE).contains(&state.len())
+            (1..=MAX_STATE_LEN).contains(&state.len())
                 && state.bytes().all(|byte| (b' '..=b'~').contains(&byte))
         };
         is_well_formed.then(|| Self {

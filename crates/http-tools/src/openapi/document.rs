@@ -15,7 +15,7 @@ const LONGEST: u64 = 16 * 1024 * 1024;
 
 /// Maximum size of the schemas that are copied for all tools together, in bytes: tools may share
 /// schemas.
-const MOST_COPIED: usize = 64 * 1024 * 1024;
+const MAX_COPIED: usize = 64 * 1024 * 1024;
 
 /// The methods whose operations can become tools.
 const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
@@ -56,7 +56,7 @@ impl Document {
                 "it is not an OpenAPI document of version 3.0 or 3.1".to_owned(),
             ));
         }
-        let room = Cell::new(MOST_COPIED);
+        let room = Cell::new(MAX_COPIED);
         Ok(Self { root, room })
     }
 
@@ -70,7 +70,7 @@ impl Document {
     pub(super) fn pay(&self, bytes: usize) -> Result<(), String> {
         let left = self.room.get().checked_sub(bytes);
         self.room.set(left.unwrap_or(0));
-        let what = || format!("the schemas of all tools have more than {MOST_COPIED} bytes");
+        let what = || format!("the schemas of all tools have more than {MAX_COPIED} bytes");
         left.map(drop).ok_or_else(what)
     }
 

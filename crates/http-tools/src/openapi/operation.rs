@@ -14,13 +14,13 @@ use crate::url_template::UrlTemplate;
 use crate::{HttpTool, HttpToolError, entry};
 
 /// Maximum length of a description, in characters, because every request to a model contains it.
-const LONGEST_DESCRIPTION: usize = 1_024;
+const MAX_DESCRIPTION_LEN: usize = 1_024;
 
 /// Maximum size of a schema, as JSON, in bytes.
 const LARGEST_SCHEMA: usize = 256 * 1024;
 
 /// Maximum number of parameters of an operation.
-const MOST_PARAMETERS: usize = 256;
+const MAX_PARAMETERS: usize = 256;
 
 /// The name of the argument for a request's body.
 const BODY: &str = "body";
@@ -172,7 +172,7 @@ impl<'a> Operation<'a> {
         let whole = texts.join("\n\n");
         match whole.is_empty() {
             true => shown.to_owned(),
-            false => whole.chars().take(LONGEST_DESCRIPTION).collect(),
+            false => whole.chars().take(MAX_DESCRIPTION_LEN).collect(),
         }
     }
 
@@ -193,8 +193,8 @@ impl<'a> Operation<'a> {
                 let key = key(parameter).ok_or("a parameter has no name or place")?;
                 all.retain(|(known, _)| *known != key);
                 all.push((key, parameter));
-                if all.len() > MOST_PARAMETERS {
-                    return Err(format!("it has more than {MOST_PARAMETERS} parameters"));
+                if all.len() > MAX_PARAMETERS {
+                    return Err(format!("it has more than {MAX_PARAMETERS} parameters"));
                 }
             }
         }

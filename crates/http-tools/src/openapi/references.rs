@@ -5,12 +5,12 @@ use serde_json::Value;
 const LONGEST: usize = 1_024;
 
 /// Maximum number of references in a chain.
-const MOST_HOPS: usize = 32;
+const MAX_HOPS: usize = 32;
 
 /// Follows all `$ref`s, and returns the value.
 pub(super) fn resolve<'a>(root: &'a Value, value: &'a Value) -> Result<&'a Value, String> {
     let mut value = value;
-    for _ in 0..MOST_HOPS {
+    for _ in 0..MAX_HOPS {
         match value.get("$ref").and_then(Value::as_str) {
             None => return Ok(value),
             Some(reference) => value = at(root, reference)?,

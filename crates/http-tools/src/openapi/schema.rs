@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use super::document::Document;
 
 /// Maximum number of schemas that a tool may refer to.
-const MOST_DEFINITIONS: usize = 256;
+const MAX_DEFINITIONS: usize = 256;
 
 /// Maximum nesting of a schema, between two references.
-const MOST_DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// Approximate maximum number of bytes that are copied for one tool. Larger than the limit of the
 /// final schema, because read-only properties are removed afterwards.
-const MOST_BYTES: usize = 1024 * 1024;
+const MAX_BYTES: usize = 1024 * 1024;
 
 /// The cost of any value, in addition to its strings.
 const ANY_VALUE: usize = 4;
@@ -61,7 +61,7 @@ impl<'a> Schemas<'a> {
             document,
             names: HashMap::new(),
             waiting: Vec::new(),
-            room: MOST_BYTES,
+            room: MAX_BYTES,
         }
     }
 
@@ -85,7 +85,7 @@ impl<'a> Schemas<'a> {
     /// Counts copied bytes, for this tool and for the whole document.
     fn pay(&mut self, bytes: usize) -> Result<(), String> {
         self.room = self.room.checked_sub(bytes).ok_or_else(|| {
-            format!("its schemas have more than {MOST_BYTES} bytes, with all that they refer to")
+            format!("its schemas have more than {MAX_BYTES} bytes, with all that they refer to")
         })?;
         self.document.pay(bytes)
     }
@@ -112,9 +112,9 @@ impl<'a> Schemas<'a> {
     }
 
     fn copy_at(&mut self, schema: &Value, depth: usize) -> Result<Value, String> {
-        if depth > MOST_DEPTH {
+        if depth > MAX_DEPTH {
             return Err(format!(
-                "schemas stand in each other more than {MOST_DEPTH} deep"
+                "schemas stand in each other more than {MAX_DEPTH} deep"
             ));
         }
         let members = match schema {
@@ -169,8 +169,8 @@ impl<'a> Schemas<'a> {
         if let Some(name) = self.names.get(reference) {
             return Ok(name.clone());
         }
-        if self.names.len() >= MOST_DEFINITIONS {
-            return Err(format!("it refers to more than {MOST_DEFINITIONS} schemas"));
+        if self.names.len() >= MAX_DEFINITIONS {
+            return Err(format!("it refers to more than {MAX_DEFINITIONS} schemas"));
         }
         let last = reference.rsplit('/').next().unwrap_or_default();
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');

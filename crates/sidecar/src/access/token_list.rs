@@ -10,7 +10,7 @@ use crate::config::{TcpSection, read_text};
 
 /// Minimum length of a plain token in an environment variable, in bytes, so that tokens cannot be
 /// guessed.
-const SHORTEST_BYTES: usize = 20;
+const MIN_BYTES: usize = 20;
 
 /// The prefix of a hashed token.
 const HASHED: &str = "sha256:";
@@ -216,7 +216,7 @@ fn entry(text: &str, plain: bool) -> Result<Entry, &'static str> {
     let hash = match token.strip_prefix(HASHED) {
         Some(hex) => hash_of(hex).ok_or("a SHA-256 is 64 hexadecimal digits")?,
         None if !plain => return Err("in a file a token is sha256: and its SHA-256"),
-        None if token.len() < SHORTEST_BYTES => return Err("a token has at least 20 characters"),
+        None if token.len() < MIN_BYTES => return Err("a token has at least 20 characters"),
         None => Sha256::digest(token.as_bytes()).into(),
     };
     let grant = Grant {

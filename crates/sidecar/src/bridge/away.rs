@@ -9,8 +9,8 @@ use super::Event;
 use super::connect::Target;
 
 /// Pause between two attempts to connect, doubled up to the maximum.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const MIN_PAUSE: Duration = Duration::from_millis(50);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// The state while there is no sidecar: a task tries to connect.
 pub(super) struct Away {
@@ -36,7 +36,7 @@ impl Away {
         events: &mpsc::Sender<Event>,
         problem: Option<String>,
     ) {
-        self._looking = look(target, events, LONGEST_PAUSE);
+        self._looking = look(target, events, MAX_PAUSE);
         if let Some(problem) = problem {
             self.problem = problem;
         }
@@ -52,7 +52,7 @@ fn look(
     let (target, events) = (Arc::clone(target), events.clone());
     AbortOnDropHandle::new(tokio::spawn(async move {
         sleep(after).await;
-        let mut pause = SHORTEST_PAUSE;
+        let mut pause = MIN_PAUSE;
         loop {
             let event = match target.connect().await {
                 Ok(connection) => Event::Connected(connection),
@@ -63,7 +63,7 @@ fn look(
                 return;
             }
             sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_PAUSE);
         }
     }))
 }

@@ -17,10 +17,10 @@ use url::form_urlencoded;
 use crate::mcp_server::stdio::PROTOCOL;
 
 /// Maximum time for connecting to a sidecar.
-const LONGEST_OPENING: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum size of an error response that is read, in bytes.
-const LONGEST_REFUSAL: usize = 64 * 1024;
+const MAX_REFUSAL_LEN: usize = 64 * 1024;
 
 /// An upgraded connection that carries a client's messages.
 pub(crate) type Connection = TokioIo<Upgraded>;
@@ -53,7 +53,7 @@ pub(crate) enum ConnectError {
         status: StatusCode,
         failure: Box<Failure>,
     },
-    #[error("the sidecar at {} did not answer within {:.0}s", socket.display(), LONGEST_OPENING.as_secs_f64())]
+    #[error("the sidecar at {} did not answer within {:.0}s", socket.display(), CONNECT_TIMEOUT.as_secs_f64())]
     TooSlow { socket: PathBuf },
     #[error("what listens on {} is not a sidecar of this version: it answers with status {status}", socket.display())]
     NoSidecar { socket: PathBuf, status: StatusCode },
@@ -81,7 +81,7 @@ impl ConnectError {
 impl Target {
     /// Connects to the sidecar, and upgrades the connection.
     pub(crate) async fn connect(&self) -> Result<Connection, ConnectError> {
-        let opened = timeout(LONGEST_OPENING, self.open()).await;
+        let opened = timeout(CONNECT_TIMEOUT, self.open()).await;
         opened.unwrap_or_else(|_| {
             Err(ConnectError::TooSlow {
                 socket: self.socket.clone(),
@@ -116,7 +116,7 @@ impl Target {
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Ok(TokioIo::new(hyper::upgrade::on(response).await?));
         }
-        let body = to_bytes(Body::new(response.into_body()), LONGEST_REFUSAL).await;
+        let body = to_bytes(Body::new(response.into_body()), MAX_REFUSAL_LEN).await;
         let failure = body
             .ok()
             .and_then(|body| serde_json::from_slice::<Failure>(&body).ok());

@@ -8,7 +8,7 @@ use crate::calling_client::message::{self, Members, Request};
 const OURS: &str = "\"pillion-bridge-";
 
 /// Maximum number of resource subscriptions that are repeated, which is the limit of a session.
-const MOST_RESOURCES: usize = 1_000;
+const MAX_RESOURCES: usize = 1_000;
 
 /// The state of a client's session that the next sidecar needs: the handshake, the log level and
 /// resource subscriptions. Stateless revisions have no such state.
@@ -38,7 +38,7 @@ impl Greeting {
                 self.offered = Some((id, request.params.clone()));
             }
             "logging/setLevel" => self.level = Some(request.params.clone()),
-            "resources/subscribe" if self.watched.len() < MOST_RESOURCES => {
+            "resources/subscribe" if self.watched.len() < MAX_RESOURCES => {
                 self.watched.insert(uri(), request.params.clone());
             }
             "resources/unsubscribe" => drop(self.watched.shift_remove(&uri())),

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::Event;
 use crate::calling_client::message::{self, Inbound};
-use crate::mcp_server::stdio::LONGEST_LINE;
+use crate::mcp_server::stdio::MAX_LINE_LEN;
 
 /// Reads the client's messages to the end.
 pub(super) async fn read(
@@ -16,12 +16,12 @@ pub(super) async fn read(
     let mut line = Vec::new();
     loop {
         line.clear();
-        let mut limited = (&mut input).take(LONGEST_LINE + 1);
+        let mut limited = (&mut input).take(MAX_LINE_LEN + 1);
         if limited.read_until(b'\n', &mut line).await? == 0 {
             drop(events.send(Event::ClientClosed).await);
             return Ok(());
         }
-        if line.len() as u64 > LONGEST_LINE {
+        if line.len() as u64 > MAX_LINE_LEN {
             let reason = "a line is longer than 16 MiB";
             return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         }

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::connect::Connection;
-use super::{Event, MOST_EVENTS, greeting};
+use super::{Event, MAX_EVENTS, greeting};
 use crate::calling_client::message::Request;
 use crate::mcp_server::stdio::{DRAINING, write};
 
@@ -69,7 +69,7 @@ struct Envelope<'a> {
 impl Leg {
     pub(super) fn new(number: u64, connection: Connection, events: mpsc::Sender<Event>) -> Self {
         let (input, output) = tokio::io::split(connection);
-        let (lines, messages) = mpsc::channel(MOST_EVENTS);
+        let (lines, messages) = mpsc::channel(MAX_EVENTS);
         let reading = tokio::spawn(read(number, input, events));
         let writing = tokio::spawn(write_all(output, messages));
         Self {

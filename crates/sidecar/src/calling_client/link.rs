@@ -20,7 +20,7 @@ use uuid::Uuid;
 use super::message::{self, LOG_LEVEL, METHOD_NOT_FOUND, Members};
 
 /// Maximum number of messages that wait for a slow client; further notifications are dropped.
-const MOST_WAITING: usize = 256;
+const MAX_WAITING: usize = 256;
 
 /// A message that a running request sends before its result.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl Link {
         requester: Requester,
         request: &message::Request,
     ) -> (Arc<Self>, mpsc::Receiver<Said>) {
-        let (said, comes_out) = mpsc::channel(MOST_WAITING);
+        let (said, comes_out) = mpsc::channel(MAX_WAITING);
         let mut meta = request.meta();
         let progress_token = meta.shift_remove("progressToken");
         let own_level = meta.shift_remove(LOG_LEVEL);

@@ -13,7 +13,7 @@ pub(super) const RUNNING: &str = "running";
 pub(super) const AWAITING_APPROVAL: &str = "awaiting_approval";
 
 /// Maximum size of an answer and of a call's arguments in a list of chats, in bytes.
-const LONGEST_LISTED: usize = 4096;
+const MAX_LISTED_LEN: usize = 4096;
 
 /// Returns the chat's state, with the calls of one request.
 pub(super) fn of(id: &str, kept: &Kept, tool_calls: Vec<ChatToolCall>) -> ChatAnswer {
@@ -50,14 +50,14 @@ pub(super) fn of(id: &str, kept: &Kept, tool_calls: Vec<ChatToolCall>) -> ChatAn
 /// Shortens an answer for a list: truncates the text, and removes long arguments.
 pub(super) fn listed(mut answer: ChatAnswer) -> ChatAnswer {
     if let Some(content) = &mut answer.content {
-        let mut end = content.len().min(LONGEST_LISTED);
+        let mut end = content.len().min(MAX_LISTED_LEN);
         while !content.is_char_boundary(end) {
             end -= 1;
         }
         content.truncate(end);
     }
     for approval in &mut answer.approvals {
-        if approval.arguments.to_string().len() > LONGEST_LISTED {
+        if approval.arguments.to_string().len() > MAX_LISTED_LEN {
             approval.arguments = Value::Null;
         }
     }
@@ -146,7 +146,7 @@ mod tests {
             json!(["x".repeat(5000)]),
         ));
         let content = long.content.unwrap();
-        assert_eq!(content.len(), LONGEST_LISTED - 1);
+        assert_eq!(content.len(), MAX_LISTED_LEN - 1);
         assert!(content.ends_with('é'));
         assert_eq!(long.approvals[0].arguments, Value::Null);
     }

@@ -22,7 +22,7 @@ use crate::servers::{Catalog, ServerError, Who, of_the_file};
 use crate::state::store_id;
 
 /// Timeout for the request that asks a sidecar for its store ID.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STORE_ID_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why the store cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -161,7 +161,7 @@ struct Sidecar {
 impl Sidecar {
     /// Returns the sidecar at the socket, if it responds with its store ID.
     fn at(socket: PathBuf) -> Option<Self> {
-        let client = Client::builder(&socket).timeout(PATIENCE).build();
+        let client = Client::builder(&socket).timeout(STORE_ID_TIMEOUT).build();
         let store_id = client.status().ok()?.store_id?;
         Some(Self { socket, store_id })
     }

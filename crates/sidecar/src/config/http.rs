@@ -77,11 +77,11 @@ impl Default for HttpSection {
 }
 
 /// The HTTP parser's own least.
-const SHORTEST_HEAD_BYTES: usize = 8192;
+const MIN_HEAD_BYTES: usize = 8192;
 
 fn head_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     let bytes = usize::deserialize(deserializer)?;
-    if bytes < SHORTEST_HEAD_BYTES {
+    if bytes < MIN_HEAD_BYTES {
         let found = Unexpected::Unsigned(bytes as u64);
         return Err(D::Error::invalid_value(found, &"at least 8192 bytes"));
     }

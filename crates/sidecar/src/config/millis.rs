@@ -5,7 +5,7 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 /// Maximum duration of a setting: one day. A longer duration is probably in the wrong unit, and
 /// adding the duration to a point in time must not overflow.
-const LONGEST_MS: u64 = 24 * 60 * 60 * 1000;
+const MAX_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Reads whole milliseconds, at least one.
 pub(super) fn positive<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
@@ -39,11 +39,11 @@ impl Visitor<'_> for Millis {
     type Value = Duration;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "whole milliseconds from {} to {LONGEST_MS}", self.least)
+        write!(f, "whole milliseconds from {} to {MAX_MS}", self.least)
     }
 
     fn visit_u64<E: Error>(self, millis: u64) -> Result<Duration, E> {
-        if (self.least..=LONGEST_MS).contains(&millis) {
+        if (self.least..=MAX_MS).contains(&millis) {
             Ok(Duration::from_millis(millis))
         } else {
             Err(E::invalid_value(Unexpected::Unsigned(millis), &self))

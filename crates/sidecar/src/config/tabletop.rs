@@ -1,7 +1,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use pillion_tabletop::{MOST_CHARACTERS, TabletopOptions};
+use pillion_tabletop::{MAX_CHARACTERS, TabletopOptions};
 use serde::de::{Deserialize, Deserializer, Error, Unexpected};
 
 use super::{FeaturesSection, millis};
@@ -33,11 +33,11 @@ pub struct TabletopSection {
 
 fn characters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NonZeroU32, D::Error> {
     let number = NonZeroU32::deserialize(deserializer)?;
-    if number.get() <= MOST_CHARACTERS {
+    if number.get() <= MAX_CHARACTERS {
         return Ok(number);
     }
     let found = Unexpected::Unsigned(number.get().into());
-    let expected = format!("a number from 1 to {MOST_CHARACTERS}");
+    let expected = format!("a number from 1 to {MAX_CHARACTERS}");
     Err(D::Error::invalid_value(found, &expected.as_str()))
 }
 

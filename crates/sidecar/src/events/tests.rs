@@ -42,7 +42,7 @@ async fn one_that_comes_too_late_or_from_elsewhere_is_told() {
     let bus = Arc::<Bus>::default();
     let mut listener = bus.listen(None, Types::default());
     let hello = next(&mut listener).await;
-    told(&bus, MOST_EVENTS + 1);
+    told(&bus, MAX_EVENTS + 1);
     let missed = next(&mut listener).await;
     assert!(
         missed.contains("event: reset") && missed.contains("too_slow"),
@@ -68,7 +68,7 @@ async fn one_that_comes_too_late_or_from_elsewhere_is_told() {
             "{stranger}"
         );
     }
-    assert!(bus.ring.lock().bytes <= MOST_BYTES);
+    assert!(bus.ring.lock().bytes <= MAX_BYTES);
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use tokio::net::UnixStream;
 
 use super::Item;
 
-const MOST_ITEMS: usize = 64;
+const MAX_ITEMS: usize = 64;
 
 /// Maximum size of a message, in bytes.
 const LONGEST: usize = 4096;
@@ -51,7 +51,7 @@ pub(super) async fn send(
     }
     let descriptors: Vec<_> = items.iter().map(|(_, descriptor)| *descriptor).collect();
     let send = || {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_ITEMS))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ITEMS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -74,7 +74,7 @@ type Received = (Vec<(Item, OwnedFd)>, Vec<String>);
 pub(super) async fn receive(stream: &UnixStream) -> io::Result<Received> {
     let receive = || {
         let mut letters = [0; LONGEST];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_ITEMS))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ITEMS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let message = rustix::net::recvmsg(
             stream,

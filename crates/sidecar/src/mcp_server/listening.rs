@@ -18,15 +18,15 @@ use crate::visibility::Visibility;
 
 /// Maximum number of changes that wait for a slow client. Such a client misses further changes,
 /// which repeat the same few notifications.
-const MOST_WAITING: usize = 64;
+const MAX_WAITING: usize = 64;
 
 /// Interval in which further changes of the same list of the same server are combined into one
 /// notification; doubled up to the maximum while changes continue.
-const SHORTEST_GATHERING: Duration = Duration::from_millis(250);
-const LONGEST_GATHERING: Duration = Duration::from_secs(8);
+const MIN_GATHERING: Duration = Duration::from_millis(250);
+const MAX_GATHERING: Duration = Duration::from_secs(8);
 
-const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MIN_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// Watches the upstream servers while clients listen, once for all clients.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ pub(super) struct Ear {
 impl Default for Listening {
     fn default() -> Self {
         Self {
-            changes: broadcast::Sender::new(MOST_WAITING),
+            changes: broadcast::Sender::new(MAX_WAITING),
             packs: watch::Sender::default(),
             known: Mutex::default(),
         }
@@ -203,7 +203,7 @@ impl Gathering {
             self.is_waiting = true;
             return false;
         }
-        self.length = SHORTEST_GATHERING;
+        self.length = MIN_GATHERING;
         self.ends = Some(now + self.length);
         true
     }
@@ -221,7 +221,7 @@ impl Gathering {
             return false;
         }
         let is_waiting = std::mem::take(&mut self.is_waiting);
-        self.length = (self.length * 2).min(LONGEST_GATHERING);
+        self.length = (self.length * 2).min(MAX_GATHERING);
         self.ends = is_waiting.then(|| now + self.length);
         is_waiting
     }
@@ -236,7 +236,7 @@ async fn at(instant: Option<Instant>) {
 
 /// Forwards the changes of a server, and reconnects when the subscription ends.
 async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
-    let mut pause = SHORTEST_PAUSE;
+    let mut pause = MIN_PAUSE;
     loop {
         let since = Instant::now();
         let filter = SubscriptionFilter {
@@ -287,11 +287,11 @@ async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
                 tracing::debug!(server.label = server.label, %error, "No notices of changes");
             }
         }
-        if since.elapsed() > LONGEST_PAUSE {
-            pause = SHORTEST_PAUSE;
+        if since.elapsed() > MAX_PAUSE {
+            pause = MIN_PAUSE;
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_PAUSE);
     }
 }
 

@@ -22,20 +22,20 @@ use crate::calling_client::message;
 /// Maximum number of sessions. Above the limit, the principal with the most sessions loses one: the
 /// least recently used session without an open stream or running requests, or else the least
 /// recently used session.
-const MOST_SESSIONS: usize = 10_000;
+const MAX_SESSIONS: usize = 10_000;
 
 /// Maximum number of sessions of one principal; above this limit, one of the principal's own
 /// sessions is closed, by the rule for all sessions.
 const MAX_SESSIONS_PER_PRINCIPAL: usize = 1_000;
 
 /// Time after which an unused session without an open stream expires.
-const LONGEST_IDLE: Duration = Duration::from_secs(3600);
+const MAX_IDLE_TIME: Duration = Duration::from_secs(3600);
 
 /// Maximum number of messages that wait on the stream of a session.
-const MOST_WAITING: usize = 256;
+const MAX_WAITING: usize = 256;
 
 /// Maximum number of resource subscriptions per session.
-const MOST_RESOURCES: usize = 1_000;
+const MAX_RESOURCES: usize = 1_000;
 
 /// The sessions of HTTP clients. Sessions of clients with their own connection (stdio) are not in
 /// this map and end with the connection.
@@ -50,7 +50,7 @@ impl Default for Sessions {
     fn default() -> Self {
         Self {
             kept: Mutex::default(),
-            most: MOST_SESSIONS,
+            most: MAX_SESSIONS,
             most_of_one: MAX_SESSIONS_PER_PRINCIPAL,
         }
     }
@@ -207,7 +207,7 @@ impl Session {
 
     /// Opens the stream for messages that belong to no request, and ends a previous stream.
     pub(super) fn open_stream(&self) -> mpsc::Receiver<Bytes> {
-        let (sender, receiver) = mpsc::channel(MOST_WAITING);
+        let (sender, receiver) = mpsc::channel(MAX_WAITING);
         self.state.lock().stream = Some(sender);
         receiver
     }
@@ -267,7 +267,7 @@ impl Session {
     /// Adds a resource subscription. Returns `false` if there are too many.
     pub(super) fn watch(&self, uri: String, subscribed: Subscribed) -> bool {
         let mut state = self.state.lock();
-        let fits = state.resources.len() < MOST_RESOURCES || state.resources.contains_key(&uri);
+        let fits = state.resources.len() < MAX_RESOURCES || state.resources.contains_key(&uri);
         if fits {
             state.resources.insert(uri, subscribed);
         }
@@ -293,7 +293,7 @@ impl Session {
 
     fn is_forgotten(&self) -> bool {
         let (is_busy, last_used) = self.use_of_it();
-        !is_busy && last_used.elapsed() > LONGEST_IDLE
+        !is_busy && last_used.elapsed() > MAX_IDLE_TIME
     }
 
     /// Ends the session: its stream, subscriptions and running requests.

@@ -31,10 +31,10 @@ const METHOD: &str = "mcp-method";
 const NAME: &str = "mcp-name";
 
 /// Maximum number of resources in one subscription.
-const MOST_RESOURCES: usize = 1_000;
+const MAX_RESOURCES: usize = 1_000;
 
 /// Maximum number of notifications that wait for a slow client.
-const MOST_WAITING: usize = 256;
+const MAX_WAITING: usize = 256;
 
 /// Reads the requester from the request's `_meta`.
 ///
@@ -192,12 +192,12 @@ pub(super) async fn listen(
         Some(wanted) => serde_json::from_str(wanted.get())
             .map_err(|_| invalid_params("'notifications' is no filter"))?,
     };
-    if wanted.resources.len() > MOST_RESOURCES {
-        let reason = format!("No more than {MOST_RESOURCES} resources can be watched at once");
+    if wanted.resources.len() > MAX_RESOURCES {
+        let reason = format!("No more than {MAX_RESOURCES} resources can be watched at once");
         return Err(invalid_params(reason));
     }
     let ear = app.mcp().listening.listen(app, &caller.visibility);
-    let (sender, messages) = mpsc::channel(MOST_WAITING);
+    let (sender, messages) = mpsc::channel(MAX_WAITING);
     let mut held = Vec::new();
     for uri in &wanted.resources {
         let (sender, id) = (sender.clone(), request.id.clone());

@@ -35,17 +35,17 @@ pub(crate) const PROTOCOL: &str = "pillion-mcp";
 pub(crate) const DRAINING: &str = "notifications/pillion/draining";
 
 /// Maximum length of an input line, in bytes.
-pub(crate) const LONGEST_LINE: u64 = 16 * 1024 * 1024;
+pub(crate) const MAX_LINE_LEN: u64 = 16 * 1024 * 1024;
 
 /// Maximum number of messages that wait to be written.
-pub(crate) const MOST_WAITING: usize = 256;
+pub(crate) const MAX_WAITING: usize = 256;
 
 /// Maximum number of concurrent requests of one client. Further input is read only when a request
 /// has finished.
-const MOST_RUNNING: usize = 1_000;
+const MAX_RUNNING: usize = 1_000;
 
 /// Maximum number of concurrent subscriptions of one client.
-const MOST_STREAMS: usize = 1_000;
+const MAX_STREAMS: usize = 1_000;
 
 /// Maximum time for running requests of a client that may no longer connect.
 const LAST_CALLS: Duration = Duration::from_secs(30);
@@ -204,11 +204,11 @@ impl Conversation {
             // Removes finished tasks.
             while tasks.try_join_next().is_some() {}
             while streams.try_join_next().is_some() {}
-            let mut limited = (&mut input).take(LONGEST_LINE + 1);
+            let mut limited = (&mut input).take(MAX_LINE_LEN + 1);
             if limited.read_until(b'\n', &mut line).await? == 0 {
                 return Ok(());
             }
-            if line.len() as u64 > LONGEST_LINE {
+            if line.len() as u64 > MAX_LINE_LEN {
                 let reason = "a line is longer than 16 MiB";
                 return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, reason));
             }
@@ -220,7 +220,7 @@ impl Conversation {
                 Ok(inbound) => {
                     if matches!(inbound, Inbound::Request(_)) {
                         // A client that does not read its responses is not read either.
-                        while tasks.len() >= MOST_RUNNING && tasks.join_next().await.is_some() {}
+                        while tasks.len() >= MAX_RUNNING && tasks.join_next().await.is_some() {}
                         self.out.has_room().await;
                     }
                     self.take(inbound, tasks, streams).await;
@@ -264,8 +264,8 @@ impl Conversation {
         if is_stateless(&request) {
             let id = request.id.get().to_owned();
             let is_stream = request.method == "subscriptions/listen";
-            if is_stream && streams.len() >= MOST_STREAMS {
-                let reason = format!("There are {MOST_STREAMS} subscriptions already");
+            if is_stream && streams.len() >= MAX_STREAMS {
+                let reason = format!("There are {MAX_STREAMS} subscriptions already");
                 let error = RpcError::new(INVALID_REQUEST, reason);
                 return self.say(&request, &Err(error)).await;
             }
@@ -489,7 +489,7 @@ mod tests {
         let (ours, served) = serve(&app(), Duration::ZERO);
         let (reader, mut writer) = tokio::io::split(ours);
         let writing = tokio::spawn(async move {
-            for id in 0..=MOST_STREAMS {
+            for id in 0..=MAX_STREAMS {
                 let listen = json!({"jsonrpc": "2.0", "id": id, "method": "subscriptions/listen",
                     "params": {"_meta": {
                         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -500,14 +500,14 @@ mod tests {
         });
         let mut messages = BufReader::new(reader).lines();
         let mut refused = Vec::new();
-        for _ in 0..=MOST_STREAMS {
+        for _ in 0..=MAX_STREAMS {
             let message = messages.next_line().await.unwrap().unwrap();
             let message: serde_json::Value = serde_json::from_str(&message).unwrap();
             if message.get("error").is_some() {
                 refused.push(message["id"].clone());
             }
         }
-        assert_eq!(refused, [json!(MOST_STREAMS)]);
+        assert_eq!(refused, [json!(MAX_STREAMS)]);
         drop((messages, writing.await.unwrap().unwrap()));
         served.await.unwrap().unwrap();
     }

@@ -10,7 +10,7 @@ use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolOrigin, ToolResul
 use super::Latency;
 
 /// Maximum number of tools that are counted by name; further tools count as [`OTHER`].
-pub const MOST_TOOLS: usize = 2000;
+pub const MAX_TOOLS: usize = 2000;
 
 /// The name under which calls of unknown tools count.
 const UNKNOWN: &str = "(unknown)";
@@ -136,11 +136,7 @@ impl Tools {
             return Arc::clone(stats);
         }
         let mut tools = self.by_name.write();
-        let name = if tools.len() < MOST_TOOLS {
-            name
-        } else {
-            OTHER
-        };
+        let name = if tools.len() < MAX_TOOLS { name } else { OTHER };
         Arc::clone(tools.entry(name.to_owned()).or_default())
     }
 }
@@ -236,12 +232,12 @@ mod tests {
     #[test]
     fn m1_names_have_a_limit() {
         let tools = Tools::default();
-        for n in 0..MOST_TOOLS + 50 {
+        for n in 0..MAX_TOOLS + 50 {
             tools
                 .of(&format!("tool_{n}"))
                 .add(Outcome::of(None), Duration::ZERO);
         }
-        assert_eq!(tools.all().len(), MOST_TOOLS + 1);
+        assert_eq!(tools.all().len(), MAX_TOOLS + 1);
         assert_eq!(tools.of("one more").calls_and_failures(), (50, 0));
     }
 }

@@ -14,7 +14,7 @@ use tokio::task::spawn_blocking;
 pub(super) const UNFINISHED_SUFFIX: &str = ".part";
 
 /// Maximum length of the header line, in bytes.
-const LONGEST_HEADER: u64 = 16 * 1024;
+const MAX_HEADER_LEN: u64 = 16 * 1024;
 
 /// The header in the first line of a file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -79,7 +79,7 @@ impl Found {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         let mut first = Vec::new();
-        let mut reader = BufReader::new(&file).take(LONGEST_HEADER);
+        let mut reader = BufReader::new(&file).take(MAX_HEADER_LEN);
         reader.read_until(b'\n', &mut first)?;
         let header = serde_json::from_slice(&first)?;
         let start = first.len() as u64;

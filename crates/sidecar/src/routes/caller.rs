@@ -14,7 +14,7 @@ use crate::config::AskClients;
 use crate::visibility::Visibility;
 
 /// Maximum length of a user or channel, in bytes: the rate limiter stores them.
-const LONGEST_BYTES: usize = 256;
+const MAX_BYTES: usize = 256;
 
 /// The expected value of `wait_ms`, for error messages.
 const WAIT: &str = "a number of milliseconds, 0 or more";
@@ -48,8 +48,8 @@ impl Caller {
     ) -> Result<Self, RequestError> {
         let named = |name: &'static str, text: Option<&str>, header: &Option<String>| match text {
             None | Some("") => Ok(None),
-            Some(text) if text.len() > LONGEST_BYTES => {
-                let wanted = format!("at most {LONGEST_BYTES} bytes");
+            Some(text) if text.len() > MAX_BYTES => {
+                let wanted = format!("at most {MAX_BYTES} bytes");
                 Err(RequestError::parameter(name, wanted))
             }
             Some(text) if header.as_deref().is_some_and(|header| header != text) => {
@@ -164,10 +164,10 @@ fn text_of(parts: &Parts, header: &'static str) -> Result<Option<String>, Reques
     let bytes = value.as_bytes();
     match std::str::from_utf8(bytes) {
         Ok("") => Ok(None),
-        Ok(text) if bytes.len() <= LONGEST_BYTES => Ok(Some(text.to_owned())),
+        Ok(text) if bytes.len() <= MAX_BYTES => Ok(Some(text.to_owned())),
         _ => Err(RequestError::BadHeader {
             header,
-            limit_bytes: LONGEST_BYTES,
+            limit_bytes: MAX_BYTES,
         }),
     }
 }

@@ -21,7 +21,7 @@ use crate::access::Standing;
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// Maximum size of unread events, in bytes, before the job is paused.
-const MOST_UNREAD: usize = 256 * 1024;
+const MAX_UNREAD: usize = 256 * 1024;
 
 /// A source of server-sent events.
 pub(super) trait Events: Send + 'static {
@@ -71,7 +71,7 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let (sender, events) = unbounded_channel();
-    let backlog = Arc::new(Backlog::new(MOST_UNREAD));
+    let backlog = Arc::new(Backlog::new(MAX_UNREAD));
     let outlet = Outlet {
         sender,
         backlog: Arc::clone(&backlog),
@@ -149,7 +149,7 @@ mod tests {
         sleep(Duration::from_secs(30)).await;
         let unread = sent.load(Ordering::Acquire);
         assert!(
-            (MOST_UNREAD..MOST_UNREAD + 4096).contains(&unread),
+            (MAX_UNREAD..MAX_UNREAD + 4096).contains(&unread),
             "{unread}"
         );
         // The job continues as its events are read, and all events arrive.
@@ -163,7 +163,7 @@ mod tests {
         let is_over = Arc::new(AtomicUsize::new(0));
         let noted = Arc::clone(&is_over);
         let _unread = response(Duration::from_secs(60), |outlet| async move {
-            outlet.send(Bytes::from(vec![b'x'; 2 * MOST_UNREAD]));
+            outlet.send(Bytes::from(vec![b'x'; 2 * MAX_UNREAD]));
             yield_now().await;
             noted.store(1, Ordering::Release);
         });

@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::telemetry::Span;
 
 /// Maximum length of a client's request ID, in bytes.
-const LONGEST_ID: usize = 128;
+const MAX_ID_LEN: usize = 128;
 
 /// Routes that are polled every few seconds.
 const WATCHED: [&str; 4] = [route::HEALTH, route::READY, route::METRICS, route::STATUS];
@@ -111,7 +111,7 @@ fn id_of(request: &Request) -> Arc<str> {
     let brought = request.headers().get(REQUEST_ID_HEADER);
     let brought = brought.and_then(|value| value.to_str().ok());
     match brought {
-        Some(id) if (1..=LONGEST_ID).contains(&id.len()) => id.into(),
+        Some(id) if (1..=MAX_ID_LEN).contains(&id.len()) => id.into(),
         _ => Uuid::now_v7().to_string().into(),
     }
 }

@@ -39,9 +39,9 @@ const REFUSAL: Duration = Duration::from_secs(2);
 
 /// Maximum number of refusals that are sent concurrently. Further refused connections are closed
 /// without a response. Refused connections use no permits of admitted connections.
-const MOST_REFUSALS: usize = 16;
+const MAX_REFUSALS: usize = 16;
 
-static REFUSALS: Semaphore = Semaphore::const_new(MOST_REFUSALS);
+static REFUSALS: Semaphore = Semaphore::const_new(MAX_REFUSALS);
 
 /// A connection with the server state that it needs.
 pub(super) struct Connection {

@@ -13,8 +13,8 @@ use super::unsent::Unsent;
 use super::waiting_bytes::WaitingShare;
 
 /// Maximum and minimum interval between two checks of whether the client reads.
-const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+const MAX_INTERVAL: Duration = Duration::from_secs(1);
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Time after which a client that reads nothing counts as stalled. Stalled clients are disconnected
 /// when too many bytes wait.
@@ -97,7 +97,7 @@ impl<S: Unsent> Patient<S> {
             patience,
             max_waiting_bytes,
         } = self.limits;
-        let interval = (patience / 8).clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
+        let interval = (patience / 8).clamp(MIN_INTERVAL, MAX_INTERVAL);
         let stream = &self.stream;
         let waiting = self.waiting.get_or_insert_with(|| Waiting {
             next_look: Box::pin(sleep(interval)),

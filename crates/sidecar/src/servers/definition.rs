@@ -19,7 +19,7 @@ use crate::config::{CredentialPolicy, PinPolicy, RateLimitSection, problem_of_se
 use crate::credentials::{CredentialNote, Credentials, place_of_url};
 
 /// Maximum length of a server's name, in characters.
-const LONGEST_NAME: usize = 100;
+const MAX_NAME_LEN: usize = 100;
 
 /// The public members of a server, stored as JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -284,7 +284,7 @@ pub(super) fn take_name(keys: &mut Map<String, Value>) -> Result<Option<String>,
         Some(_) => return Err(ServerError::invalid("name", "expected a text")),
     };
     let length = name.chars().count();
-    if !(1..=LONGEST_NAME).contains(&length) || name.trim().is_empty() {
+    if !(1..=MAX_NAME_LEN).contains(&length) || name.trim().is_empty() {
         let message = "a name has between 1 and 100 characters";
         return Err(ServerError::invalid("name", message));
     }

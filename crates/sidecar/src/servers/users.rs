@@ -10,7 +10,7 @@ use crate::credentials::{UserCredential, place_of_url};
 use crate::moment::text_of;
 
 /// Maximum length of a user's name, in bytes, as in requests.
-const LONGEST_USER: usize = 256;
+const MAX_USER_LEN: usize = 256;
 
 impl Servers {
     /// Sets a user's credential for the server with this id or name, and replaces the previous one.
@@ -29,7 +29,7 @@ impl Servers {
         let server = self.find(key)?.0;
         // In a URL path, these names would be resolved as relative segments.
         let is_path = user == "." || user == "..";
-        if user.is_empty() || user.len() > LONGEST_USER || is_path {
+        if user.is_empty() || user.len() > MAX_USER_LEN || is_path {
             let message = "a user's name has between 1 and 256 bytes, and is not '.' or '..'";
             return Err(ServerError::invalid("user", message));
         }

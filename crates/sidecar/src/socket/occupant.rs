@@ -8,7 +8,7 @@ use tokio::net::UnixStream;
 use super::SocketError;
 
 /// Timeout of the connection attempt. Connecting to a Unix socket normally takes no time.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns whether there is a socket at `path`; rejects any other file.
 pub(super) fn is_there(path: &Path) -> Result<bool, SocketError> {
@@ -32,7 +32,7 @@ pub(super) async fn clear(path: &Path) -> Result<(), SocketError> {
     if !is_there(path)? {
         return Ok(());
     }
-    let connected = tokio::time::timeout(PATIENCE, UnixStream::connect(path)).await;
+    let connected = tokio::time::timeout(CONNECT_TIMEOUT, UnixStream::connect(path)).await;
     match connected {
         Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => remove(path),
         // A process accepts connections, or listens with a full queue.

@@ -20,7 +20,7 @@ use crate::connections::ConnectionStatus;
 use crate::events::{Event, ToolChanges};
 
 /// Maximum pause between two attempts for a server that fails repeatedly.
-pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+pub(super) const MAX_PAUSE: Duration = Duration::from_secs(300);
 
 /// Maximum time of a `tools/list` request after which change notifications of the server are
 /// honored at once. After a slower response, they are ignored for `LEFT_ALONE` times its duration,
@@ -314,7 +314,7 @@ impl Upstreams {
             .times
             .retry_after
             .saturating_mul(1 << state.failures.min(16));
-        let pause = pause.min(LONGEST_PAUSE.max(self.times.retry_after));
+        let pause = pause.min(MAX_PAUSE.max(self.times.retry_after));
         server.has_failed(error);
         if !was_due {
             return;

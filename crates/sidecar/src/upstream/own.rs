@@ -13,7 +13,7 @@ use pillion_core::tool::{CallContext, Tool, ToolFailure, ToolName, ToolOrigin};
 use pillion_wire::UnavailableServer;
 use tokio::time::Instant;
 
-use super::discovery::LONGEST_PAUSE;
+use super::discovery::MAX_PAUSE;
 use super::{Server, UpstreamTool, Upstreams};
 
 /// What a server lists on a line, and when it is asked again.
@@ -226,7 +226,7 @@ impl Upstreams {
                     if is_due {
                         let pause = self.times.retry_after;
                         let pause = pause.saturating_mul(1 << listing.failures.min(16));
-                        let pause = pause.min(LONGEST_PAUSE.max(self.times.retry_after));
+                        let pause = pause.min(MAX_PAUSE.max(self.times.retry_after));
                         listing.next = Some(Instant::now() + pause);
                         listing.epoch = epoch;
                         listing.failures += 1;

@@ -17,7 +17,7 @@ use crate::credentials::{UserCredential, UserCredentials, place_of_url};
 
 /// Maximum number of user connections per server. Above the limit, the least recently used
 /// connection is closed.
-const MOST_LINES: usize = 1_000;
+const MAX_LINES: usize = 1_000;
 
 /// Time after which an unused user connection is closed.
 const IDLE: Duration = Duration::from_secs(15 * 60);
@@ -156,7 +156,7 @@ impl Users {
 impl Lines {
     /// Closes the least recently used connection if the limit is reached.
     fn make_room(&mut self) {
-        if self.by_user.len() < MOST_LINES {
+        if self.by_user.len() < MAX_LINES {
             return;
         }
         let oldest = self.by_user.iter().min_by_key(|(_, kept)| kept.used);

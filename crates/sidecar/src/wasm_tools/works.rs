@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// Maximum number of files that are compiled concurrently, including late ones. Compiling uses a
 /// CPU and much memory, and cannot be aborted.
-const MOST_AT_ONCE: usize = 3;
+const MAX_CONCURRENT: usize = 3;
 
 /// Files that are being compiled on blocking threads, one at a time, except for late files, which
 /// nothing waits for.
@@ -38,7 +38,7 @@ pub(super) enum Turn {
 impl Works {
     /// Returns whether another file may start.
     pub(super) fn has_room(&self) -> bool {
-        self.awaited.is_none() && self.running.len() < MOST_AT_ONCE
+        self.awaited.is_none() && self.running.len() < MAX_CONCURRENT
     }
 
     /// Returns whether a file is being compiled that is not late.

@@ -13,10 +13,10 @@ use super::tool::WorkerTool;
 use crate::calling_client::listed_tool::ListedTool;
 
 /// Maximum number of tools of one worker.
-const MOST_TOOLS: usize = 1_000;
+const MAX_TOOLS: usize = 1_000;
 
 /// Maximum cooldown of a tool.
-const LONGEST_COOLDOWN: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_COOLDOWN: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The registration of a worker.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -35,7 +35,7 @@ pub(crate) struct Registration {
 pub(crate) enum RegistrationError {
     #[error("A worker needs a name of 1 to 100 characters")]
     Name,
-    #[error("A worker offers 1 to {MOST_TOOLS} tools")]
+    #[error("A worker offers 1 to {MAX_TOOLS} tools")]
     Count,
     #[error("The tool of index {index} is not as it should be: {source}")]
     Form {
@@ -101,7 +101,7 @@ impl Registration {
         if !(1..=100).contains(&self.name.chars().count()) {
             return Err(RegistrationError::Name);
         }
-        if !(1..=MOST_TOOLS).contains(&self.tools.len()) {
+        if !(1..=MAX_TOOLS).contains(&self.tools.len()) {
             return Err(RegistrationError::Count);
         }
         let mut seen = HashSet::new();
@@ -136,7 +136,7 @@ fn read(index: usize, mut listed: Map<String, Value>) -> Result<WorkerTool, Regi
     }
     if let Some(seconds) = entry.cooldown_seconds {
         let cooldown = Duration::try_from_secs_f64(seconds).ok();
-        let cooldown = cooldown.filter(|cooldown| *cooldown <= LONGEST_COOLDOWN);
+        let cooldown = cooldown.filter(|cooldown| *cooldown <= MAX_COOLDOWN);
         let cooldown = cooldown.ok_or(RegistrationError::Cooldown { index })?;
         definition = definition.cooldown(cooldown);
     }

@@ -31,8 +31,8 @@ const DELAY: Duration = Duration::from_millis(25);
 /// How long after a failure it is tried again, if nobody asks for it sooner.
 const RETRY: Duration = Duration::from_secs(1);
 /// Calls, and bytes of their records, that gather at most before more have to wait.
-const MOST_CALLS: usize = 4_096;
-const MOST_BYTES: usize = 16 * 1024 * 1024;
+const MAX_CALLS: usize = 4_096;
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 type Calls = IndexMap<CallId, ToolCallRecord>;
 

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 /// The length of a key, in bytes.
 const LENGTH: usize = 32;
 /// The maximum size of a key file, in bytes; a key takes 44 characters and white space.
-const LONGEST_FILE: u64 = 256;
+const MAX_FILE_LEN: u64 = 256;
 
 /// The key that encrypts all secrets: 32 bytes. Debug output does not contain them.
 pub struct MasterKey {
@@ -81,8 +81,8 @@ impl MasterKey {
             let path = path.to_owned();
             return Err(MasterKeyError::Exposed { path, mode });
         }
-        let mut content = Zeroizing::new(Vec::with_capacity(LONGEST_FILE as usize + 1));
-        file.take(LONGEST_FILE + 1)
+        let mut content = Zeroizing::new(Vec::with_capacity(MAX_FILE_LEN as usize + 1));
+        file.take(MAX_FILE_LEN + 1)
             .read_to_end(&mut content)
             .map_err(unreadable)?;
         match <&[u8; LENGTH]>::try_from(&content[..]) {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 const LONGEST: usize = 50_000;
 
 /// Maximum number of braces at which an object is searched.
-const MOST_BRACES: usize = 64;
+const MAX_BRACES: usize = 64;
 
 /// The proposal and narration of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +71,7 @@ fn shortened(text: &str) -> &str {
 
 /// Returns the first JSON object in a text, skipping braces that do not begin one.
 fn first_object(text: &str) -> Option<Value> {
-    let braces = text.match_indices('{').take(MOST_BRACES);
+    let braces = text.match_indices('{').take(MAX_BRACES);
     let mut objects = braces.filter_map(|(start, _)| {
         let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
         values.next()?.ok()

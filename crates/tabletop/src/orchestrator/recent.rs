@@ -12,7 +12,7 @@ use super::{Answer, Outcome};
 const STANDS: Duration = Duration::from_secs(30);
 
 /// Maximum number of accepted results; the oldest is removed.
-const MOST_KEPT: usize = 1_000;
+const MAX_STORED: usize = 1_000;
 
 /// A scene and the player's message.
 pub(super) type Key = (String, String);
@@ -88,7 +88,7 @@ impl State {
     fn keep(&mut self, key: Key, answer: Arc<Answer>) {
         self.accepted
             .retain(|_, (since, _)| since.elapsed() <= STANDS);
-        if self.accepted.len() >= MOST_KEPT {
+        if self.accepted.len() >= MAX_STORED {
             let oldest = self.accepted.iter().min_by_key(|(_, (since, _))| *since);
             if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
                 self.accepted.remove(&oldest);
@@ -261,14 +261,14 @@ mod tests {
     #[tokio::test]
     async fn d9_no_more_answers_are_kept_than_there_is_room_for() {
         let table = Table::default();
-        for number in 0..=MOST_KEPT {
+        for number in 0..=MAX_STORED {
             table
                 .run(key(&number.to_string()), answer(true))
                 .await
                 .0
                 .unwrap();
         }
-        assert_eq!(table.recent.0.lock().accepted.len(), MOST_KEPT);
+        assert_eq!(table.recent.0.lock().accepted.len(), MAX_STORED);
         assert!(!table.run(key("0"), answer(true)).await.1);
     }
 }

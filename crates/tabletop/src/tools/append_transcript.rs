@@ -4,11 +4,11 @@ use pillion_core::tool::{Tool, ToolFailure, ToolOutput};
 use serde_json::json;
 
 use super::{store_failure, tool as make};
-use crate::arguments::{LONGEST_NAME, LONGEST_SCENE, flag, name, text};
+use crate::arguments::{MAX_NAME_LEN, MAX_SCENE_LEN, flag, name, text};
 use crate::scenes::{Line, Scenes};
 
 /// Maximum length of a message, in characters.
-const LONGEST_MESSAGE: usize = 8_000;
+const MAX_MESSAGE_LEN: usize = 8_000;
 
 /// The tool `append_transcript {scene_id, author, message, ooc?}` -> `{ok, message_id, timestamp}`.
 pub(super) fn tool(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
@@ -32,10 +32,10 @@ pub(super) fn tool(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
         schema,
         scenes,
         |scenes, arguments, _| async move {
-            let scene = name(&arguments, "scene_id", LONGEST_SCENE)?;
+            let scene = name(&arguments, "scene_id", MAX_SCENE_LEN)?;
             let line = Line {
-                author: name(&arguments, "author", LONGEST_NAME)?,
-                message: text(&arguments, "message", LONGEST_MESSAGE)?,
+                author: name(&arguments, "author", MAX_NAME_LEN)?,
+                message: text(&arguments, "message", MAX_MESSAGE_LEN)?,
                 ooc: flag(&arguments, "ooc")?,
             };
             let message = scenes.append(&scene, line).await;

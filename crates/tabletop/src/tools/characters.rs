@@ -4,11 +4,11 @@ use pillion_core::tool::{Tool, ToolFailure, ToolOutput};
 use serde_json::{Value, json};
 
 use super::{store_failure, tool as make};
-use crate::arguments::{LONGEST_NAME, given, name, text};
+use crate::arguments::{MAX_NAME_LEN, given, name, text};
 use crate::scenes::Scenes;
 
 /// Maximum length of a character's description, in characters.
-const LONGEST_DESCRIPTION: usize = 2_000;
+const MAX_DESCRIPTION_LEN: usize = 2_000;
 
 /// The tool `list_characters {}` -> `{characters: [name]}`.
 pub(super) fn list(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
@@ -48,12 +48,12 @@ pub(super) fn save(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
         schema,
         scenes,
         |scenes, arguments, _| async move {
-            let name = name(&arguments, "name", LONGEST_NAME)?;
+            let name = name(&arguments, "name", MAX_NAME_LEN)?;
             let is_given = given(&arguments, "description")
                 .and_then(Value::as_str)
                 .is_some_and(|description| !description.trim().is_empty());
             let description = match is_given {
-                true => text(&arguments, "description", LONGEST_DESCRIPTION)?,
+                true => text(&arguments, "description", MAX_DESCRIPTION_LEN)?,
                 false => String::new(),
             };
             let is_new = scenes.save_character(&name, &description).await;

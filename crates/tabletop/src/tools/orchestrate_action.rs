@@ -4,17 +4,17 @@ use pillion_core::tool::{JsonObject, Tool, ToolFailure, ToolOutput};
 use serde_json::{Value, json};
 
 use super::tool as make;
-use crate::arguments::{LONGEST_NAME, LONGEST_SCENE, given, integer, name, seed, text, wrong};
+use crate::arguments::{MAX_NAME_LEN, MAX_SCENE_LEN, given, integer, name, seed, text, wrong};
 use crate::orchestrator::{Action, Orchestrator};
 
 /// Maximum length of a player's message, in characters.
-const LONGEST_MESSAGE: usize = 4_000;
+const MAX_MESSAGE_LEN: usize = 4_000;
 
 /// Maximum number of allowed actors.
-const MOST_ACTORS: usize = 200;
+const MAX_ACTORS: usize = 200;
 
 /// Maximum value of the prompt's token limit.
-const MOST_TOKENS: i64 = 1_000_000;
+const MAX_TOKENS: i64 = 1_000_000;
 
 /// The tool `orchestrate_action {scene_id, player_msg, allowed_actors?, rng_seed?, options?}`.
 pub(super) fn tool(orchestrator: &Arc<Orchestrator>) -> Arc<dyn Tool> {
@@ -66,7 +66,7 @@ fn action(arguments: &JsonObject) -> Result<Action, ToolFailure> {
         Some(Value::Object(options)) => options,
         Some(_) => return Err(wrong("options", "must be an object")),
     };
-    let cap = integer(options, "prompt_token_cap", MOST_TOKENS)?;
+    let cap = integer(options, "prompt_token_cap", MAX_TOKENS)?;
     let cap = cap.map(|cap| {
         let cap = u32::try_from(cap).ok().filter(|cap| *cap > 0);
         cap.ok_or_else(|| wrong("prompt_token_cap", "must be 1 or more"))
@@ -77,8 +77,8 @@ fn action(arguments: &JsonObject) -> Result<Action, ToolFailure> {
         Some(_) => return Err(wrong("visibility", "must be shadow or public")),
     };
     Ok(Action {
-        scene: name(arguments, "scene_id", LONGEST_SCENE)?,
-        message: text(arguments, "player_msg", LONGEST_MESSAGE)?,
+        scene: name(arguments, "scene_id", MAX_SCENE_LEN)?,
+        message: text(arguments, "player_msg", MAX_MESSAGE_LEN)?,
         allowed_actors: actors(arguments)?,
         seed: seed(arguments, "rng_seed")?,
         prompt_token_cap: cap.transpose()?,
@@ -88,18 +88,17 @@ fn action(arguments: &JsonObject) -> Result<Action, ToolFailure> {
 
 fn actors(arguments: &JsonObject) -> Result<Vec<String>, ToolFailure> {
     let bad = || {
-        let how =
-            format!("must have at most {MOST_ACTORS} names of 1 to {LONGEST_NAME} characters");
+        let how = format!("must have at most {MAX_ACTORS} names of 1 to {MAX_NAME_LEN} characters");
         wrong("allowed_actors", &how)
     };
     let Some(given) = given(arguments, "allowed_actors") else {
         return Ok(Vec::new());
     };
     let actors = given.as_array().ok_or_else(bad)?;
-    if actors.len() > MOST_ACTORS {
+    if actors.len() > MAX_ACTORS {
         return Err(bad());
     }
-    let fits = |name: &&str| (1..=LONGEST_NAME).contains(&name.chars().count());
+    let fits = |name: &&str| (1..=MAX_NAME_LEN).contains(&name.chars().count());
     let names = actors
         .iter()
         .map(|actor| actor.as_str().filter(fits).map(str::to_owned));

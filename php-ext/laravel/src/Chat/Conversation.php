@@ -19,7 +19,7 @@ use Pillion\ToolResult;
 final class Conversation
 {
     /** Maximum number of calls that run for one answer. The model is told that the others did not run. */
-    private const MOST_CALLS_OF_ANSWER = 32;
+    private const MAX_CALLS_OF_ANSWER = 32;
 
     /** @var list<ToolCall> the calls of the current round */
     private array $calls = [];
@@ -221,7 +221,7 @@ final class Conversation
     {
         $this->calls = $calls;
         $this->called += count($calls);
-        $most = self::MOST_CALLS_OF_ANSWER;
+        $most = self::MAX_CALLS_OF_ANSWER;
         foreach (array_slice($calls, min($most, $whole), preserve_keys: true) as $place => $call) {
             $why = $place < $whole ? "no more than $most calls of one answer are" : 'the answer was cut off before the call was whole';
             $this->results[$place] = self::notRun($call, $why);

@@ -12,7 +12,7 @@ namespace Pillion\Fallback;
 final class Argument
 {
     /** 136 years: below the range at which the engine's clocks overflow. */
-    private const MOST_SECONDS = 4294967295;
+    private const MAX_SECONDS = 4294967295;
 
     public static function isUtf8(string $text): bool
     {
@@ -54,7 +54,7 @@ final class Argument
     }
 
     /**
-     * Validates a duration: not negative, and at most {@see self::MOST_SECONDS}.
+     * Validates a duration: not negative, and at most {@see self::MAX_SECONDS}.
      *
      * @throws \Pillion\Exception\InvalidInputException
      */
@@ -62,8 +62,8 @@ final class Argument
     {
         $seconds = (float) $seconds;
         // The condition is also false for NAN.
-        if (!($seconds >= 0 && $seconds <= self::MOST_SECONDS)) {
-            throw Failure::invalidInput("$name must be a number of seconds, not negative and at most " . self::MOST_SECONDS);
+        if (!($seconds >= 0 && $seconds <= self::MAX_SECONDS)) {
+            throw Failure::invalidInput("$name must be a number of seconds, not negative and at most " . self::MAX_SECONDS);
         }
         return $seconds;
     }

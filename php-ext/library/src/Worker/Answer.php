@@ -26,10 +26,10 @@ final class Answer
     {
         try {
             $line = self::message(['id' => $id, 'result' => self::result($result)]);
-            if (strlen($line) <= Connection::LONGEST_LINE) {
+            if (strlen($line) <= Connection::MAX_LINE_LEN) {
                 return $line;
             }
-            $failure = sprintf("Tool '%s' returned %d bytes; the limit is %d", $tool, strlen($line), Connection::LONGEST_LINE);
+            $failure = sprintf("Tool '%s' returned %d bytes; the limit is %d", $tool, strlen($line), Connection::MAX_LINE_LEN);
         } catch (InvalidInputException | \JsonException $e) {
             $failure = $e->getMessage();
         }

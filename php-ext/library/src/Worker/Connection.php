@@ -15,7 +15,7 @@ use Pillion\Fallback\Failure;
 final class Connection
 {
     /** Maximum length of a line in bytes, in both directions; the sidecar's default limit. */
-    public const LONGEST_LINE = 16 * 1024 * 1024;
+    public const MAX_LINE_LEN = 16 * 1024 * 1024;
 
     private const CONNECT_SECONDS = 5.0;
     /** How long a send may wait for the sidecar to read, in seconds. */
@@ -79,7 +79,7 @@ final class Connection
      */
     public function line(float $seconds): ?string
     {
-        return $this->next("\n", $seconds, self::LONGEST_LINE);
+        return $this->next("\n", $seconds, self::MAX_LINE_LEN);
     }
 
     /**

@@ -18,8 +18,8 @@ use Pillion\Fallback\Failure;
 final class Handshake
 {
     private const SECONDS = 30.0;
-    private const LONGEST_HEAD = 65_536;
-    private const LONGEST_BODY = 1_048_576;
+    private const MAX_HEAD_LEN = 65_536;
+    private const MAX_BODY_LEN = 1_048_576;
 
     /**
      * @return string the worker ID assigned by the sidecar
@@ -62,7 +62,7 @@ final class Handshake
     {
         $end = Limits::now() + self::SECONDS;
         do {
-            $head = $connection->next("\r\n\r\n", max(0.0, $end - Limits::now()), self::LONGEST_HEAD);
+            $head = $connection->next("\r\n\r\n", max(0.0, $end - Limits::now()), self::MAX_HEAD_LEN);
         } while ($head === null && Limits::now() < $end);
         if ($head === null) {
             throw new Lost('The sidecar does not answer');
@@ -83,7 +83,7 @@ final class Handshake
     private static function body(Connection $connection, array $headers): string
     {
         $length = $headers['content-length'] ?? '';
-        if (!ctype_digit($length) || strlen($length) > 7 || (int) $length > self::LONGEST_BODY) {
+        if (!ctype_digit($length) || strlen($length) > 7 || (int) $length > self::MAX_BODY_LEN) {
             return '';
         }
         try {

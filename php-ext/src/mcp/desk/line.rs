@@ -11,7 +11,7 @@ use crate::wait::JobSender;
 
 /// Maximum number of progress reports that wait for one PHP thread. Further reports are dropped,
 /// because later reports are more recent.
-const MOST_WAITING_REPORTS: usize = 256;
+const MAX_WAITING_REPORTS: usize = 256;
 
 tokio::task_local! {
     /// The line of the task. A request on the response stream of a call is received inside the task
@@ -86,7 +86,7 @@ impl Line {
         Arc::new(move |progress: Progress| {
             let waiting = caller.waiting_reports.fetch_add(1, Ordering::Relaxed);
             let ticket = Ticket(Arc::clone(&caller));
-            if waiting < MOST_WAITING_REPORTS {
+            if waiting < MAX_WAITING_REPORTS {
                 (caller.errands)(Errand::Progress {
                     call,
                     progress,

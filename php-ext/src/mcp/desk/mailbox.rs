@@ -6,7 +6,7 @@ use pillion_core::mcp::Notification;
 use super::lock;
 
 /// Maximum number of notifications that wait for one object. Beyond it, the oldest are dropped.
-const MOST_WAITING_NOTICES: usize = 256;
+const MAX_WAITING_NOTICES: usize = 256;
 
 /// The pending notifications of one PHP object.
 #[derive(Default)]
@@ -28,7 +28,7 @@ impl Mailbox {
     /// Adds a notification. Returns whether it is the first pending one.
     pub(super) fn put(&self, notice: Notification) -> bool {
         let mut notices = lock(&self.0);
-        if notices.len() == MOST_WAITING_NOTICES {
+        if notices.len() == MAX_WAITING_NOTICES {
             notices.pop_front();
         }
         notices.push_back(notice);

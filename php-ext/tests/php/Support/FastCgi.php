@@ -22,7 +22,7 @@ final class FastCgi
     private const RESPONDER = 1;
     private const KEEP = 1;
     /** Seconds without any answer after which the test has failed. */
-    private const PATIENCE = 30;
+    private const ANSWER_TIMEOUT = 30;
 
     /** @var array<int, array{stream: resource, request: int, input: string, output: string, reused: bool}> */
     private array $busy = [];
@@ -56,7 +56,7 @@ final class FastCgi
             }
             $streams = array_column($this->busy, 'stream');
             $none = [];
-            if (!stream_select($streams, $none, $none, self::PATIENCE)) {
+            if (!stream_select($streams, $none, $none, self::ANSWER_TIMEOUT)) {
                 throw new \RuntimeException('No answer to request ' . implode(', ', array_column($this->busy, 'request')));
             }
             foreach ($streams as $stream) {
@@ -75,7 +75,7 @@ final class FastCgi
     {
         $stream = array_pop($this->idle);
         $reused = $stream !== null;
-        $stream ??= stream_socket_client("unix://$this->socket", $code, $message, self::PATIENCE);
+        $stream ??= stream_socket_client("unix://$this->socket", $code, $message, self::ANSWER_TIMEOUT);
         if ($stream === false) {
             throw new \RuntimeException("FPM takes no connection: $message");
         }

@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 use super::*;
 
 /// A timeout that is long enough for any response on this machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Starts a server on 127.0.0.1 that sends these bytes on each connection, and optionally keeps it
 /// open; returns its address.
@@ -42,9 +42,9 @@ async fn get(url: &str, timeout: Duration) -> Result<HttpAnswer, HttpError> {
 async fn a_body_has_a_limit_that_it_may_reach() {
     let address = server(answer("12345"), false).await;
     let url = format!("http://{address}/");
-    let read = get(&url, PATIENCE).await.unwrap().bytes(5).await;
+    let read = get(&url, RESPONSE_TIMEOUT).await.unwrap().bytes(5).await;
     assert_eq!(read.unwrap(), "12345");
-    let read = get(&url, PATIENCE).await.unwrap().bytes(4).await;
+    let read = get(&url, RESPONSE_TIMEOUT).await.unwrap().bytes(4).await;
     assert!(
         matches!(read, Err(HttpError::TooLong { limit: 4 })),
         "{read:?}"
@@ -72,7 +72,9 @@ async fn the_deadline_holds_for_the_head_and_for_the_body() {
 async fn l1_a_body_that_breaks_off_is_an_error() {
     let half = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345".to_owned();
     let address = server(half, false).await;
-    let answer = get(&format!("http://{address}/"), PATIENCE).await.unwrap();
+    let answer = get(&format!("http://{address}/"), RESPONSE_TIMEOUT)
+        .await
+        .unwrap();
     let error = answer.bytes(100).await.unwrap_err();
     assert!(matches!(error, HttpError::Failed(_)), "{error}");
 }
@@ -85,7 +87,7 @@ async fn l1_a_redirect_does_not_leave_the_origin() {
     );
     let address = server(redirect, false).await;
     let url = format!("http://{address}/?key=hush");
-    let error = get(&url, PATIENCE).await.unwrap_err();
+    let error = get(&url, RESPONSE_TIMEOUT).await.unwrap_err();
     assert!(error.to_string().contains("redirect"), "{error}");
     assert!(!format!("{error:?}{error}").contains("hush"), "{error:?}");
 }
@@ -102,7 +104,7 @@ async fn l1_errors_and_debug_texts_say_no_more_of_a_url_than_its_host() {
         ("http://169.254.169.254/hush?key=hush".to_owned(), true),
         ("http://plain.example/hush?key=hush".to_owned(), true),
     ] {
-        let error = get(&url, PATIENCE).await.unwrap_err();
+        let error = get(&url, RESPONSE_TIMEOUT).await.unwrap_err();
         assert_eq!(
             matches!(error, HttpError::Refused(_)),
             is_refused,
@@ -112,7 +114,7 @@ async fn l1_errors_and_debug_texts_say_no_more_of_a_url_than_its_host() {
         let request = HttpRequest::post(url.parse().unwrap(), "hush".into());
         assert!(!format!("{request:?}").contains("hush"), "{request:?}");
     }
-    let error = get(&format!("http://{address}/"), PATIENCE)
+    let error = get(&format!("http://{address}/"), RESPONSE_TIMEOUT)
         .await
         .unwrap_err();
     assert!(matches!(error, HttpError::Connect(_)), "{error:?}");

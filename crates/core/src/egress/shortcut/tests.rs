@@ -222,8 +222,8 @@ async fn a_connection_that_nobody_wants_is_closed_after_a_while() {
     let shortcut = server.shortcut();
     assert_eq!(text(&shortcut).await, "{}");
     assert_eq!(shortcut.waiting.lock().idle.len(), 1);
-    shortcut.waiting.lock().idle[0].since -= LONGEST_IDLE;
-    sleep(LONGEST_IDLE * 2).await;
+    shortcut.waiting.lock().idle[0].since -= MAX_IDLE_TIME;
+    sleep(MAX_IDLE_TIME * 2).await;
     assert!(shortcut.waiting.lock().idle.is_empty());
     assert_eq!(text(&shortcut).await, "{}");
     assert_eq!(server.connections(), 2);

@@ -6,7 +6,7 @@ use super::{CacheRule, CacheScope};
 use crate::tool::ToolOutput;
 
 /// Maximum time for which a result is cached, whatever the server's hint says.
-const LONGEST_TTL: Duration = Duration::from_secs(24 * 3600);
+const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// Reads the cache hints of a `CallToolResult` (`ttlMs` and `cacheScope`, as in MCP 2026-07-28,
 /// "Caching"). Returns `None` for a result without hints, and for a result that does not complete
@@ -24,7 +24,7 @@ pub(super) fn of(output: &ToolOutput) -> Option<CacheRule> {
         CacheScope::Private
     };
     (!ttl.is_zero()).then(|| CacheRule {
-        ttl: ttl.min(LONGEST_TTL),
+        ttl: ttl.min(MAX_TTL),
         scope,
     })
 }

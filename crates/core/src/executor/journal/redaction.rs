@@ -10,7 +10,7 @@ use crate::executor::output::truncate;
 const REDACTED: &str = "[redacted]";
 
 /// Maximum size of a recorded error message, in bytes.
-const MOST_OF_AN_ERROR: usize = 4 * 1024;
+const MAX_ERROR_LEN: usize = 4 * 1024;
 
 /// Determines how much of arguments and results is recorded.
 ///
@@ -108,7 +108,7 @@ impl Redaction {
             Ok(value @ (Value::Object(_) | Value::Array(_))) => self.text(&value),
             _ => error.to_owned(),
         };
-        let (bytes, most) = (text.len(), MOST_OF_AN_ERROR.min(self.max_bytes));
+        let (bytes, most) = (text.len(), MAX_ERROR_LEN.min(self.max_bytes));
         if bytes > most {
             truncate(&mut text, most);
             text += &format!(" [the beginning of {bytes} bytes]");

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{ENOUGH_ACCOUNTS, Key, LATER_TOOLS, MOST_ACCOUNTS, PastCall, RateLimiter, Subject};
+use super::{ENOUGH_ACCOUNTS, Key, LATER_TOOLS, MAX_ACCOUNTS, PastCall, RateLimiter, Subject};
 use crate::executor::{Account, Executor, ExecutorConfig, RateLimits, RateWindows};
 use crate::registry::ToolRegistry;
 use crate::tool::{CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolOutput};
@@ -172,7 +172,7 @@ fn c7_the_ledger_of_rate_limits_keeps_the_newest_of_too_many_accounts() {
         ..RateLimits::default()
     };
     let limiter = RateLimiter::new(limits);
-    let count = u64::try_from(MOST_ACCOUNTS).unwrap() + 10;
+    let count = u64::try_from(MAX_ACCOUNTS).unwrap() + 10;
     let calls = (0..count).map(|nth| past(&nth.to_string(), nth));
     let rt = tokio::runtime::Builder::new_current_thread()
         .enable_time()

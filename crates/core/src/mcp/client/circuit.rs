@@ -9,11 +9,11 @@ use crate::mcp::McpErrorKind;
 /// Number of consecutive failures after which connection attempts back off.
 const TRIP: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// Maximum backoff while connections are refused: a refused attempt costs the server and its
 /// callers hardly any time, and callers find a restarted server within this time.
-const LONGEST_PAUSE_OF_REFUSED: Duration = Duration::from_secs(2);
+const MAX_REFUSED_PAUSE: Duration = Duration::from_secs(2);
 
 /// A circuit breaker: after several failed attempts to connect, calls fail at once until a backoff
 /// has passed. The next calls then share one attempt to connect; if it fails, the next backoff is
@@ -82,8 +82,8 @@ impl Circuit {
             // Half to all of the backoff, so that workers do not reconnect at the same time.
             let jitter = rand::rng().random_range(0.5..=1.0);
             let longest = match error {
-                McpErrorKind::Connect(error) if !error.is_timeout() => LONGEST_PAUSE_OF_REFUSED,
-                _ => LONGEST_PAUSE,
+                McpErrorKind::Connect(error) if !error.is_timeout() => MAX_REFUSED_PAUSE,
+                _ => MAX_PAUSE,
             };
             let pause = pause.min(longest).mul_f64(jitter);
             state.not_before = Some(Instant::now() + pause);

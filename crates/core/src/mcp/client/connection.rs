@@ -224,13 +224,13 @@ impl Connections {
 
     /// Repeats the log level and the resource subscriptions in a new session.
     fn repeat_standing(&self, session: &Arc<Session>) {
-        const PATIENCE: Duration = Duration::from_secs(10);
+        const RESTORE_TIMEOUT: Duration = Duration::from_secs(10);
         let requests = self.standing.requests();
         if requests.is_empty() || !session.has(Feature::Handshake) {
             return;
         }
         let session = Arc::clone(session);
-        tokio::spawn(tokio::time::timeout(PATIENCE, async move {
+        tokio::spawn(tokio::time::timeout(RESTORE_TIMEOUT, async move {
             session.listen().await;
             for (method, params) in requests {
                 let Ok(params) = to_raw_value(&params) else {

@@ -13,7 +13,7 @@ use crate::mcp::session::{Extras, Session};
 use crate::mcp::{Feature, McpErrorKind};
 
 /// Maximum number of connections that may end before a byte of one request has been sent.
-const MOST_CHANNELS: usize = 8;
+const MAX_CHANNELS: usize = 8;
 
 /// The reason for sending a request again.
 #[derive(Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl McpClient {
     fn may_repeat(&self, reason: &Again, tried: &[Again]) -> bool {
         let before = tried.iter().filter(|other| *other == reason).count();
         let most = match reason {
-            Again::SessionExpired if self.shared.connections.is_channel() => MOST_CHANNELS,
+            Again::SessionExpired if self.shared.connections.is_channel() => MAX_CHANNELS,
             _ => 1,
         };
         before < most

@@ -8,7 +8,7 @@ use super::{McpClient, RequestOptions, ToolCallResult, as_object};
 use crate::mcp::{Feature, McpError, McpErrorKind};
 
 /// Longer deadlines are treated as this one, and would overflow the clock.
-const LONGEST_DEADLINE: Duration = Duration::from_secs(24 * 3600);
+const MAX_DEADLINE: Duration = Duration::from_secs(24 * 3600);
 
 /// Severity of a log message (RFC 5424), in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ impl McpClient {
             arguments: &'a RawValue,
         }
         let time = options.timeout.unwrap_or(self.shared.config.timeout);
-        let until = tokio::time::Instant::now() + time.min(LONGEST_DEADLINE);
+        let until = tokio::time::Instant::now() + time.min(MAX_DEADLINE);
         let arguments = as_object(arguments).map_err(|kind| self.error(kind))?;
         let arguments = &arguments;
         let params = Params { name, arguments };

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::schema::{CompiledSchema, Unchecked};
 
 /// Maximum size of an output schema, in bytes; larger schemas are not used.
-const MOST_SCHEMA_BYTES: usize = 256 * 1024;
+const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 
 /// Maximum size of a result that is checked on the current thread, in bytes, because that is faster
 /// than using another thread. Schemas with patterns are excluded, because a match cannot be
@@ -18,7 +18,7 @@ const SMALL_BYTES: usize = 16 * 1024;
 const SMALL_TIME: Duration = Duration::from_millis(5);
 
 /// Maximum duration of any other check, if the caller has that much time.
-const MOST_TIME: Duration = Duration::from_secs(5);
+const MAX_TIME: Duration = Duration::from_secs(5);
 
 /// The `outputSchema` of a tool. Compiled once, when the tool returns its first result.
 pub(super) struct OutputSchema {
@@ -59,7 +59,7 @@ impl OutputSchema {
         let checked = tokio::task::spawn_blocking(move || {
             let schema_or_none = schema.compiled();
             let left = until.saturating_duration_since(Instant::now());
-            schema_or_none.map(|schema| check(schema, &result, left.min(MOST_TIME)))
+            schema_or_none.map(|schema| check(schema, &result, left.min(MAX_TIME)))
         });
         let reason = match tokio::time::timeout_at(until, checked).await {
             Ok(Ok(None)) => return None,
@@ -90,8 +90,8 @@ impl OutputSchema {
 
     fn compile(&self) -> Result<CompiledSchema, String> {
         let text = self.written.get();
-        if text.len() > MOST_SCHEMA_BYTES {
-            return Err(format!("it is larger than {MOST_SCHEMA_BYTES} bytes"));
+        if text.len() > MAX_SCHEMA_BYTES {
+            return Err(format!("it is larger than {MAX_SCHEMA_BYTES} bytes"));
         }
         let schema: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
         CompiledSchema::compile(&schema).map_err(|error| error.to_string())

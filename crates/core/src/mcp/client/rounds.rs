@@ -13,13 +13,13 @@ use crate::mcp::peer::Following;
 use crate::mcp::{Feature, McpErrorKind};
 
 /// Maximum number of rounds in which a server may request input for one request.
-pub(super) const MOST_ROUNDS: u32 = 16;
+pub(super) const MAX_ROUNDS: u32 = 16;
 
 /// Maximum number of input requests in one round.
-pub(super) const MOST_QUESTIONS: usize = 32;
+pub(super) const MAX_QUESTIONS: usize = 32;
 
 /// Maximum size of the key of an input request, in bytes.
-const LONGEST_KEY: usize = 1024;
+const MAX_KEY_LEN: usize = 1024;
 
 /// An intermediate result: the server requests input first (MCP 2026-07-28, "Multi Round-Trip
 /// Requests").
@@ -51,7 +51,7 @@ impl McpClient {
     ) -> Result<Box<RawValue>, McpErrorKind> {
         let (meta, _following) = self.meta(options);
         let mut sent = Cow::Borrowed(params);
-        for round in 0..MOST_ROUNDS {
+        for round in 0..MAX_ROUNDS {
             let (outcome, session) = match round {
                 0 => self.cached_exchange(method, &sent, &meta).await?,
                 _ => self.exchange(method, &sent, &meta).await?,
@@ -77,7 +77,7 @@ impl McpClient {
                 }
             }
         }
-        Err(McpErrorKind::TooManyRounds { limit: MOST_ROUNDS })
+        Err(McpErrorKind::TooManyRounds { limit: MAX_ROUNDS })
     }
 
     /// Returns the `_meta` of a request, with a progress token if there is a progress handler.
@@ -122,10 +122,10 @@ impl McpClient {
         &self,
         questions: IndexMap<String, Question>,
     ) -> Result<Answers, McpErrorKind> {
-        if questions.len() > MOST_QUESTIONS {
-            return Err(McpErrorKind::TooManyRounds { limit: MOST_ROUNDS });
+        if questions.len() > MAX_QUESTIONS {
+            return Err(McpErrorKind::TooManyRounds { limit: MAX_ROUNDS });
         }
-        if questions.keys().any(|key| key.len() > LONGEST_KEY) {
+        if questions.keys().any(|key| key.len() > MAX_KEY_LEN) {
             let reason = "a key of `inputRequests` is too long";
             return Err(unexpected(serde::de::Error::custom(reason)));
         }

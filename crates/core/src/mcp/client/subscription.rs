@@ -12,16 +12,16 @@ use crate::mcp::session::Extras;
 use crate::mcp::{Feature, McpError, McpErrorKind, Notification};
 
 /// Maximum number of notifications that wait for a slow subscriber.
-const MOST_WAITING: usize = 256;
+const MAX_WAITING: usize = 256;
 
-const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MIN_PAUSE: Duration = Duration::from_millis(500);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// Interval for checking that a connection with subscribers is open.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Maximum interval while the connection is reopened repeatedly.
-const LONGEST_LOOK: Duration = Duration::from_secs(30);
+const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
@@ -96,8 +96,8 @@ impl McpClient {
     }
 
     async fn open_stream(&self, filter: SubscriptionFilter) -> Result<Subscription, McpErrorKind> {
-        let (routed, mut incoming) = mpsc::channel(MOST_WAITING);
-        let (sender, notices) = mpsc::channel(MOST_WAITING);
+        let (routed, mut incoming) = mpsc::channel(MAX_WAITING);
+        let (sender, notices) = mpsc::channel(MAX_WAITING);
         let (ended, mut refusal) = mpsc::channel(1);
         let client = self.clone();
         let params = json!({ "notifications": filter });
@@ -135,7 +135,7 @@ impl McpClient {
         params: &RawValue,
         notices: &mpsc::Sender<Notification>,
     ) -> Result<(), McpErrorKind> {
-        let mut pause = SHORTEST_PAUSE;
+        let mut pause = MIN_PAUSE;
         loop {
             let outcome = match self.shared.connections.session().await {
                 Ok(session) => {
@@ -147,8 +147,8 @@ impl McpClient {
                     let outcome = session
                         .exchange("subscriptions/listen", params, extras)
                         .await;
-                    if since.elapsed() > LONGEST_PAUSE {
-                        pause = SHORTEST_PAUSE;
+                    if since.elapsed() > MAX_PAUSE {
+                        pause = MIN_PAUSE;
                     }
                     outcome
                 }
@@ -165,7 +165,7 @@ impl McpClient {
             }
             let closed = self.shared.connections.closed();
             closed.unless_it_comes(tokio::time::sleep(pause)).await?;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 
@@ -176,7 +176,7 @@ impl McpClient {
             standing.push(self.subscribe_resource(uri).await?);
         }
         let mut session = self.shared.connections.listen().await?;
-        let (sender, notices) = mpsc::channel(MOST_WAITING);
+        let (sender, notices) = mpsc::channel(MAX_WAITING);
         let client = self.clone();
         let task = tokio::spawn(async move {
             let _standing = standing;
@@ -200,7 +200,10 @@ impl McpClient {
                         // Half to all of the interval, so that clients do not reconnect at the same
                         // time.
                         let jitter = rand::rng().random_range(0.5..=1.0);
-                        until_look = LONGEST_LOOK.min(until_look * 2).mul_f64(jitter).max(LOOK);
+                        until_look = MAX_CHECK_INTERVAL
+                            .min(until_look * 2)
+                            .mul_f64(jitter)
+                            .max(LOOK);
                     }
                 }
             }
@@ -230,12 +233,12 @@ struct ResourceSubscription {
 
 impl Drop for ResourceSubscription {
     fn drop(&mut self) {
-        const PATIENCE: Duration = Duration::from_secs(2);
+        const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
         let was_last = self.client.shared.connections.standing().remove(&self.uri);
         if let (true, Ok(runtime)) = (was_last, tokio::runtime::Handle::try_current()) {
             let client = self.client.clone();
             let uri = std::mem::take(&mut self.uri);
-            runtime.spawn(tokio::time::timeout(PATIENCE, async move {
+            runtime.spawn(tokio::time::timeout(UNSUBSCRIBE_TIMEOUT, async move {
                 if client.shared.connections.standing().has(&uri) {
                     return; // There is a new subscriber.
                 }

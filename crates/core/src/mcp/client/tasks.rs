@@ -6,24 +6,24 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::rounds::{Answers, MOST_QUESTIONS, MOST_ROUNDS, Question, raw, unexpected};
+use super::rounds::{Answers, MAX_QUESTIONS, MAX_ROUNDS, Question, raw, unexpected};
 use super::{McpClient, RequestOptions};
 use crate::mcp::callbacks::Progress;
 use crate::mcp::{McpErrorKind, RpcError};
 
-const SHORTEST_POLL: Duration = Duration::from_millis(50);
+const MIN_POLL: Duration = Duration::from_millis(50);
 const DEFAULT_POLL: Duration = Duration::from_secs(1);
-const LONGEST_POLL: Duration = Duration::from_secs(60);
+const MAX_POLL: Duration = Duration::from_secs(60);
 
 /// Maximum duration of one `tasks/get`: another follows.
-const PATIENCE: Duration = Duration::from_secs(10);
+const POLL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The pause after a first failure; doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// Maximum number of consecutive errors in which the server cannot tell the state of a task.
-const MOST_REFUSALS: u32 = 5;
+const MAX_REFUSALS: u32 = 5;
 
 const INTERNAL_ERROR: i64 = -32603;
 
@@ -53,8 +53,8 @@ impl Task {
             return DEFAULT_POLL;
         };
         let seconds = poll.max(0.0) / 1000.0;
-        let poll = Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST_POLL);
-        poll.clamp(SHORTEST_POLL, LONGEST_POLL)
+        let poll = Duration::try_from_secs_f64(seconds).unwrap_or(MAX_POLL);
+        poll.clamp(MIN_POLL, MAX_POLL)
     }
 
     /// Returns the outcome of the task; `None` if the task has not finished.
@@ -154,8 +154,8 @@ impl Follower<'_> {
         let mut answers = std::mem::take(&mut self.unsent);
         answers.retain(|key, _| questions.contains_key(key));
         questions.retain(|key, _| !self.answered.contains(key));
-        let limit = MOST_ROUNDS;
-        if self.answered.len() + questions.len() > MOST_QUESTIONS * limit as usize {
+        let limit = MAX_ROUNDS;
+        if self.answered.len() + questions.len() > MAX_QUESTIONS * limit as usize {
             return Err(McpErrorKind::TooManyRounds { limit });
         }
         if !questions.is_empty() {
@@ -192,8 +192,8 @@ impl Follower<'_> {
     }
 
     async fn about(&self, method: &str, params: &Value) -> Result<Box<RawValue>, McpErrorKind> {
-        let asked = tokio::time::timeout(PATIENCE, self.client.plain(method, params)).await;
-        asked.unwrap_or(Err(McpErrorKind::timeout(PATIENCE)))
+        let asked = tokio::time::timeout(POLL_TIMEOUT, self.client.plain(method, params)).await;
+        asked.unwrap_or(Err(McpErrorKind::timeout(POLL_TIMEOUT)))
     }
 
     /// Returns whether an error says nothing about the task.
@@ -201,7 +201,7 @@ impl Follower<'_> {
         let is_refusal =
             matches!(error, McpErrorKind::Rpc(error) if is_the_servers_own(error.code));
         self.refusals += u32::from(is_refusal);
-        let tolerated = is_transient(error) || (is_refusal && self.refusals < MOST_REFUSALS);
+        let tolerated = is_transient(error) || (is_refusal && self.refusals < MAX_REFUSALS);
         if tolerated {
             tracing::debug!(%error, "A task cannot be asked for");
             self.failures = self.failures.saturating_add(1);
@@ -221,8 +221,8 @@ impl Follower<'_> {
             return Duration::ZERO;
         };
         let pause = FIRST_PAUSE * 2_u32.saturating_pow(more.min(10));
-        let pause = pause.min(LONGEST_PAUSE).max(self.retry_after);
-        pause.min(LONGEST_POLL)
+        let pause = pause.min(MAX_PAUSE).max(self.retry_after);
+        pause.min(MAX_POLL)
     }
 }
 
@@ -278,10 +278,10 @@ impl CancelTask {
 
 impl Drop for CancelTask {
     fn drop(&mut self) {
-        const PATIENCE: Duration = Duration::from_secs(2);
+        const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
         if let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current()) {
             let client = self.client.clone();
-            runtime.spawn(tokio::time::timeout(PATIENCE, async move {
+            runtime.spawn(tokio::time::timeout(CANCEL_TIMEOUT, async move {
                 let cancelled = client.plain("tasks/cancel", &json!({"taskId": id})).await;
                 if let Err(error) = cancelled {
                     tracing::debug!(%error, "The server did not cancel a task");
@@ -299,11 +299,11 @@ mod tests {
     fn the_interval_of_the_server_is_kept_within_reason() {
         for (interval, poll) in [
             ("250.5", Duration::from_micros(250_500)),
-            ("0", SHORTEST_POLL),
-            ("-3", SHORTEST_POLL),
-            ("-1e300", SHORTEST_POLL),
-            ("1e300", LONGEST_POLL),
-            ("18446744073709551616", LONGEST_POLL),
+            ("0", MIN_POLL),
+            ("-3", MIN_POLL),
+            ("-1e300", MIN_POLL),
+            ("1e300", MAX_POLL),
+            ("18446744073709551616", MAX_POLL),
             ("1e400", DEFAULT_POLL),
             ("null", DEFAULT_POLL),
             ("\"soon\"", DEFAULT_POLL),

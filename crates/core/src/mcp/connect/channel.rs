@@ -17,10 +17,10 @@ use crate::mcp::{Feature, Handshake, McpErrorKind, ProtocolVersion, ServerConfig
 
 /// How long to wait for the response to `server/discover`. Some servers never respond, and a
 /// program that takes longer to start responds to the next request.
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
+const MAX_WAIT: Duration = Duration::from_secs(2);
 
 /// Maximum number of times that a program is started again for one connection.
-const MOST_STARTS: usize = 3;
+const MAX_STARTS: usize = 3;
 
 /// Opens connections over stdio and WebSocket.
 pub(in crate::mcp) struct ChannelConnector {
@@ -81,7 +81,7 @@ impl ChannelConnector {
     /// Opens a session with a program. Starts the program again if it ends during the handshake and
     /// has responded after an earlier start, because such a program was probably killed.
     async fn open_program(&self, link: &StdioLink, steps: Steps) -> Result<Opened, McpErrorKind> {
-        for _ in 0..MOST_STARTS {
+        for _ in 0..MAX_STARTS {
             match self.open(steps.clone()).await {
                 Err(error) if has_ended(&error) && link.may_start_again() => {
                     tracing::debug!(%error, "The server is started again");
@@ -223,7 +223,7 @@ impl ChannelConnector {
         steps: &mut Steps,
     ) -> Result<Discovered, McpErrorKind> {
         session.speak(version);
-        let patience = LONGEST_WAIT.min(self.config.timeout / 4);
+        let patience = MAX_WAIT.min(self.config.timeout / 4);
         let params = empty_object();
         let asked = tokio::time::timeout(patience, session.ask("server/discover", &params)).await;
         let outcome = asked.unwrap_or(Err(McpErrorKind::timeout(patience)));

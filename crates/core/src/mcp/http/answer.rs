@@ -192,13 +192,13 @@ impl AnswerReader {
     /// Reads the rest of a stream after the response and discards it. Reading to the end frees the
     /// connection; stopping earlier closes it. Can be called again after its future was dropped.
     pub(super) async fn skip_rest(&mut self) {
-        const MOST_BYTES: usize = 64 * 1024;
+        const MAX_BYTES: usize = 64 * 1024;
         let Some(response) = &mut self.response else {
             return;
         };
         while let Ok(Some(chunk)) = response.chunk().await {
             self.skipped += chunk.len();
-            if self.skipped > MOST_BYTES {
+            if self.skipped > MAX_BYTES {
                 break;
             }
         }

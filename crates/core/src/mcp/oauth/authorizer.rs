@@ -24,7 +24,7 @@ use crate::mcp::{McpErrorKind, ServerConfig};
 
 /// Maximum number of times to send one request: with the current token, a refreshed one, a new
 /// authorization, a step-up, and once more for a nonce. Each follows a rejection.
-const MOST_SENDS: usize = 5;
+const MAX_SENDS: usize = 5;
 
 /// Sends requests to one MCP server with the tokens of one client, and obtains the tokens.
 ///
@@ -38,7 +38,7 @@ pub(in crate::mcp) struct OAuthAuthorizer {
 }
 
 /// Maximum number of step-up authorizations for one request.
-const MOST_STEP_UPS: usize = 2;
+const MAX_STEP_UPS: usize = 2;
 
 type Outcome = Result<(), Arc<OAuthError>>;
 
@@ -97,7 +97,7 @@ impl OAuthAuthorizer {
             .map_err(authorization)?;
         let mut next = request.map_err(McpErrorKind::Setup)?;
         let mut step_ups = 0;
-        for _ in 1..MOST_SENDS {
+        for _ in 1..MAX_SENDS {
             let Some(again) = next.try_clone() else { break };
             let sent = self.authorize(&mut next).await?;
             let response = client.execute(next).await.map_err(sending)?;
@@ -105,7 +105,7 @@ impl OAuthAuthorizer {
             if status == StatusCode::FORBIDDEN {
                 step_ups += 1;
             }
-            if step_ups > MOST_STEP_UPS || !self.must_send_again(&sent, status, headers).await? {
+            if step_ups > MAX_STEP_UPS || !self.must_send_again(&sent, status, headers).await? {
                 return Ok(response);
             }
             next = again;

@@ -19,7 +19,7 @@ pub(super) const DPOP: HeaderName = HeaderName::from_static("dpop");
 const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 
 /// Maximum length of a stored nonce, in bytes; it is sent in every request.
-const LONGEST_NONCE: usize = 1024;
+const MAX_NONCE_LEN: usize = 1024;
 
 /// The key to which a client's tokens are bound, and the nonces of servers (RFC 9449). Each client
 /// has one key.
@@ -91,7 +91,7 @@ impl Dpop {
         let nonce = headers
             .get(DPOP_NONCE)
             .and_then(|nonce| nonce.to_str().ok());
-        let Some(nonce) = nonce.filter(|nonce| nonce.len() <= LONGEST_NONCE) else {
+        let Some(nonce) = nonce.filter(|nonce| nonce.len() <= MAX_NONCE_LEN) else {
             return false;
         };
         let before = self.nonces.lock().insert(origin(url), nonce.to_owned());

@@ -21,10 +21,10 @@ use super::{
 };
 
 /// Time limit of one token acquisition, which may include asking a user.
-const PATIENCE: Duration = Duration::from_secs(10 * 60);
+const ACQUISITION_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// Maximum number of scopes to request, whatever the server requests.
-const MOST_SCOPES: usize = 100;
+const MAX_SCOPES: usize = 100;
 
 /// The state of one client, shared by its calls and the running token acquisition.
 pub(super) struct Shared {
@@ -70,7 +70,7 @@ impl Shared {
                 Errand::Refusal { challenge, step_up } => self.authorize(&challenge, step_up).await,
             }
         };
-        let timed = tokio::time::timeout(PATIENCE, errand).await;
+        let timed = tokio::time::timeout(ACQUISITION_TIMEOUT, errand).await;
         timed.unwrap_or(Err(OAuthError::TimedOut))
     }
 
@@ -294,7 +294,7 @@ impl Shared {
         };
         let mut scopes: Vec<String> = Vec::new();
         for scope in base.iter().chain(&challenge.scopes) {
-            if scopes.len() < MOST_SCOPES && !scopes.contains(scope) {
+            if scopes.len() < MAX_SCOPES && !scopes.contains(scope) {
                 scopes.push(scope.clone());
             }
         }

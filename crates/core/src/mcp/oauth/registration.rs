@@ -9,7 +9,7 @@ use super::{ClientRegistration, OAuthConfig, OAuthCredentials, OAuthError};
 const CLIENT_NAME: &str = "Pillion";
 
 /// Maximum number of stored registrations, in case a server keeps naming new authorization servers.
-const MOST_REGISTRATIONS: usize = 20;
+const MAX_REGISTRATIONS: usize = 20;
 
 /// Returns the client for this authorization server, in the order of the specification (client
 /// registration): configured, client id metadata document, registered before, registered now. New
@@ -48,7 +48,7 @@ pub(super) async fn client_for(
     );
     let registrations = &mut credentials.registrations;
     registrations.insert(server.token.issuer.clone(), registration);
-    while registrations.len() > MOST_REGISTRATIONS {
+    while registrations.len() > MAX_REGISTRATIONS {
         registrations.pop_first();
     }
     Ok(client)

@@ -11,7 +11,7 @@ use super::token_request::TokenEndpoint;
 use super::tokens::LiveTokens;
 
 /// Maximum size of an assertion file, in bytes.
-const LONGEST_ASSERTION: u64 = 64 * 1024;
+const MAX_ASSERTION_LEN: u64 = 64 * 1024;
 
 impl Shared {
     /// Obtains tokens by a grant that requires no user. Such a grant always has a configured
@@ -68,7 +68,7 @@ impl AssertionSource {
         let read = async {
             let file = tokio::fs::File::open(path).await?;
             let mut text = String::new();
-            file.take(LONGEST_ASSERTION)
+            file.take(MAX_ASSERTION_LEN)
                 .read_to_string(&mut text)
                 .await?;
             Ok(SecretString::from(text.trim().to_owned()))

@@ -14,7 +14,7 @@ use crate::egress::{EgressClient, EgressError, EgressPolicy, Purpose, Trust};
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum size of a response, in bytes; metadata and token responses are small.
-const MOST_BYTES: usize = 256 * 1024;
+const MAX_BYTES: usize = 256 * 1024;
 
 /// Sends requests to authorization servers, for the SDK and for this crate: within the egress
 /// policy, with small responses, and without credentials beyond those of the request.
@@ -85,8 +85,8 @@ impl Web {
             kind.as_bytes().starts_with(b"text/event-stream")
         });
         while !is_stream && let Some(chunk) = response.chunk().await.map_err(failed)? {
-            if body.len() + chunk.len() > MOST_BYTES {
-                return Err(OAuthError::TooLarge { limit: MOST_BYTES });
+            if body.len() + chunk.len() > MAX_BYTES {
+                return Err(OAuthError::TooLarge { limit: MAX_BYTES });
             }
             body.extend_from_slice(&chunk);
         }

@@ -8,17 +8,17 @@ use super::Notification;
 
 /// Maximum number of the server's requests that are processed concurrently; they may wait for a
 /// user.
-const MOST_ANSWERS: usize = 16;
+const MAX_ANSWERS: usize = 16;
 
 /// Maximum total size of their parameters, in KiB.
-const MOST_KIB: usize = 32 * 1024;
+const MAX_KIB: usize = 32 * 1024;
 
 /// Maximum number of immediate responses (errors, and responses to `ping`) that are being sent.
 /// Further requests of a server that does not read them get no response.
-const MOST_SHORT_ANSWERS: usize = 64;
+const MAX_SHORT_ANSWERS: usize = 64;
 
 /// Maximum size of an id in a response, in bytes.
-const LONGEST_ID: usize = 1024;
+const MAX_ID_LEN: usize = 1024;
 
 /// Maximum size of a notification that waits for a listener, in bytes.
 const LARGEST_NOTICE: usize = 64 * 1024;
@@ -39,9 +39,9 @@ pub(super) struct Taken {
 impl Room {
     pub(super) fn new() -> Self {
         Self {
-            answers: Arc::new(Semaphore::new(MOST_ANSWERS)),
-            kib: Arc::new(Semaphore::new(MOST_KIB)),
-            short_answers: Arc::new(Semaphore::new(MOST_SHORT_ANSWERS)),
+            answers: Arc::new(Semaphore::new(MAX_ANSWERS)),
+            kib: Arc::new(Semaphore::new(MAX_KIB)),
+            short_answers: Arc::new(Semaphore::new(MAX_SHORT_ANSWERS)),
             lost: AtomicU64::new(0),
         }
     }
@@ -49,7 +49,7 @@ impl Room {
     /// Reserves capacity for a request with parameters of this size.
     pub(super) fn to_work(&self, bytes: usize) -> Option<Taken> {
         // The response limits may be configured above this limit: one such request is accepted.
-        let kib = u32::try_from(bytes.div_ceil(1024).min(MOST_KIB)).ok()?;
+        let kib = u32::try_from(bytes.div_ceil(1024).min(MAX_KIB)).ok()?;
         let answer = Arc::clone(&self.answers).try_acquire_owned().ok()?;
         let held = Arc::clone(&self.kib).try_acquire_many_owned(kib).ok()?;
         Some(Taken {
@@ -59,7 +59,7 @@ impl Room {
 
     /// Returns whether an id is short enough for a response.
     pub(super) fn fits_id(id: &RawValue) -> bool {
-        id.get().len() <= LONGEST_ID
+        id.get().len() <= MAX_ID_LEN
     }
 
     /// Reserves capacity for an immediate response.

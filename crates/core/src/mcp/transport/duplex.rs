@@ -16,7 +16,7 @@ use crate::mcp::jsonrpc::{Incoming, RequestId, RpcOutcome};
 use crate::mcp::peer::{Answers, Peer};
 
 /// Maximum number of messages that wait for a server that does not read; further callers wait, too.
-const MOST_QUEUED: usize = 64;
+const MAX_QUEUED: usize = 64;
 
 /// The channel's end for callers.
 pub(super) struct Duplex {
@@ -58,7 +58,7 @@ enum Queued {
 /// dropped.
 pub(super) fn duplex(peer: Arc<Peer>) -> (Duplex, Outbox, Inbox) {
     let waiting = Arc::new(Waiting::new());
-    let (outbox, messages) = mpsc::channel(MOST_QUEUED);
+    let (outbox, messages) = mpsc::channel(MAX_QUEUED);
     let inbox = Inbox {
         waiting: Arc::clone(&waiting),
         outbox: outbox.downgrade(),

@@ -16,7 +16,7 @@ use crate::mcp::peer::{Answers, Peer};
 use crate::mcp::{McpErrorKind, ProtocolVersion};
 
 /// Timeout for the HTTP response to a POST after the JSON-RPC response has arrived.
-const POST_PATIENCE: Duration = Duration::from_secs(2);
+const POST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The URL for POST requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,7 +228,7 @@ impl Transport for EventStreamTransport {
                 reply = place.reply() => {
                     // The response arrived before the POST finished. The POST is still read to its
                     // end, because the connection could not be reused otherwise.
-                    tokio::spawn(tokio::time::timeout(POST_PATIENCE, post));
+                    tokio::spawn(tokio::time::timeout(POST_TIMEOUT, post));
                     return reply;
                 }
                 in_answer = &mut post => match in_answer {

@@ -1,7 +1,7 @@
 use crate::mcp::jsonrpc::RequestId;
 
 /// Maximum size of ids and keys to consider, in bytes; this client's ids are shorter.
-const LONGEST_TOKEN: usize = 64;
+const MAX_TOKEN_LEN: usize = 64;
 
 /// Finds the id of a response in a message that cannot be parsed, because it is too large or not
 /// valid JSON. It scans the bytes as they arrive, and stores only keys and plain values of the
@@ -94,7 +94,7 @@ impl MessageId {
         if self.depth != 1 {
             return;
         }
-        if self.token.len() < LONGEST_TOKEN {
+        if self.token.len() < MAX_TOKEN_LEN {
             self.token.push(byte);
         } else {
             self.token_is_too_long = true;

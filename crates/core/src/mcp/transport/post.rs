@@ -338,13 +338,13 @@ impl Drop for PostTransport {
     /// Deletes the session on the server also if connecting was abandoned or the client was
     /// dropped.
     fn drop(&mut self) {
-        const PATIENCE: Duration = Duration::from_secs(2);
+        const DELETE_TIMEOUT: Duration = Duration::from_secs(2);
         if !self.line.end_session() || self.line.session.get().is_none() {
             return;
         }
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let line = Arc::clone(&self.line);
-            runtime.spawn(tokio::time::timeout(PATIENCE, async move {
+            runtime.spawn(tokio::time::timeout(DELETE_TIMEOUT, async move {
                 line.say_goodbye().await;
             }));
         }

@@ -34,7 +34,7 @@ const WRITE_AT_ONCE: usize = 64 * 1024;
 const LINGER: Duration = Duration::from_millis(500);
 
 /// How long a server that has closed its output may take to exit.
-const END_PATIENCE: Duration = Duration::from_secs(2);
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How to start one server, and its crash history. Cheap to clone.
 #[derive(Clone)]
@@ -222,7 +222,7 @@ impl Connection {
             } => {}
         }
         // The server may still run, but without reading or writing it is useless.
-        let ended = tokio::time::timeout(END_PATIENCE, self.process.ended()).await;
+        let ended = tokio::time::timeout(END_TIMEOUT, self.process.ended()).await;
         self.process.end();
         let (lived, has_answered) = (self.started.elapsed(), self.inbox.has_answered());
         match ended {

@@ -34,10 +34,10 @@ type Socket = WebSocketStream<reqwest::Upgraded>;
 const PING_EVERY: Duration = Duration::from_secs(20);
 
 /// Timeout for sending one message.
-const SEND_PATIENCE: Duration = Duration::from_secs(60);
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Timeout for the server's close frame.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An open WebSocket.
 pub(in crate::mcp) struct WebSocketTransport {
@@ -89,7 +89,7 @@ async fn run(socket: Socket, mut outbox: Outbox, inbox: Inbox, limit: usize) {
     };
     if said_goodbye {
         // The server's close frame ends the connection; messages before it are still handled.
-        let _ = tokio::time::timeout(CLOSE_PATIENCE, reading).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, reading).await;
     }
 }
 
@@ -155,7 +155,7 @@ async fn write(
 }
 
 async fn send(sink: &mut SplitSink<Socket, Message>, message: Message) -> bool {
-    match tokio::time::timeout(SEND_PATIENCE, sink.send(message)).await {
+    match tokio::time::timeout(SEND_TIMEOUT, sink.send(message)).await {
         Ok(Ok(())) => true,
         Ok(Err(error)) => {
             tracing::debug!(%error, "The WebSocket does not take messages any more");
@@ -198,7 +198,7 @@ impl Transport for WebSocketTransport {
                 self.duplex.end().await;
                 self.ended.cancelled().await;
             };
-            let _ = tokio::time::timeout(2 * CLOSE_PATIENCE, goodbye).await;
+            let _ = tokio::time::timeout(2 * CLOSE_TIMEOUT, goodbye).await;
         })
     }
 }

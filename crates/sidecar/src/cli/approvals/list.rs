@@ -8,7 +8,7 @@ use super::super::table::table;
 use super::CliError;
 
 /// Maximum length of the arguments in a table row, in characters.
-const MOST_SHOWN: usize = 60;
+const MAX_SHOWN: usize = 60;
 
 /// `pillion approvals list`
 #[derive(Debug, Args)]
@@ -65,7 +65,7 @@ fn row(approval: &ApprovalEntry) -> [String; 6] {
         Some(arguments) => arguments.to_string(),
         None => "(long)".to_owned(),
     };
-    let mut shown: String = arguments.chars().take(MOST_SHOWN).collect();
+    let mut shown: String = arguments.chars().take(MAX_SHOWN).collect();
     if shown.len() < arguments.len() {
         shown.push_str("...");
     }

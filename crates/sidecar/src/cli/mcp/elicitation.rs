@@ -12,7 +12,7 @@ use super::terminal::{Cancelled, Conversation, Terminal};
 use field::Field;
 
 /// Maximum number of fields in a form.
-const MOST_FIELDS: usize = 64;
+const MAX_FIELDS: usize = 64;
 
 /// Maximum number of attempts to enter a valid value for a field.
 const TRIES: usize = 5;
@@ -79,8 +79,8 @@ async fn page(user: &mut Conversation<'_>, url: &str) -> Result<Answer, Cancelle
 }
 
 async fn form(user: &mut Conversation<'_>, schema: &Schema) -> Result<Answer, Cancelled> {
-    if schema.properties.len() > MOST_FIELDS {
-        user.say(&format!("The form has more than {MOST_FIELDS} fields.\n"));
+    if schema.properties.len() > MAX_FIELDS {
+        user.say(&format!("The form has more than {MAX_FIELDS} fields.\n"));
         return Ok(Answer::Decline);
     }
     if !schema.properties.is_empty() {

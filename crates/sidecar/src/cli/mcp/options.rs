@@ -79,7 +79,7 @@ fn transport(text: &str) -> Result<TransportKind, String> {
 
 /// Parses a duration such as `30`, `1.5`, `500ms` or `2m`.
 fn duration(text: &str) -> Result<Duration, String> {
-    const LONGEST_MS: f64 = 86_400_000.0;
+    const MAX_MS: f64 = 86_400_000.0;
     let (number, unit_ms) = if let Some(number) = text.strip_suffix("ms") {
         (number, 1.0)
     } else if let Some(number) = text.strip_suffix('m') {
@@ -91,7 +91,7 @@ fn duration(text: &str) -> Result<Duration, String> {
         .parse()
         .map_err(|_| "not a number of seconds".to_owned())?;
     let ms = number * unit_ms;
-    if !(1.0..=LONGEST_MS).contains(&ms) {
+    if !(1.0..=MAX_MS).contains(&ms) {
         return Err("not between 1 ms and a day".to_owned());
     }
     Ok(Duration::from_secs_f64(ms / 1000.0))

@@ -8,7 +8,7 @@ use super::asking::{Asking, AskingTime};
 use super::progress::ProgressDisplay;
 
 /// Maximum length of an answer, in bytes.
-const LONGEST_LINE: u64 = 64 * 1024;
+const MAX_LINE_LEN: u64 = 64 * 1024;
 
 /// The terminal at which a server's questions are asked.
 pub(super) struct Terminal {
@@ -114,7 +114,7 @@ fn read_lines() -> mpsc::Receiver<String> {
         let mut input = std::io::stdin().lock();
         loop {
             let mut line = String::new();
-            let read = std::io::Read::take(&mut input, LONGEST_LINE).read_line(&mut line);
+            let read = std::io::Read::take(&mut input, MAX_LINE_LEN).read_line(&mut line);
             if !matches!(read, Ok(1..)) || sender.blocking_send(line).is_err() {
                 return;
             }

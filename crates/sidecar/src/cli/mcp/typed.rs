@@ -20,7 +20,7 @@ pub(in crate::cli) struct Kinds {
 const DEEPEST: usize = 8;
 
 /// Maximum number of subschemas: a recursive schema could have any number.
-const MOST_LOOKED_AT: usize = 1000;
+const MAX_INSPECTED: usize = 1000;
 
 /// Converts `text` to a value of `schema`, which is a part of `root`. If the schema names no type,
 /// valid JSON is parsed, and other text becomes a string.
@@ -45,7 +45,7 @@ impl Kinds {
     /// Returns the types of a schema, including those of its alternatives and references.
     pub(super) fn of(schema: &Value, root: &Value) -> Self {
         let mut kinds = Self::default();
-        kinds.collect(schema, root, DEEPEST, &mut { MOST_LOOKED_AT });
+        kinds.collect(schema, root, DEEPEST, &mut { MAX_INSPECTED });
         kinds
     }
 

@@ -23,7 +23,7 @@ const NO_SESSION: i64 = -32000;
 const SESSION_NOT_FOUND: i64 = -32001;
 
 /// Maximum number of messages in one batch. Only revision 2025-03-26 has batches.
-const MOST_IN_BATCH: usize = 100;
+const MAX_IN_BATCH: usize = 100;
 
 pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response {
     if let Inbound::Request(request) = &inbound
@@ -116,8 +116,8 @@ pub(super) async fn batch(exchange: &Exchange<'_>, text: &str) -> Response {
         let reason = "This revision knows no batches";
         return invalid(StatusCode::BAD_REQUEST, INVALID_REQUEST, reason);
     }
-    if messages.is_empty() || messages.len() > MOST_IN_BATCH {
-        let reason = format!("A batch has 1 to {MOST_IN_BATCH} messages");
+    if messages.is_empty() || messages.len() > MAX_IN_BATCH {
+        let reason = format!("A batch has 1 to {MAX_IN_BATCH} messages");
         return invalid(StatusCode::BAD_REQUEST, INVALID_REQUEST, &reason);
     }
     let mut answers = Vec::new();

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::MOST_WAITING;
+use super::MAX_WAITING;
 
 /// Maximum size of all messages that wait for a client, in KiB. A larger message waits alone.
 const MAX_WAITING_KIB: u32 = 32 * 1024;
@@ -34,7 +34,7 @@ impl From<Bytes> for Outgoing {
 
 impl Outbox {
     pub(super) fn new() -> (Self, mpsc::Receiver<Outgoing>) {
-        let (sender, messages) = mpsc::channel(MOST_WAITING);
+        let (sender, messages) = mpsc::channel(MAX_WAITING);
         let room = Arc::new(Semaphore::new(MAX_WAITING_KIB as usize));
         (Self { sender, room }, messages)
     }

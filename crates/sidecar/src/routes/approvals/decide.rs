@@ -14,7 +14,7 @@ use crate::routes::error::RequestError;
 use crate::routes::store_of;
 
 /// Maximum length of a reason, in characters.
-const LONGEST_REASON: usize = 1_000;
+const MAX_REASON_LEN: usize = 1_000;
 
 /// The grant of the client that decides.
 type Decider = Extension<Grant>;
@@ -122,7 +122,7 @@ fn reason_of(body: &[u8]) -> Result<Option<String>, RequestError> {
         return Ok(None);
     }
     let wrong = || {
-        let wanted = format!("a text of at most {LONGEST_REASON} characters");
+        let wanted = format!("a text of at most {MAX_REASON_LEN} characters");
         RequestError::parameter("reason", wanted)
     };
     let value: serde_json::Value =
@@ -130,7 +130,7 @@ fn reason_of(body: &[u8]) -> Result<Option<String>, RequestError> {
     let request: Option<DecisionRequest> = serde_json::from_value(value).map_err(|_| wrong())?;
     let DecisionRequest { reason } = request.unwrap_or_default();
     match reason {
-        Some(reason) if reason.chars().count() > LONGEST_REASON => Err(wrong()),
+        Some(reason) if reason.chars().count() > MAX_REASON_LEN => Err(wrong()),
         reason => Ok(reason.filter(|reason| !reason.trim().is_empty())),
     }
 }

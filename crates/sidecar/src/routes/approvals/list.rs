@@ -16,7 +16,7 @@ use crate::routes::tagged::Known;
 use crate::routes::tool_calls::only_of;
 
 /// Maximum size of the arguments shown in a list, as JSON, in bytes.
-const MOST_SHOWN: usize = 16 * 1024;
+const MAX_SHOWN: usize = 16 * 1024;
 
 /// The filter of the approval list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -96,7 +96,7 @@ pub(in crate::routes) async fn list(
     let filter = wanted.filter(&grant)?;
     let page = store_of(&app)?.approvals(&filter, &page.request()?).await?;
     let approvals = page.items.into_iter().map(|record| {
-        let is_long = record.arguments.len() > MOST_SHOWN;
+        let is_long = record.arguments.len() > MAX_SHOWN;
         let mut entry = entry(record);
         if is_long {
             entry.arguments = None;

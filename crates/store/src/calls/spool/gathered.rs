@@ -6,7 +6,7 @@ use pillion_core::store::{CallFilter, CallId, StoreError, ToolCallRecord};
 
 use super::file::SpoolFile;
 use super::reserve::Reserve;
-use super::{Calls, MOST_BYTES, MOST_CALLS, StuckCalls, closed, has_run, line, query};
+use super::{Calls, MAX_BYTES, MAX_CALLS, StuckCalls, closed, has_run, line, query};
 
 /// Maximum size of the arguments in a record on a full disk, in bytes.
 const MAX_SHORT_ARGUMENTS: usize = 256;
@@ -54,7 +54,7 @@ impl Gathered {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.is_stuck || self.calls.len() >= MOST_CALLS || self.bytes >= MOST_BYTES
+        self.is_stuck || self.calls.len() >= MAX_CALLS || self.bytes >= MAX_BYTES
     }
 
     pub(super) fn is_stuck(&self) -> bool {

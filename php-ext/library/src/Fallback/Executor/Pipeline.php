@@ -23,7 +23,7 @@ use Pillion\ToolResult;
 final class Pipeline
 {
     /** Maximum length of an unknown name in an error message, in characters. */
-    private const LONGEST_NAME = 128;
+    private const MAX_NAME_LEN = 128;
 
     private readonly RateLimiter $limiter;
 
@@ -122,7 +122,7 @@ final class Pipeline
     {
         $entry = $this->entries->find($call->name) ?? throw new ToolFailure(
             'not_found',
-            'Unknown tool: ' . (preg_match('/^.{0,' . self::LONGEST_NAME . '}/us', $call->name, $shown) === 1 ? $shown[0] : ''),
+            'Unknown tool: ' . (preg_match('/^.{0,' . self::MAX_NAME_LEN . '}/us', $call->name, $shown) === 1 ? $shown[0] : ''),
         );
         $arguments = self::arguments($call->arguments);
         $given = array_keys(get_object_vars($arguments));

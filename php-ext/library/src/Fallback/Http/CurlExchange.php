@@ -30,7 +30,7 @@ final class CurlExchange
             CURLOPT_CONNECTTIMEOUT_MS => $milliseconds,
             CURLOPT_HTTP_VERSION => CURL_HTTP_VERSION_1_1,
             CURLOPT_PATH_AS_IS => true,
-            CURLOPT_MAXFILESIZE => Response::MOST_BYTES,
+            CURLOPT_MAXFILESIZE => Response::MAX_BYTES,
             CURLOPT_HTTPHEADER => [...$request->headerLines(), 'expect:'],
             CURLOPT_WRITEFUNCTION => fn (\CurlHandle $handle, string $bytes): int => $this->take($bytes),
         ] + ($request->body === null ? [] : self::upload($request->method(), $request->body)));
@@ -43,7 +43,7 @@ final class CurlExchange
 
     private function take(string $bytes): int
     {
-        if (strlen($this->body) + strlen($bytes) > Response::MOST_BYTES) {
+        if (strlen($this->body) + strlen($bytes) > Response::MAX_BYTES) {
             $this->isTooLong = true;
             return -1;
         }

@@ -94,7 +94,7 @@ final class EventSource
         $this->isDone = $this->exchange->advance();
         $bytes = $this->exchange->take();
         $this->read += strlen($bytes);
-        if ($this->read > Response::MOST_BYTES) {
+        if ($this->read > Response::MAX_BYTES) {
             $this->close();
             throw Trouble::tooLong();
         }

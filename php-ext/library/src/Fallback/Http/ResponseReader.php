@@ -12,8 +12,8 @@ namespace Pillion\Fallback\Http;
 final class ResponseReader
 {
     /** Maximum length of the head and of the trailer section, in bytes. */
-    private const LONGEST_HEAD = 65536;
-    private const LONGEST_CHUNK_LINE = 1024;
+    private const MAX_HEAD_LEN = 65536;
+    private const MAX_CHUNK_LINE_LEN = 1024;
 
     private string $buffer = '';
     private string $body = '';
@@ -92,7 +92,7 @@ final class ResponseReader
     {
         $end = strpos($this->buffer, "\r\n\r\n");
         if ($end === false) {
-            if (strlen($this->buffer) > self::LONGEST_HEAD) {
+            if (strlen($this->buffer) > self::MAX_HEAD_LEN) {
                 throw Trouble::notHttp('the head has no end');
             }
             if (strncmp($this->buffer, 'HTTP/1.', min(7, strlen($this->buffer))) !== 0) {
@@ -181,7 +181,7 @@ final class ResponseReader
     {
         $end = strpos($this->buffer, "\r\n");
         if ($end === false) {
-            if (strlen($this->buffer) > self::LONGEST_CHUNK_LINE) {
+            if (strlen($this->buffer) > self::MAX_CHUNK_LINE_LEN) {
                 throw Trouble::notHttp('a chunk without a length');
             }
             return;
@@ -204,14 +204,14 @@ final class ResponseReader
         if ($end !== false) {
             $this->buffer = substr($this->buffer, $end + 4);
             $this->stage = 'done';
-        } elseif (strlen($this->buffer) > self::LONGEST_HEAD) {
+        } elseif (strlen($this->buffer) > self::MAX_HEAD_LEN) {
             throw Trouble::notHttp('the trailer has no end');
         }
     }
 
     private function expect(int $bytes): void
     {
-        if (strlen($this->body) + $bytes > Response::MOST_BYTES) {
+        if (strlen($this->body) + $bytes > Response::MAX_BYTES) {
             throw Trouble::tooLong();
         }
         $this->left = $bytes;
@@ -219,7 +219,7 @@ final class ResponseReader
 
     private function append(string $bytes): void
     {
-        if (strlen($this->body) + strlen($bytes) > Response::MOST_BYTES) {
+        if (strlen($this->body) + strlen($bytes) > Response::MAX_BYTES) {
             throw Trouble::tooLong();
         }
         $this->body .= $bytes;

@@ -14,7 +14,7 @@ use Pillion\Fallback\Failure;
 final class Transports
 {
     /** Maximum length of a Unix socket path in bytes. The system would truncate a longer path. */
-    private const LONGEST_PATH = 107;
+    private const MAX_PATH_LEN = 107;
 
     /** @var array<string, Transport> by path */
     private static array $byPath = [];
@@ -35,9 +35,9 @@ final class Transports
     /** @throws \Pillion\Exception\UnavailableException when the path is not a valid socket path */
     public static function check(string $path): void
     {
-        if ($path === '' || strlen($path) > self::LONGEST_PATH || str_contains($path, "\0")) {
+        if ($path === '' || strlen($path) > self::MAX_PATH_LEN || str_contains($path, "\0")) {
             throw Failure::unavailable(
-                "Cannot connect to the sidecar at $path: a socket's path has 1 to " . self::LONGEST_PATH . ' bytes, none of them zero',
+                "Cannot connect to the sidecar at $path: a socket's path has 1 to " . self::MAX_PATH_LEN . ' bytes, none of them zero',
             );
         }
     }

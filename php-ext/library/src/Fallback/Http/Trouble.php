@@ -19,8 +19,8 @@ final class Trouble
     private const NO_SUCH_FILE = 2;
     private const REFUSED = 111;
     /** Maximum number of tools that an error names, and maximum length of each name in characters. */
-    private const MOST_NAMES = 3;
-    private const LONGEST_NAME = 128;
+    private const MAX_NAMES = 3;
+    private const MAX_NAME_LEN = 128;
 
     public static function connecting(string $path, int $errno): UnavailableException
     {
@@ -44,10 +44,10 @@ final class Trouble
      */
     public static function toolTime(array $tools, float $seconds): TimeoutException
     {
-        $quote = static fn (string $name): string => preg_match('/^.{0,' . self::LONGEST_NAME . '}/us', $name, $start) === 1 ? "'$start[0]'" : "''";
+        $quote = static fn (string $name): string => preg_match('/^.{0,' . self::MAX_NAME_LEN . '}/us', $name, $start) === 1 ? "'$start[0]'" : "''";
         $shown = array_map($quote, array_values(array_unique($tools)));
-        $more = count($shown) - self::MOST_NAMES;
-        $shown = array_slice($shown, 0, self::MOST_NAMES);
+        $more = count($shown) - self::MAX_NAMES;
+        $shown = array_slice($shown, 0, self::MAX_NAMES);
         if ($more > 0) {
             $shown[] = "$more more";
         }
@@ -63,7 +63,7 @@ final class Trouble
 
     public static function tooLong(): TransportException
     {
-        return Failure::transport('The sidecar\'s answer is longer than ' . Response::MOST_BYTES . ' bytes');
+        return Failure::transport('The sidecar\'s answer is longer than ' . Response::MAX_BYTES . ' bytes');
     }
 
     public static function notHttp(string $reason): TransportException

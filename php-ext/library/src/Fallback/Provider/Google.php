@@ -25,7 +25,7 @@ final class Google extends Format
     private const MADE_UP = 'pillion_call_';
 
     /** Maximum length, in bytes, of a response ID that becomes part of a generated call ID. */
-    private const MOST_RESPONSE_ID = 64;
+    private const MAX_RESPONSE_ID = 64;
 
     protected function name(): string
     {
@@ -115,7 +115,7 @@ final class Google extends Format
      */
     private static function madeUpId(mixed $responseId, int $place): string
     {
-        $isUsable = is_string($responseId) && $responseId !== '' && strlen($responseId) <= self::MOST_RESPONSE_ID;
+        $isUsable = is_string($responseId) && $responseId !== '' && strlen($responseId) <= self::MAX_RESPONSE_ID;
         return self::MADE_UP . ($isUsable ? "{$responseId}_" : '') . $place;
     }
 

@@ -16,10 +16,10 @@ use Pillion\ToolDefinition;
 final class Strict
 {
     /** OpenAI's limits, for one schema. */
-    private const MOST_PROPERTIES = 5_000;
-    private const MOST_LEVELS = 10;
-    private const MOST_VALUES = 1_000;
-    private const MOST_CHARACTERS = 120_000;
+    private const MAX_PROPERTIES = 5_000;
+    private const MAX_LEVELS = 10;
+    private const MAX_VALUES = 1_000;
+    private const MAX_CHARACTERS = 120_000;
 
     /** Annotations, which do not restrict values. OpenAI rejects some of them. */
     private const NOTES = ['$comment', '$schema', 'default', 'deprecated', 'examples', 'readOnly', 'writeOnly'];
@@ -61,7 +61,7 @@ final class Strict
     /** @throws \DomainException */
     private function part(mixed $schema, int $level, bool $isRoot = false): \stdClass
     {
-        self::hold($schema instanceof \stdClass && $level <= self::MOST_LEVELS);
+        self::hold($schema instanceof \stdClass && $level <= self::MAX_LEVELS);
         $keywords = array_map(strval(...), array_keys(get_object_vars($schema)));
         self::hold(count(array_intersect(['type', 'anyOf', '$ref'], $keywords)) === 1);
         $written = new \stdClass();
@@ -92,7 +92,7 @@ final class Strict
             $written->anyOf = [(object) ['$ref' => $written->{'$ref'}]];
             unset($written->{'$ref'});
         }
-        self::hold($this->properties <= self::MOST_PROPERTIES && $this->values <= self::MOST_VALUES && $this->characters <= self::MOST_CHARACTERS);
+        self::hold($this->properties <= self::MAX_PROPERTIES && $this->values <= self::MAX_VALUES && $this->characters <= self::MAX_CHARACTERS);
         return $written;
     }
 

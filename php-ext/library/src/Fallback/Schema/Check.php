@@ -13,8 +13,8 @@ use Pillion\Fallback\Json;
  */
 final class Check
 {
-    private const MOST_SECONDS = 2.0;
-    private const MOST_LEVELS = 256;
+    private const MAX_SECONDS = 2.0;
+    private const MAX_LEVELS = 256;
     private const STEPS_A_LOOK = 64;
 
     private int $steps = 0;
@@ -23,7 +23,7 @@ final class Check
 
     public function __construct(private readonly \stdClass $root)
     {
-        $this->end = microtime(true) + self::MOST_SECONDS;
+        $this->end = microtime(true) + self::MAX_SECONDS;
     }
 
     /**
@@ -42,7 +42,7 @@ final class Check
             }
             return;
         }
-        if (++$this->level > self::MOST_LEVELS) {
+        if (++$this->level > self::MAX_LEVELS) {
             throw new Unchecked('its schema is nested too deeply');
         }
         yield from $this->asserted($schema, $value, $path);

@@ -13,7 +13,7 @@ namespace Pillion\Fallback\Schema;
 final class CompiledSchema
 {
     /** Maximum number of violations that are examined to find the first one. */
-    private const MOST_VIOLATIONS = 1000;
+    private const MAX_VIOLATIONS = 1000;
 
     /** @param list<string> $properties names in order */
     private function __construct(private readonly \stdClass $schema, private readonly array $properties)
@@ -68,7 +68,7 @@ final class CompiledSchema
             if ($rank < $least) {
                 [$first, $least] = [$violation, $rank];
             }
-            if ($rank === 0 || ++$count >= self::MOST_VIOLATIONS) {
+            if ($rank === 0 || ++$count >= self::MAX_VIOLATIONS) {
                 break;
             }
         }

@@ -13,10 +13,10 @@ namespace Pillion\Fallback\Schema;
 final class Place
 {
     /** Maximum numbers of alternatives and of schema levels; beyond them any value is allowed. */
-    private const MOST_ALTERNATIVES = 64;
-    private const MOST_LEVELS = 32;
+    private const MAX_ALTERNATIVES = 64;
+    private const MAX_LEVELS = 32;
     /** Maximum number of schemas visited for one value. */
-    private const MOST_STEPS = 100_000;
+    private const MAX_STEPS = 100_000;
 
     private const TYPES = ['null', 'boolean', 'number', 'string', 'array', 'object'];
 
@@ -31,7 +31,7 @@ final class Place
     /** Returns the location that only `$schema`, a part of `$root`, describes. */
     public static function of(\stdClass $root, mixed $schema): self
     {
-        $place = new self($root, [], new \ArrayObject(['left' => self::MOST_STEPS]));
+        $place = new self($root, [], new \ArrayObject(['left' => self::MAX_STEPS]));
         $place->alternatives = $place->expand($schema, 0);
         return $place;
     }
@@ -116,7 +116,7 @@ final class Place
         if (!$schema instanceof \stdClass) {
             return $schema === false ? [] : [[]];
         }
-        if ($level > self::MOST_LEVELS || --$this->steps['left'] <= 0) {
+        if ($level > self::MAX_LEVELS || --$this->steps['left'] <= 0) {
             return [[]];
         }
         $found = [[$schema]];
@@ -143,7 +143,7 @@ final class Place
      */
     private function both(array $one, array $other): array
     {
-        if (count($one) * count($other) > self::MOST_ALTERNATIVES) {
+        if (count($one) * count($other) > self::MAX_ALTERNATIVES) {
             return [[]];
         }
         $found = [];
@@ -162,7 +162,7 @@ final class Place
      */
     private static function few(array $alternatives): array
     {
-        return count($alternatives) > self::MOST_ALTERNATIVES ? [[]] : $alternatives;
+        return count($alternatives) > self::MAX_ALTERNATIVES ? [[]] : $alternatives;
     }
 
     /** @return list<string> */

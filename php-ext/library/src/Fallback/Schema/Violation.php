@@ -12,7 +12,7 @@ namespace Pillion\Fallback\Schema;
 final class Violation
 {
     /** Maximum length of a path or reason in a message, in characters. */
-    private const LONGEST_PART = 200;
+    private const MAX_PART_LEN = 200;
 
     private function __construct(
         public readonly string $message,
@@ -66,6 +66,6 @@ final class Violation
 
     private static function shorten(string $text): string
     {
-        return preg_match('/^.{' . self::LONGEST_PART . '}(?=.)/us', $text, $found) === 1 ? "$found[0]..." : $text;
+        return preg_match('/^.{' . self::MAX_PART_LEN . '}(?=.)/us', $text, $found) === 1 ? "$found[0]..." : $text;
     }
 }

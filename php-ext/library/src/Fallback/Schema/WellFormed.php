@@ -14,7 +14,7 @@ use Pillion\Fallback\Json;
  */
 final class WellFormed
 {
-    private const MOST_PARTS = 50_000;
+    private const MAX_PARTS = 50_000;
 
     private const SCHEMA = ['not', 'if', 'then', 'else', 'contains', 'propertyNames', 'additionalProperties', 'items'];
     private const LISTS = ['allOf', 'anyOf', 'oneOf', 'prefixItems'];
@@ -48,7 +48,7 @@ final class WellFormed
             return;
         }
         $this->seen[spl_object_id($schema)] = true;
-        if (++$this->parts > self::MOST_PARTS) {
+        if (++$this->parts > self::MAX_PARTS) {
             throw new SchemaError('', 'it has too many parts');
         }
         $this->values($schema, $path);

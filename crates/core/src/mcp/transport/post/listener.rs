@@ -19,17 +19,17 @@ use crate::mcp::peer::Answers;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Maximum pause while streams bring no messages.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// Minimum lifetime after which a stream counts as useful, even without messages.
 const LONG_ENOUGH: Duration = Duration::from_secs(10);
 
 /// How long to wait for the stream to open. Some servers send the response head only with the first
 /// event.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// Timeout for checking whether the server knows the session.
-const PING_PATIENCE: Duration = Duration::from_secs(10);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Receives messages on the GET stream until dropped (MCP 2025-11-25, "Listening for Messages from
 /// the Server"). A server without such a stream is not asked again; if the server has forgotten the
@@ -54,7 +54,7 @@ impl Listener {
         async move {
             let ready = ready.wait_for(|ready| *ready);
             // Neither an ended nor a slow task is an error.
-            let _ = tokio::time::timeout(LONGEST_WAIT, ready).await;
+            let _ = tokio::time::timeout(MAX_WAIT, ready).await;
         }
     }
 }
@@ -73,7 +73,7 @@ enum Refused {
 
 async fn listen(line: Arc<Line>, ready: watch::Sender<bool>) {
     let mut place = HeaderMap::new();
-    let mut pauses = Pauses::up_to(LONGEST_PAUSE);
+    let mut pauses = Pauses::up_to(MAX_PAUSE);
     let mut had_stream = false;
     // These outlive the stream in which the request arrived, because they are sent by POST.
     let mut answers = Answers::default();
@@ -164,7 +164,7 @@ impl Line {
             endless: false,
             opens: false,
         };
-        match tokio::time::timeout(PING_PATIENCE, self.exchange(ping)).await {
+        match tokio::time::timeout(PING_TIMEOUT, self.exchange(ping)).await {
             Ok(Ok(_)) => Some(true),
             Ok(Err(McpErrorKind::SessionExpired)) => Some(false),
             Ok(Err(McpErrorKind::HttpStatus { status, .. })) if status < 500 => Some(true),

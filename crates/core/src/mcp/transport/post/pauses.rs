@@ -7,7 +7,7 @@ use rand::RngExt;
 const SHORTEST: Duration = Duration::from_millis(100);
 
 /// Maximum pause that a server can request.
-const LONGEST_ASKED: Duration = Duration::from_secs(60);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Pauses before a stream that ended is requested again. They grow while streams bring nothing.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Pauses {
     /// Returns the next pause, where the server requests `asked`: at least that, and otherwise half
     /// to all of the grown pause, so that clients do not reconnect at the same time.
     pub(super) fn next(&mut self, asked: Duration) -> Duration {
-        let asked = asked.clamp(SHORTEST, LONGEST_ASKED);
+        let asked = asked.clamp(SHORTEST, MAX_RETRY_AFTER);
         let grown = asked.saturating_mul(2_u32.saturating_pow(self.in_vain));
         self.in_vain = self.in_vain.saturating_add(1);
         let jitter = rand::rng().random_range(0.5..=1.0);
@@ -60,6 +60,6 @@ mod tests {
         assert_eq!(pauses.next(Duration::ZERO), SHORTEST);
         let asked = Duration::from_secs(10);
         assert_eq!(pauses.next(asked), asked);
-        assert_eq!(pauses.next(Duration::MAX), LONGEST_ASKED);
+        assert_eq!(pauses.next(Duration::MAX), MAX_RETRY_AFTER);
     }
 }

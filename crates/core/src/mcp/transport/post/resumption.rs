@@ -9,21 +9,21 @@ use crate::mcp::http::AnswerReader;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Maximum size of a returned event id, in bytes. Servers reject requests with larger headers.
-const LONGEST_EVENT_ID: usize = 4 * 1024;
+const MAX_EVENT_ID_LEN: usize = 4 * 1024;
 
 /// The reconnection time, if the server has not requested one.
 pub(super) const DEFAULT_WAIT: Duration = Duration::from_millis(500);
 
 /// Maximum pause while a request waits for its response.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// Number of consecutive streams without a new event after which the response counts as lost.
-const MOST_EMPTY_STREAMS: u32 = 10;
+const MAX_EMPTY_STREAMS: u32 = 10;
 
 /// Returns the header for resuming a stream; `None` if the server sent no event id.
 pub(super) fn place_in(reader: &AnswerReader) -> Option<HeaderMap> {
     let id = reader.last_event_id()?;
-    if id.len() > LONGEST_EVENT_ID {
+    if id.len() > MAX_EVENT_ID_LEN {
         tracing::debug!(bytes = id.len(), "The id of an event is too long to use");
         return None;
     }
@@ -46,7 +46,7 @@ impl Resumption {
     pub(super) fn new(allowed: bool) -> Self {
         Self {
             allowed,
-            pauses: Pauses::up_to(LONGEST_WAIT),
+            pauses: Pauses::up_to(MAX_WAIT),
             empty_streams: 0,
             last_id: None,
         }
@@ -67,7 +67,7 @@ impl Resumption {
         let id = reader.last_event_id();
         if self.last_id.as_deref() == id {
             self.empty_streams += 1;
-            if self.empty_streams > MOST_EMPTY_STREAMS {
+            if self.empty_streams > MAX_EMPTY_STREAMS {
                 return None;
             }
         } else {

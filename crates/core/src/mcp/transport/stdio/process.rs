@@ -24,7 +24,7 @@ use super::spawn::spawn;
 use crate::mcp::{McpErrorKind, StdioCommand};
 
 /// How long a server may take to exit after its input was closed, and again after SIGTERM.
-const PATIENCE: Duration = Duration::from_secs(2);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Polling interval where the kernel cannot report a process's end (before 5.3).
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -182,9 +182,9 @@ fn run(
         }
     };
     let asked = !watch.wait(Some(stop), None);
-    if asked && !watch.wait(None, Some(PATIENCE)) {
+    if asked && !watch.wait(None, Some(EXIT_TIMEOUT)) {
         signal(Signal::TERM);
-        watch.wait(None, Some(PATIENCE));
+        watch.wait(None, Some(EXIT_TIMEOUT));
     }
     // Kills the rest of the group, including the supervisor and an exited server.
     signal(Signal::KILL);

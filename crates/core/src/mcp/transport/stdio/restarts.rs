@@ -8,10 +8,10 @@ use crate::mcp::McpErrorKind;
 
 /// Backoff after the first crash; doubles with each further crash.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// Maximum backoff of a program that responds after each start: its callers wait for the restart.
-const LONGEST_PAUSE_OF_ANSWERING: Duration = Duration::from_secs(1);
+const MAX_ANSWERING_PAUSE: Duration = Duration::from_secs(1);
 
 /// Maximum number of consecutive starts without a response for which callers wait; after more such
 /// starts, calls are refused until the backoff is over.
@@ -69,8 +69,8 @@ impl Restarts {
     pub(super) fn crashed(&self, lived: Duration, has_answered: bool) {
         let mut crashes = self.crashes.lock();
         let (stable, longest) = match has_answered {
-            true => (STABLE_OF_ANSWERING, LONGEST_PAUSE_OF_ANSWERING),
-            false => (STABLE, LONGEST_PAUSE),
+            true => (STABLE_OF_ANSWERING, MAX_ANSWERING_PAUSE),
+            false => (STABLE, MAX_PAUSE),
         };
         let is_first = lived >= stable;
         let more = |count: u32| if is_first { 1 } else { count.saturating_add(1) };
@@ -142,7 +142,7 @@ mod tests {
         let Err(McpErrorKind::KnownDown { retry_after, .. }) = restarts.wait().await else {
             panic!()
         };
-        assert!(retry_after <= LONGEST_PAUSE);
+        assert!(retry_after <= MAX_PAUSE);
         // A crash after a long run time starts a new series.
         restarts.crashed(STABLE, false);
         restarts.wait().await.unwrap();
@@ -161,7 +161,7 @@ mod tests {
                 restarts.crashed(lived, true);
                 let before = Instant::now();
                 restarts.wait().await.unwrap();
-                assert!(before.elapsed() <= LONGEST_PAUSE_OF_ANSWERING * 2);
+                assert!(before.elapsed() <= MAX_ANSWERING_PAUSE * 2);
                 assert!(restarts.may_start_again());
             }
         }

@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::Instant;
 
 /// Maximum length of a logged line, in bytes; the rest is discarded.
-const LONGEST_LINE: usize = 2048;
+const MAX_LINE_LEN: usize = 2048;
 
 /// Maximum number of logged lines per time window; further lines are only counted.
 const LINES_AT_ONCE: u32 = 50;
@@ -17,7 +17,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 const LAST_WORDS: usize = 300;
 
 /// Minimum length of a secret, in bytes: masking shorter values would hide too much.
-const SHORTEST_SECRET: usize = 4;
+const MIN_SECRET_LEN: usize = 4;
 
 /// The last line on a server's standard error, which usually explains a crash.
 #[derive(Clone, Default)]
@@ -71,7 +71,7 @@ impl StderrLog {
     fn take(&mut self, bytes: &[u8]) {
         let mut lines = bytes.split(|&byte| byte == b'\n').peekable();
         while let Some(part) = lines.next() {
-            let room = LONGEST_LINE - self.line.len();
+            let room = MAX_LINE_LEN - self.line.len();
             self.line.extend_from_slice(&part[..part.len().min(room)]);
             if lines.peek().is_some() {
                 self.end_line();
@@ -101,7 +101,7 @@ impl StderrLog {
             .collect();
         for secret in &self.secrets {
             let secret = secret.expose_secret();
-            if secret.len() >= SHORTEST_SECRET && line.contains(secret) {
+            if secret.len() >= MIN_SECRET_LEN && line.contains(secret) {
                 line = line.replace(secret, "***");
             }
         }

@@ -14,13 +14,13 @@ use url::form_urlencoded;
 const LARGEST: usize = 32 * 1024;
 
 /// Timeout for reading a request, and for sending the response.
-const PATIENCE: Duration = Duration::from_secs(10);
+const IO_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The end of the headers.
 const END: &[u8] = b"\r\n\r\n";
 
 /// Maximum number of concurrent connections: browsers open some before they need them.
-const MOST_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 
 /// The expected response to an authorization request.
 pub(super) struct Expected<'a> {
@@ -38,7 +38,7 @@ pub(super) async fn wait(listener: &TcpListener, expected: &Expected<'_>) -> io:
     let mut visits = FuturesUnordered::new();
     loop {
         tokio::select! {
-            accepted = listener.accept(), if visits.len() < MOST_CONNECTIONS => match accepted {
+            accepted = listener.accept(), if visits.len() < MAX_CONNECTIONS => match accepted {
                 Ok((stream, _)) => visits.push(visit(stream, expected)),
                 // An aborted connection does not affect the next one.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -53,7 +53,7 @@ pub(super) async fn wait(listener: &TcpListener, expected: &Expected<'_>) -> io:
 
 /// Serves one connection. Returns path and query if the request is the response.
 async fn visit(mut stream: TcpStream, expected: &Expected<'_>) -> Option<String> {
-    let head = timeout(PATIENCE, head(&mut stream)).await.ok()?.ok()?;
+    let head = timeout(IO_TIMEOUT, head(&mut stream)).await.ok()?.ok()?;
     let (reply, answer) = match target(&head) {
         Err(status) => ((status, "This is not a page of Pillion."), None),
         Ok(target) => {
@@ -63,7 +63,7 @@ async fn visit(mut stream: TcpStream, expected: &Expected<'_>) -> Option<String>
     };
     let (status, text) = reply;
     // Ignores a failure to send the page: the response was received.
-    let _ = timeout(PATIENCE, async {
+    let _ = timeout(IO_TIMEOUT, async {
         stream.write_all(page(status, text).as_bytes()).await?;
         stream.shutdown().await
     })
@@ -237,7 +237,7 @@ mod tests {
             for _ in 0..5 {
                 idle.push(connect().await);
             }
-            for _ in 0..2 * MOST_CONNECTIONS {
+            for _ in 0..2 * MAX_CONNECTIONS {
                 drop(connect().await);
             }
             for (bytes, status) in [

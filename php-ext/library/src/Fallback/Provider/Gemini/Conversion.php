@@ -14,7 +14,7 @@ namespace Pillion\Fallback\Provider\Gemini;
 final class Conversion
 {
     /** Maximum nesting of nodes; deeper nodes are converted without details. */
-    private const MOST_LEVELS = 32;
+    private const MAX_LEVELS = 32;
 
     private function __construct(private readonly Resolver $resolver)
     {
@@ -35,7 +35,7 @@ final class Conversion
 
     private function convert(mixed $schema, int $level): \stdClass
     {
-        if ($level > self::MOST_LEVELS || $this->resolver->isExhausted()) {
+        if ($level > self::MAX_LEVELS || $this->resolver->isExhausted()) {
             return self::bare(Kind::ofCutNode($schema));
         }
         $opened = $this->resolver->openCount();
