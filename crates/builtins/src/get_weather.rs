@@ -1,10 +1,10 @@
 //! The current weather from Open-Meteo, which needs no API key, or from OpenWeatherMap; or mock
 //! weather for development.
 
+mod location;
 mod mock;
 mod open_meteo;
 mod open_weather_map;
-mod place;
 mod report;
 mod service;
 mod settings;
@@ -20,9 +20,9 @@ use pillion_core::tool::{
 use serde_json::json;
 
 use crate::service::within;
+use location::RequestedLocation;
 use open_meteo::OpenMeteo;
 use open_weather_map::OpenWeatherMap;
-use place::Wanted;
 use report::{Report, Weather};
 pub use settings::{Units, WeatherProvider, WeatherSettings};
 
@@ -100,7 +100,7 @@ impl GetWeather {
     }
 
     async fn weather(&self, location: &str) -> Result<Report, ToolFailure> {
-        let wanted = Wanted::read(location);
+        let wanted = RequestedLocation::read(location);
         match &self.source {
             Source::OpenMeteo(source) => {
                 let asked = service::report(source, &wanted);

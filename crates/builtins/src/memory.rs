@@ -7,8 +7,8 @@
 //! rejected.
 
 mod forget;
-mod place;
 mod remember;
+mod scope;
 mod search;
 
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use pillion_core::store::{MemoryStore, StoreError};
 use pillion_core::tool::{ErrorCode, Tool, ToolFailure};
 
 pub use forget::Forget;
-use place::Place;
 pub use remember::Remember;
+use scope::MemoryScope;
 pub use search::SearchMemory;
 
 /// Maximum length of a memory, in characters.

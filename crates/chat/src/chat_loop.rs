@@ -29,7 +29,7 @@ use crate::{
 };
 
 pub use native::NativeServer;
-use native::{NativeServers, Told};
+use native::{NativeServers, ReportedCalls};
 
 /// The status line when either limit is reached.
 const LIMIT_REACHED: &str = "Maximum tool execution rounds reached. Generating final response...";
@@ -259,7 +259,7 @@ impl ChatLoop {
         if limit_reached.is_some() {
             listener.hear(ChatEvent::Status(LIMIT_REACHED.to_owned()));
         }
-        let mut told = Told::default();
+        let mut told = ReportedCalls::default();
         let answer = self.ask_once(state, tools, deadline, &mut told, listener);
         let answer = answer.await?;
         let provider = state.provider();
@@ -333,7 +333,7 @@ impl ChatLoop {
         state: &mut ChatState,
         tools: &[Arc<ToolDefinition>],
         deadline: Instant,
-        told: &mut Told,
+        told: &mut ReportedCalls,
         listener: &mut dyn ChatListener,
     ) -> Result<Answer, ChatError> {
         let Some(permitted) = &mut state.permitted else {

@@ -4,7 +4,7 @@ use pillion_core::digest::sha256_hex;
 use pillion_core::tool::ToolDefinition;
 use serde_json::{Value, json};
 
-use crate::door::Door;
+use crate::api_access::ApiAccess;
 use crate::request::RequestPlan;
 
 /// Returns SHA-256 of a tool's request, credential identity, result path and description. Secrets
@@ -13,7 +13,7 @@ use crate::request::RequestPlan;
 pub(crate) fn of(
     definition: &ToolDefinition,
     plan: &RequestPlan,
-    door: &Door,
+    door: &ApiAccess,
     result_at: Option<&str>,
 ) -> String {
     let headers = plan.headers.iter().map(|(name, value)| {

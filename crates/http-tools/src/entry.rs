@@ -11,7 +11,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::door::{Door, DoorKeys};
+use crate::api_access::{ApiAccess, DoorKeys};
 use crate::request::{QueryPart, RequestPlan, Style};
 use crate::url_template::UrlTemplate;
 use crate::{HttpTool, HttpToolError, StatusRange, digest};
@@ -106,7 +106,7 @@ pub(crate) fn tool_of(entry: HttpToolEntry) -> Result<HttpTool, HttpToolError> {
     let definition = definition
         .build()
         .map_err(|error| HttpToolError::new("", error.to_string()))?;
-    let door = Door::new(DoorKeys {
+    let door = ApiAccess::new(DoorKeys {
         secrets: values_of(&plan.headers, &entry.secret_headers)?,
         authentication: entry.authentication,
         egress: entry.egress,
@@ -122,7 +122,7 @@ pub(crate) fn tool_of(entry: HttpToolEntry) -> Result<HttpTool, HttpToolError> {
 pub(crate) fn registrable(
     definition: ToolDefinition,
     plan: RequestPlan,
-    door: Arc<Door>,
+    door: Arc<ApiAccess>,
     result_at: Option<String>,
 ) -> Result<HttpTool, HttpToolError> {
     CompiledSchema::compile(definition.input_schema())

@@ -20,8 +20,8 @@
 //! ```
 
 mod answer;
+mod api_access;
 mod digest;
-mod door;
 mod entry;
 mod error;
 mod openapi;

@@ -13,7 +13,7 @@ use pillion_core::tool::JsonObject;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::door::{Door, DoorKeys};
+use crate::api_access::{ApiAccess, DoorKeys};
 use crate::{HttpTool, HttpToolError, StatusRange, entry};
 use document::Document;
 
@@ -75,7 +75,7 @@ impl OpenApiEntry {
             let what = "these stand in every request, and have no place for arguments";
             return Err(HttpToolError::new("headers", what));
         }
-        let door = Door::new(DoorKeys {
+        let door = ApiAccess::new(DoorKeys {
             secrets: entry::values_of(&headers, &self.secret_headers)?,
             authentication: self.authentication,
             egress: self.egress,

@@ -5,7 +5,7 @@ use pillion_core::egress::HttpRequest;
 use pillion_core::tool::ToolFailure;
 use serde_json::Value;
 
-use crate::door::Door;
+use crate::api_access::ApiAccess;
 use crate::url_template::{UrlTemplate, encoded};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -43,7 +43,11 @@ pub(crate) enum Style {
 
 impl RequestPlan {
     /// Returns the request for these arguments.
-    pub(crate) fn fill(&self, arguments: &Value, door: &Door) -> Result<HttpRequest, ToolFailure> {
+    pub(crate) fn fill(
+        &self,
+        arguments: &Value,
+        door: &ApiAccess,
+    ) -> Result<HttpRequest, ToolFailure> {
         let mut url = self.url.fill(arguments)?;
         let mut query: Vec<String> = url.query().map(str::to_owned).into_iter().collect();
         for part in &self.query {

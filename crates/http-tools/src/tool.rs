@@ -6,7 +6,7 @@ use pillion_core::tool::{
 };
 use serde_json::Value;
 
-use crate::door::{self, Door};
+use crate::api_access::{self, ApiAccess};
 use crate::request::RequestPlan;
 use crate::{HttpToolEntry, HttpToolError, answer, entry};
 
@@ -14,7 +14,7 @@ use crate::{HttpToolEntry, HttpToolError, answer, entry};
 pub struct HttpTool {
     pub(crate) definition: ToolDefinition,
     pub(crate) plan: RequestPlan,
-    pub(crate) door: Arc<Door>,
+    pub(crate) door: Arc<ApiAccess>,
     /// JSON pointer to the result in the response.
     pub(crate) result_at: Option<String>,
     /// The digest of the tool, without the values of secrets.
@@ -34,7 +34,7 @@ impl HttpTool {
         let door = &*self.door;
         let request = self.plan.fill(arguments, door)?;
         let host = request.url.host_str().unwrap_or_default().to_owned();
-        let failed = |error| door::failure(&error, &host, door);
+        let failed = |error| api_access::failure(&error, &host, door);
         let sent = door.client()?.send(request, door.limits.timeout).await;
         let answer = sent.map_err(failed)?;
         let (status, headers) = (answer.status(), answer.headers().clone());

@@ -7,10 +7,10 @@ mod gate;
 mod grant;
 mod peer;
 mod rules;
-mod standing;
 mod stored_tokens;
 mod token;
 mod token_list;
+mod token_validity;
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ pub use gate::{Gate, Refusal};
 pub use grant::{Grant, Holder, Scope, Users};
 pub use peer::Peer;
 pub use rules::{PeerRules, RuleError};
-pub(crate) use standing::Standing;
 pub(crate) use stored_tokens::{NewToken, StoredTokens};
 pub use token::{CheckFuture, TokenCheck, TokenCheckError};
 pub use token_list::{TokenList, TokenListError};
+pub(crate) use token_validity::TokenValidity;
 
 use pillion_core::store::AccessTokenStore;
 

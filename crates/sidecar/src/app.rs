@@ -1,8 +1,8 @@
 //! The state of a running sidecar, apart from its sockets.
 
 mod assembly;
-mod strangers;
 mod succession;
+mod unknown_tools;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ use crate::upstream::{Own, Upstreams};
 use crate::visibility::Visibility;
 use crate::wasm_tools::WasmTools;
 use crate::workers::Workers;
-use strangers::Strangers;
+use unknown_tools::UnknownTools;
 
 /// Maximum time for ending the sessions with MCP servers.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -61,7 +61,7 @@ struct Shared {
     mcp: Arc<McpServer>,
     models: Arc<Models>,
     tool_keys: ToolKeys,
-    strangers: Strangers,
+    strangers: UnknownTools,
     workers: Arc<Workers>,
     wasm_tools: Arc<WasmTools>,
     /// The tools that the configuration registered.

@@ -50,12 +50,12 @@ struct Shared {
 }
 
 /// The approval that a call needs.
-struct Wanted {
+struct NeededApproval {
     hash: String,
     named: Option<String>,
 }
 
-impl Wanted {
+impl NeededApproval {
     fn by(request: &ApprovalRequest) -> Self {
         Self {
             hash: request.id.clone(),
@@ -118,7 +118,7 @@ impl Approvals {
     async fn live(
         &self,
         store: &dyn Store,
-        wanted: &Wanted,
+        wanted: &NeededApproval,
     ) -> Result<Option<ApprovalRecord>, ToolFailure> {
         let now = Timestamp::now();
         let fits =
@@ -154,7 +154,7 @@ impl Approvals {
         } = &*self.shared;
         let turn = tokio::time::timeout(MAX_TURN, pending.opening.lock()).await;
         let _turn = turn.map_err(|_| failure::unreachable())?;
-        if let Some(record) = self.live(store, &Wanted::by(request)).await? {
+        if let Some(record) = self.live(store, &NeededApproval::by(request)).await? {
             return Ok(record);
         }
         let now = Timestamp::now();
@@ -255,7 +255,7 @@ impl Approvals {
         store: &dyn Store,
         request: &ApprovalRequest,
     ) -> Result<(), ToolFailure> {
-        let wanted = Wanted::by(request);
+        let wanted = NeededApproval::by(request);
         while let Some(record) = self.live(store, &wanted).await? {
             let verdict = record.decision.as_ref().map(|decision| decision.verdict);
             if verdict != Some(Verdict::Approved) {
@@ -346,7 +346,7 @@ impl Approver for Approvals {
     }
 
     fn waiting_call(&self, request: &ApprovalRequest) -> WaitingCallFuture {
-        let (this, wanted) = (self.clone(), Wanted::by(request));
+        let (this, wanted) = (self.clone(), NeededApproval::by(request));
         Box::pin(async move {
             let Some(store) = &this.shared.store else {
                 return Ok(None);
@@ -405,7 +405,7 @@ mod tests {
         let options = StoreOptions::new(StoreLocation::Memory);
         let store = SqlStore::open(&options).await.unwrap();
         let approvals = Approvals::new(&Config::default(), None, Arc::default(), Arc::default());
-        let wanted = Wanted {
+        let wanted = NeededApproval {
             hash: "hash".to_owned(),
             named: None,
         };

@@ -11,9 +11,9 @@
 
 mod away;
 mod connect;
-mod greeting;
 mod input;
 mod leg;
+mod session_replay;
 
 use std::collections::VecDeque;
 use std::io;
@@ -32,8 +32,8 @@ use crate::calling_client::message::{self, Inbound, Request};
 use crate::mcp_server::stdio::{MAX_WAITING, write};
 use away::Away;
 pub(crate) use connect::{ConnectError, Connection, Target};
-use greeting::Greeting;
-use leg::{Leg, Phase, Said};
+use leg::{Leg, Phase, SidecarMessage};
+use session_replay::SessionReplay;
 
 /// The JSON-RPC error code for a missing connection (`ConnectionClosed` of the MCP SDKs).
 const NO_CONNECTION: i64 = -32000;
@@ -76,7 +76,7 @@ pub(crate) async fn serve(
         events,
         legs: Vec::new(),
         last_leg: 0,
-        greeting: Greeting::default(),
+        greeting: SessionReplay::default(),
         waiting: VecDeque::new(),
         away: None,
     };
@@ -115,7 +115,7 @@ struct Bridge {
     /// The connections: one to the current sidecar, and those to sidecars that are shutting down.
     legs: Vec<Leg>,
     last_leg: u64,
-    greeting: Greeting,
+    greeting: SessionReplay,
     /// Requests of the client that wait for the next sidecar.
     waiting: VecDeque<(Request, Bytes)>,
     away: Option<Away>,
@@ -241,23 +241,23 @@ impl Bridge {
             return;
         };
         match leg.hear(&line) {
-            Said::ToClient => self.tell(line.into()).await,
-            Said::Answer { id, error } => {
+            SidecarMessage::ToClient => self.tell(line.into()).await,
+            SidecarMessage::Answer { id, error } => {
                 self.greeting.answered(&id, error.is_none());
                 self.tell(line.into()).await;
             }
-            Said::Draining => {
+            SidecarMessage::Draining => {
                 tracing::info!("The sidecar ends; looking for the next one");
                 leg.phase = Phase::Draining;
                 self.look_for_another("The sidecar ends".to_owned());
             }
-            Said::Greeted => self.open(number).await,
-            Said::NotGreeted(error) => {
+            SidecarMessage::Greeted => self.open(number).await,
+            SidecarMessage::NotGreeted(error) => {
                 tracing::warn!(%error, "The next sidecar does not take this client");
                 self.legs.retain(|leg| leg.number != number);
                 self.look_on(Some(error));
             }
-            Said::ToBridge => {}
+            SidecarMessage::ToBridge => {}
         }
         // A sidecar that is shutting down closes after its last response.
         self.legs

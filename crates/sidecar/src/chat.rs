@@ -3,11 +3,11 @@
 //! and in another process.
 
 mod answer;
+mod chat_recorder;
 mod claim;
 mod clients_turn;
 mod error;
-mod keeper;
-mod kept;
+mod stored_chat;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,13 +29,13 @@ use crate::approvals::Approvals;
 use crate::models::{Model, NativeTools};
 use crate::moment::text_of;
 use crate::visibility::Visibility;
+use chat_recorder::ChatRecorder;
+pub(crate) use chat_recorder::Listener;
 use claim::Claim;
 pub(crate) use clients_turn::ClientsTurn;
 pub(crate) use error::ChatRefusal;
-use keeper::Keeper;
-pub(crate) use keeper::Listener;
-pub(crate) use kept::Failure;
-use kept::{Kept, Stays};
+pub(crate) use stored_chat::Failure;
+use stored_chat::{Stays, StoredChat};
 
 /// Maximum number of listed chats.
 const MAX_LISTED: u32 = 100;
@@ -112,7 +112,7 @@ pub(crate) struct Ended {
 pub(crate) struct Chat {
     store: Arc<dyn Store>,
     record: ChatRecord,
-    kept: Kept,
+    kept: StoredChat,
     chat_loop: ChatLoop,
     context: CallContext,
     /// Maximum time to wait for approvals.
@@ -157,7 +157,7 @@ impl Chat {
         let chatter = &chatter.with_model(model);
         let chat_loop = loop_of(app, chatter, model, beginning.tools, beginning.options).await?;
         let state = beginning.said.begin(&chat_loop)?;
-        let kept = Kept {
+        let kept = StoredChat {
             model: model.config.id.clone(),
             tools: beginning.tools,
             channel: chatter.context.channel.clone(),
@@ -252,7 +252,7 @@ impl Chat {
         } = self;
         let chat_loop = chat_loop.streamed(listener.is_some());
         let mut state = kept.state.clone();
-        let mut keeper = Keeper::new(Arc::clone(&store), record, kept, claim, listener);
+        let mut keeper = ChatRecorder::new(Arc::clone(&store), record, kept, claim, listener);
         let until = Instant::now() + wait;
         loop {
             let outcome = chat_loop.run(&mut state, &context, &mut keeper).await;
@@ -433,10 +433,10 @@ async fn find(
     store: &dyn Store,
     context: &CallContext,
     id: &str,
-) -> Result<(ChatRecord, Kept), ChatRefusal> {
+) -> Result<(ChatRecord, StoredChat), ChatRefusal> {
     let record = store.chat(&owner_of(context), id).await?;
     let record = record.ok_or(ChatRefusal::Unknown)?;
-    let kept = Kept::from_json(&record.json).map_err(|error| {
+    let kept = StoredChat::from_json(&record.json).map_err(|error| {
         tracing::warn!(chat = id, %error, "A chat cannot be read");
         ChatRefusal::Unreadable
     })?;
@@ -458,7 +458,7 @@ fn wait_of(app: &App, context: &CallContext) -> Duration {
 
 /// Returns the context in which the tools of a chat run. Calls do not wait for approvals
 /// themselves: the chat is stored before it waits.
-fn context_of(kept: &Kept, chatter: &Chatter) -> CallContext {
+fn context_of(kept: &StoredChat, chatter: &Chatter) -> CallContext {
     CallContext {
         approval: ApprovalWish {
             wait: Duration::ZERO,

@@ -1,7 +1,7 @@
 //! The tools of the configuration in the registry: optional built-in tools, tools of packs, and
 //! declared tools, which are composed tools, HTTP endpoints and operations of OpenAPI documents.
 
-mod keeper;
+mod step_checkpoints;
 #[cfg(test)]
 mod tests;
 
@@ -13,7 +13,7 @@ use pillion_core::tool::Tool;
 
 use crate::config::DeclaredTools;
 use crate::events::{Bus, ToolChanges};
-pub(crate) use keeper::Keeper;
+pub(crate) use step_checkpoints::StepCheckpoints;
 
 /// The tools of the configuration that are registered, or wait while other tools have their names.
 #[derive(Debug, Clone, Default)]

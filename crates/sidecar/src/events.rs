@@ -59,7 +59,7 @@ struct News {
 
 #[derive(Debug)]
 struct Ring {
-    events: VecDeque<Kept>,
+    events: VecDeque<SerializedEvent>,
     bytes: usize,
     /// The number of the next event.
     next: u64,
@@ -85,7 +85,7 @@ impl Ring {
 
 /// A serialized event.
 #[derive(Debug, Clone)]
-struct Kept {
+struct SerializedEvent {
     number: u64,
     kind: &'static str,
     /// The user for whom the event happened.
@@ -121,7 +121,7 @@ impl Bus {
             self.epoch
         );
         ring.bytes += text.len();
-        ring.events.push_back(Kept {
+        ring.events.push_back(SerializedEvent {
             number,
             kind,
             user: event.user().map(str::to_owned),

@@ -48,12 +48,12 @@ pub(crate) struct Reload {
 
 /// Watches whether the rules of the Unix socket still admit a connected client.
 #[derive(Debug)]
-pub(crate) struct Welcome {
+pub(crate) struct AdmissionWatch {
     peer: Option<Peer>,
     peers: watch::Receiver<PeerRules>,
 }
 
-impl Welcome {
+impl AdmissionWatch {
     /// Resolves when no rule admits the client any more, or at once if none does. Cancel-safe.
     pub(crate) async fn ended(&mut self) {
         let Some(Peer::Process { uid, gid, pid }) = self.peer else {
@@ -119,8 +119,8 @@ impl Process {
     }
 
     /// Returns a watch on the rules that admit `peer`.
-    pub(crate) fn watch(&self, peer: Option<Peer>) -> Welcome {
-        Welcome {
+    pub(crate) fn watch(&self, peer: Option<Peer>) -> AdmissionWatch {
+        AdmissionWatch {
             peer,
             peers: self.peers.subscribe(),
         }

@@ -21,7 +21,7 @@ use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
 use crate::config::{Config, ResultsSection};
-pub(crate) use file::{Found, Header};
+pub(crate) use file::{Header, OpenedResult};
 
 /// Time after which an unfinished file is removed, because its process must have died.
 const UNFINISHED: Duration = Duration::from_secs(600);
@@ -64,14 +64,14 @@ impl ResultDirectory {
 
 impl Results {
     /// Returns the result with this id, unless it has expired.
-    pub(crate) async fn find(&self, id: &str) -> io::Result<Option<Found>> {
+    pub(crate) async fn find(&self, id: &str) -> io::Result<Option<OpenedResult>> {
         let Ok(id) = Uuid::try_parse(id) else {
             return Ok(None);
         };
         let this = self.clone();
         let find = move || {
             let path = this.path_of(id);
-            match Found::open(&path) {
+            match OpenedResult::open(&path) {
                 Ok(found) if this.is_expired(found.since) => Ok(None),
                 Ok(found) => Ok(Some(found)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

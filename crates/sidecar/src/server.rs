@@ -26,7 +26,7 @@ use crate::access::{Admission, Peer};
 use crate::app::App;
 use crate::live::Live;
 use crate::routes;
-use connection::{Connection, Place};
+use connection::{Connection, ConnectionPermit};
 pub use lanes::Lanes;
 use listener::Listener;
 use waiting_bytes::WaitingBytes;
@@ -138,13 +138,13 @@ pub async fn serve(
                 let (ending, lane) = (ending.clone(), lanes.next());
                 let share = waiting.share();
                 let connection = Connection { live: live.clone(), peer, share, ending };
-                connections.spawn_on(connection.serve::<UnixListener>(stream, Place::Of { _permit: place }), &lane);
+                connections.spawn_on(connection.serve::<UnixListener>(stream, ConnectionPermit::Of { _permit: place }), &lane);
             }
             (stream, peer, guest) = Tcp::accept(&mut tcp) => {
                 let (ending, lane) = (ending.clone(), lanes.next());
                 let share = waiting.share();
                 let connection = Connection { live: live.clone(), peer, share, ending };
-                connections.spawn_on(connection.serve::<TcpListener>(stream, Place::Asked(guest)), &lane);
+                connections.spawn_on(connection.serve::<TcpListener>(stream, ConnectionPermit::Asked(guest)), &lane);
             }
         }
     };

@@ -33,7 +33,7 @@ use crate::credentials::{
 };
 use crate::events::ToolListener;
 use crate::live::{Live, WeakLive};
-pub(crate) use catalog::{Catalog, How, Known, Who, of_the_file};
+pub(crate) use catalog::{Catalog, CatalogServer, How, Who, of_the_file};
 pub(crate) use error::ServerError;
 pub(crate) use server::Server;
 use watching::{note_connections, sweep_users};
@@ -175,7 +175,7 @@ impl Servers {
             .await;
     }
 
-    fn known(&self) -> Vec<Arc<Known>> {
+    fn known(&self) -> Vec<Arc<CatalogServer>> {
         let all = Arc::clone(&self.all.read());
         all.iter()
             .filter_map(|server| match server {

@@ -9,17 +9,17 @@
 
 mod absent;
 mod connecting;
-mod desk;
+mod connection;
 mod discovery;
 mod doubt;
 mod entries;
-mod line;
 mod named;
 mod offer;
 mod own;
 mod resources;
 mod seen;
 mod server;
+mod server_requests;
 pub(crate) mod tool;
 mod users;
 
@@ -41,7 +41,7 @@ use crate::events::Bus;
 use crate::pins::Pins;
 use crate::telemetry::Telemetry;
 pub(crate) use absent::Absent;
-pub(crate) use line::Line;
+pub(crate) use connection::UpstreamConnection;
 pub(crate) use own::Own;
 pub(crate) use resources::Reading;
 pub(crate) use seen::Seen;

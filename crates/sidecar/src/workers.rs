@@ -68,7 +68,7 @@ pub(crate) enum WorkerRefusal {
 
 /// The registration of a worker, before its connection is served.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct WorkerRegistration {
     workers: Arc<Workers>,
     id: u64,
     calls: mpsc::UnboundedReceiver<(Arc<WorkerTool>, Box<Job>)>,
@@ -104,7 +104,7 @@ impl Workers {
         self: &Arc<Self>,
         registration: Registration,
         pid: Option<i32>,
-    ) -> Result<Place, WorkerRefusal> {
+    ) -> Result<WorkerRegistration, WorkerRefusal> {
         let section = self.section.read().clone();
         if !section.enabled {
             return Err(WorkerRefusal::Disabled);
@@ -148,7 +148,7 @@ impl Workers {
         drop(state);
         self.tell(changes);
         let workers = Arc::clone(self);
-        Ok(Place { workers, id, calls })
+        Ok(WorkerRegistration { workers, id, calls })
     }
 
     /// Registers the tools whose names no worker has yet, or none of them, so that no other tool
@@ -389,13 +389,13 @@ impl Workers {
     }
 }
 
-impl Place {
+impl WorkerRegistration {
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 }
 
-impl Drop for Place {
+impl Drop for WorkerRegistration {
     fn drop(&mut self) {
         self.workers.is_gone(self.id);
     }

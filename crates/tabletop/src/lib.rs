@@ -31,7 +31,7 @@ pub use dice::D20;
 
 use orchestrator::{Orchestrator, Settings};
 use resources::TableResources;
-use scenes::{Room, Scenes};
+use scenes::{SceneLimits, Scenes};
 use telling::Telling;
 
 /// Upper limit of the number of characters, which is also the size of their list.
@@ -86,7 +86,7 @@ impl Tabletop {
         options: TabletopOptions,
     ) -> Self {
         let telling = Arc::new(Telling::default());
-        let scenes = Scenes::new(store, Arc::clone(&telling), Room::of(&options));
+        let scenes = Scenes::new(store, Arc::clone(&telling), SceneLimits::of(&options));
         let scenes = Arc::new(scenes);
         let settings = Settings { model, options };
         let orchestrator = Orchestrator::new(settings, Arc::clone(&scenes), Arc::clone(&telling));
@@ -99,7 +99,7 @@ impl Tabletop {
 
     /// Replaces the model and the options for later actions. Streams and counters continue.
     pub fn reconfigure(&self, model: Option<Arc<dyn LanguageModel>>, options: TabletopOptions) {
-        self.scenes.reconfigure(Room::of(&options));
+        self.scenes.reconfigure(SceneLimits::of(&options));
         self.orchestrator.reconfigure(Settings { model, options });
     }
 }

@@ -31,18 +31,18 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
 pub(crate) struct Scenes {
     store: Arc<dyn PackStore>,
     telling: Arc<Telling>,
-    room: RwLock<Room>,
+    room: RwLock<SceneLimits>,
 }
 
 /// The retention limits.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
+pub(crate) struct SceneLimits {
     max_messages: u32,
     pub(crate) max_scenes: u32,
     pub(crate) max_characters: u32,
 }
 
-impl Room {
+impl SceneLimits {
     pub(crate) fn of(options: &TabletopOptions) -> Self {
         Self {
             max_messages: options.max_messages,
@@ -73,7 +73,7 @@ pub(crate) struct Message {
 }
 
 impl Scenes {
-    pub(crate) fn new(store: Arc<dyn PackStore>, telling: Arc<Telling>, room: Room) -> Self {
+    pub(crate) fn new(store: Arc<dyn PackStore>, telling: Arc<Telling>, room: SceneLimits) -> Self {
         let room = RwLock::new(room);
         Self {
             store,
@@ -83,12 +83,12 @@ impl Scenes {
     }
 
     /// Replaces the limits. Existing data stays until its scene gets a new message.
-    pub(crate) fn reconfigure(&self, room: Room) {
+    pub(crate) fn reconfigure(&self, room: SceneLimits) {
         *self.room.write() = room;
     }
 
     /// Returns the current limits.
-    pub(crate) fn room(&self) -> Room {
+    pub(crate) fn room(&self) -> SceneLimits {
         *self.room.read()
     }
 

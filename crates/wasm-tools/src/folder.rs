@@ -7,7 +7,7 @@ use pillion_core::digest::sha256_hex;
 use pillion_core::tool::ToolName;
 
 use crate::file::{self, Stamps};
-use crate::host::Door;
+use crate::host::ToolHttpClient;
 use crate::http;
 use crate::manifest::Manifest;
 use crate::sandbox::{Sandbox, chain};
@@ -23,8 +23,8 @@ const MAX_MANIFEST_LEN: u64 = 64 * 1024;
 pub struct WasmFolder {
     settings: WasmToolsSettings,
     sandbox: Arc<Sandbox>,
-    doors: HashMap<String, Door>,
-    places: BTreeMap<String, Place>,
+    doors: HashMap<String, ToolHttpClient>,
+    places: BTreeMap<String, FileState>,
     /// The error of the folder itself.
     fault: Option<WasmToolError>,
     has_looked: bool,
@@ -59,7 +59,7 @@ pub struct DueFile {
     stamps: Option<Stamps>,
     sandbox: Arc<Sandbox>,
     limits: Limits,
-    door: Door,
+    door: ToolHttpClient,
     compiled: Option<Arc<Compiled>>,
 }
 
@@ -73,7 +73,7 @@ pub struct TakenUp {
 
 /// The state of a component's file.
 #[derive(Default)]
-struct Place {
+struct FileState {
     /// The state at the last search.
     seen: Option<Stamps>,
     /// Whether the file is to be loaded.
@@ -282,9 +282,13 @@ impl WasmFolder {
 }
 
 /// Returns the HTTP connections of a tool, which are kept while the egress policy is unchanged.
-fn door_of(doors: &mut HashMap<String, Door>, settings: &WasmToolsSettings, name: &str) -> Door {
+fn door_of(
+    doors: &mut HashMap<String, ToolHttpClient>,
+    settings: &WasmToolsSettings,
+    name: &str,
+) -> ToolHttpClient {
     let door = doors.entry(name.to_owned());
-    let made = || http::Door::new(settings.egress.clone());
+    let made = || http::ToolHttpClient::new(settings.egress.clone());
     Arc::clone(door.or_insert_with(made))
 }
 

@@ -72,4 +72,4 @@ impl WasiView for Host {
 }
 
 /// The HTTP connections of a tool.
-pub(crate) type Door = Arc<crate::http::Door>;
+pub(crate) type ToolHttpClient = Arc<crate::http::ToolHttpClient>;

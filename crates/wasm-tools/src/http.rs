@@ -6,12 +6,12 @@ use pillion_core::egress::{CONNECTION_HEADERS, EgressPolicy, HttpClient, HttpErr
 use url::Url;
 
 use crate::bindings::pillion::tool::http as wit;
-use crate::host::{Door as SharedDoor, Host};
+use crate::host::{Host, ToolHttpClient as SharedDoor};
 use crate::permissions::Origin;
 use crate::settings::Limits;
 
 /// The HTTP client of one tool.
-pub(crate) struct Door {
+pub(crate) struct ToolHttpClient {
     egress: EgressPolicy,
     client: OnceLock<HttpClient>,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Requests {
     max_answer_bytes: usize,
 }
 
-impl Door {
+impl ToolHttpClient {
     pub(crate) fn new(egress: EgressPolicy) -> SharedDoor {
         let client = OnceLock::new();
         SharedDoor::new(Self { egress, client })

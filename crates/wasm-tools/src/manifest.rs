@@ -11,14 +11,14 @@ use crate::{FaultCode, WasmToolError};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Manifest {
-    pub(crate) permissions: Asked,
+    pub(crate) permissions: ManifestFile,
     pub(crate) limits: SmallerLimits,
 }
 
 /// The requested permissions.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Asked {
+pub(crate) struct ManifestFile {
     /// Folders, by their path inside the sandbox.
     pub(crate) files: BTreeMap<String, Access>,
     /// Names of environment variables.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
-use crate::manifest::Asked;
+use crate::manifest::ManifestFile;
 use crate::settings::Grant;
 use crate::{FaultCode, WasmToolError};
 
@@ -50,7 +50,7 @@ impl Permissions {
     ///
     /// # Errors
     /// [`FaultCode::NotGranted`] with all requested permissions that are not granted.
-    pub(crate) fn of(asked: &Asked, grant: &Grant) -> Result<Self, WasmToolError> {
+    pub(crate) fn of(asked: &ManifestFile, grant: &Grant) -> Result<Self, WasmToolError> {
         let mut missing = Vec::new();
         let mut permissions = Self::default();
         for (guest, access) in &asked.files {

@@ -11,7 +11,7 @@ use wasmtime::{Engine, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::I32Exit;
 
 use crate::bindings::{Tool, ToolPre};
-use crate::host::{Door, Host};
+use crate::host::{Host, ToolHttpClient};
 use crate::http::Requests;
 use crate::permissions::Permissions;
 use crate::quota;
@@ -23,7 +23,7 @@ use crate::settings::Limits;
 pub(crate) struct Terms {
     pub(crate) limits: Limits,
     pub(crate) permissions: Arc<Permissions>,
-    pub(crate) door: Door,
+    pub(crate) door: ToolHttpClient,
 }
 
 /// The resources that a run used.

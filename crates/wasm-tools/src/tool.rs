@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::bindings::ToolPre;
 use crate::bindings::pillion::tool::types as wit;
-use crate::host::{Door, Host};
+use crate::host::{Host, ToolHttpClient};
 use crate::manifest::Manifest;
 use crate::permissions::Permissions;
 use crate::run::{Terms, Usage, run};
@@ -60,7 +60,7 @@ impl Compiled {
         bytes: &[u8],
         sha256: String,
         limits: &Limits,
-        door: &Door,
+        door: &ToolHttpClient,
     ) -> Result<Self, WasmToolError> {
         let pre = sandbox.compile(bytes)?;
         let terms = Terms {
@@ -116,7 +116,7 @@ impl WasmTool {
         compiled: Arc<Compiled>,
         manifest: Manifest,
         settings: &WasmToolsSettings,
-        door: &Door,
+        door: &ToolHttpClient,
     ) -> Result<Self, WasmToolError> {
         let none = Grant::default();
         let grant = settings.grants.get(name).unwrap_or(&none);

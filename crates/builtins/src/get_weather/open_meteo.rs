@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use url::Url;
 
-use super::place::Place;
+use super::location::Location;
 use super::service::WeatherService;
 use super::{Weather, WeatherSettings};
 use crate::plain_text::plain_text;
@@ -31,7 +31,7 @@ pub(super) struct OpenMeteo {
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct FoundPlaces {
     #[serde(default)]
     results: Vec<FoundPlace>,
 }
@@ -132,7 +132,7 @@ impl WeatherService for OpenMeteo {
         &self,
         name: &str,
         within: &'a [String],
-    ) -> Result<(Vec<Place>, &'a [String]), ToolFailure> {
+    ) -> Result<(Vec<Location>, &'a [String]), ToolFailure> {
         let count = match within.is_empty() {
             true => PLACES,
             false => MANY_PLACES,
@@ -144,13 +144,13 @@ impl WeatherService for OpenMeteo {
             ("format", "json"),
         ];
         let answer = self.get(&self.geocoding, "/v1/search", &query).await?;
-        let Ok(Found { results }) = Found::deserialize(&answer.body) else {
+        let Ok(FoundPlaces { results }) = FoundPlaces::deserialize(&answer.body) else {
             return Err(self.service.unreadable("no list of places"));
         };
-        Ok((results.into_iter().map(Place::from).collect(), within))
+        Ok((results.into_iter().map(Location::from).collect(), within))
     }
 
-    async fn current(&self, place: &Place) -> Result<(Weather, Option<i64>), ToolFailure> {
+    async fn current(&self, place: &Location) -> Result<(Weather, Option<i64>), ToolFailure> {
         let (latitude, longitude) = (place.latitude.to_string(), place.longitude.to_string());
         let variables = "temperature_2m,relative_humidity_2m,weather_code,wind_speed_10m";
         let query = [
@@ -173,7 +173,7 @@ impl WeatherService for OpenMeteo {
     }
 }
 
-impl From<FoundPlace> for Place {
+impl From<FoundPlace> for Location {
     fn from(found: FoundPlace) -> Self {
         let areas = [
             found.admin1,

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use super::place::Place;
+use super::location::Location;
 use super::service::WeatherService;
 use super::{Weather, WeatherSettings, state_codes};
 use crate::plain_text::plain_text;
@@ -106,7 +106,7 @@ impl WeatherService for OpenWeatherMap {
         &self,
         name: &str,
         within: &'a [String],
-    ) -> Result<(Vec<Place>, &'a [String]), ToolFailure> {
+    ) -> Result<(Vec<Location>, &'a [String]), ToolFailure> {
         let mut parts = vec![name];
         parts.extend(
             within
@@ -119,10 +119,10 @@ impl WeatherService for OpenWeatherMap {
         let Ok(found) = Vec::<FoundPlace>::deserialize(&answer.body) else {
             return Err(self.service.unreadable("no list of places"));
         };
-        Ok((found.into_iter().map(Place::from).collect(), &[]))
+        Ok((found.into_iter().map(Location::from).collect(), &[]))
     }
 
-    async fn current(&self, place: &Place) -> Result<(Weather, Option<i64>), ToolFailure> {
+    async fn current(&self, place: &Location) -> Result<(Weather, Option<i64>), ToolFailure> {
         let (latitude, longitude) = (place.latitude.to_string(), place.longitude.to_string());
         let query = [
             ("lat", latitude.as_str()),
@@ -162,7 +162,7 @@ fn fault(answer: &Answer) -> Option<Fault> {
     }
 }
 
-impl From<FoundPlace> for Place {
+impl From<FoundPlace> for Location {
     fn from(found: FoundPlace) -> Self {
         let areas = found.state.into_iter().chain([found.country.clone()]);
         Self {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use pillion_core::tool::ToolFailure;
 
-use super::place::{self, Place, Wanted};
+use super::location::{self, Location, RequestedLocation};
 use super::{Report, Weather};
 
 /// A service that knows places and their weather.
@@ -17,10 +17,10 @@ pub(super) trait WeatherService {
         &self,
         name: &str,
         within: &'a [String],
-    ) -> Result<(Vec<Place>, &'a [String]), ToolFailure>;
+    ) -> Result<(Vec<Location>, &'a [String]), ToolFailure>;
 
     /// Returns the weather at a place and its time of observation, in seconds since 1970.
-    async fn current(&self, place: &Place) -> Result<(Weather, Option<i64>), ToolFailure>;
+    async fn current(&self, place: &Location) -> Result<(Weather, Option<i64>), ToolFailure>;
 }
 
 /// Returns the report of `service` for a location.
@@ -29,17 +29,17 @@ pub(super) trait WeatherService {
 /// `invalid_input` if the location is unknown or ambiguous; errors of the service.
 pub(super) async fn report<S: WeatherService>(
     service: &S,
-    wanted: &Wanted,
+    wanted: &RequestedLocation,
 ) -> Result<Report, ToolFailure> {
     let place = match wanted {
-        Wanted::Coordinates(latitude, longitude) => Place::at(*latitude, *longitude),
-        Wanted::Name {
+        RequestedLocation::Coordinates(latitude, longitude) => Location::at(*latitude, *longitude),
+        RequestedLocation::Name {
             location,
             name,
             within,
         } => {
             let (found, within) = service.places(name, within).await?;
-            place::choose(location, name, within, found)?
+            location::choose(location, name, within, found)?
         }
     };
     let (weather, since) = service.current(&place).await?;

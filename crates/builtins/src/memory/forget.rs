@@ -7,7 +7,7 @@ use pillion_core::tool::{
 };
 use serde_json::{Value, json};
 
-use super::{Place, kept, unavailable};
+use super::{MemoryScope, kept, unavailable};
 use crate::Excerpt;
 
 /// The tool `forget`. Argument: `{id}`. Result: `data = {id}`. A memory that the caller could not
@@ -38,7 +38,7 @@ impl Forget {
         arguments: &JsonObject,
         context: &CallContext,
     ) -> Result<ToolOutput, ToolFailure> {
-        let Place { channel, user } = Place::of(context)?;
+        let MemoryScope { channel, user } = MemoryScope::of(context)?;
         let id = kept(arguments.get("id").and_then(Value::as_str).unwrap_or(""));
         let removed = self.store.remove_memory(&channel, user.as_deref(), &id);
         match removed.await {
@@ -58,7 +58,7 @@ impl Tool for Forget {
     }
 
     fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
-        Some(Place::acts_as(context))
+        Some(MemoryScope::acts_as(context))
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {

@@ -8,7 +8,7 @@ use pillion_core::tool::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{LONGEST, MOST, Place, kept, search, unavailable};
+use super::{LONGEST, MOST, MemoryScope, kept, search, unavailable};
 
 /// The range of a memory's importance, and the default.
 const IMPORTANCE: std::ops::RangeInclusive<u8> = 1..=5;
@@ -60,7 +60,7 @@ impl Remember {
         arguments: &JsonObject,
         context: &CallContext,
     ) -> Result<ToolOutput, ToolFailure> {
-        let Place { channel, user } = Place::of(context)?;
+        let MemoryScope { channel, user } = MemoryScope::of(context)?;
         let text = |key: &str| arguments.get(key).and_then(Value::as_str);
         let content = kept(text("content").unwrap_or_default());
         if content.is_empty() {
@@ -111,7 +111,7 @@ impl Tool for Remember {
     }
 
     fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
-        Some(Place::acts_as(context))
+        Some(MemoryScope::acts_as(context))
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {

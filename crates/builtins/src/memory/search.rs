@@ -7,7 +7,7 @@ use pillion_core::tool::{
 };
 use serde_json::{Value, json};
 
-use super::{Place, kept, unavailable};
+use super::{MemoryScope, kept, unavailable};
 
 /// The default and the maximum number of memories in a result.
 const USUAL: u8 = 5;
@@ -54,7 +54,7 @@ impl SearchMemory {
         arguments: &JsonObject,
         context: &CallContext,
     ) -> Result<ToolOutput, ToolFailure> {
-        let Place { channel, user } = Place::of(context)?;
+        let MemoryScope { channel, user } = MemoryScope::of(context)?;
         let query = kept(arguments.get("query").and_then(Value::as_str).unwrap_or(""));
         if query.is_empty() {
             return Err(ToolFailure::invalid_input("No query provided"));
@@ -120,7 +120,7 @@ impl Tool for SearchMemory {
     }
 
     fn acts_as(&self, context: &CallContext) -> Option<ActsAsFuture> {
-        Some(Place::acts_as(context))
+        Some(MemoryScope::acts_as(context))
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {

@@ -23,7 +23,7 @@ pub(super) struct Brave {
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct BraveResponse {
     web: Option<Web>,
 }
 
@@ -86,7 +86,7 @@ impl Brave {
         if let Some(fault) = fault(&answer) {
             return Err(self.service.failure(fault));
         }
-        let Ok(found) = Found::deserialize(&answer.body) else {
+        let Ok(found) = BraveResponse::deserialize(&answer.body) else {
             return Err(self.service.unreadable("no list of results"));
         };
         let pages = found.web.map(|web| web.results).unwrap_or_default();

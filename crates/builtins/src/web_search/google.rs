@@ -19,7 +19,7 @@ pub(super) struct Google {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Found {
+struct GoogleResponse {
     #[serde(default)]
     items: Vec<Item>,
     search_information: Option<SearchInformation>,
@@ -77,7 +77,7 @@ impl Google {
         if let Some(fault) = fault(&answer) {
             return Err(self.service.failure(fault));
         }
-        let Ok(found) = Found::deserialize(&answer.body) else {
+        let Ok(found) = GoogleResponse::deserialize(&answer.body) else {
             return Err(self.service.unreadable("no list of results"));
         };
         let hits = found.items.iter();

@@ -15,7 +15,7 @@ pub(super) struct SearXng {
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct SearxngResponse {
     results: Vec<Page>,
     /// 0 if the search engines do not report it.
     number_of_results: Option<f64>,
@@ -51,7 +51,7 @@ impl SearXng {
         if let Some(fault) = answer.fault(answer.text("/error")) {
             return Err(self.service.failure(fault));
         }
-        let Ok(found) = Found::deserialize(&answer.body) else {
+        let Ok(found) = SearxngResponse::deserialize(&answer.body) else {
             return Err(self.service.unreadable("no list of results"));
         };
         let hits = found.results.iter();

@@ -5,7 +5,7 @@ use pillion_core::provider::{Provider, format_tools};
 use pillion_core::tool::ToolDefinition;
 use tokio::time::{Instant, timeout_at};
 
-use super::native::Told;
+use super::native::ReportedCalls;
 use super::{ChatLoop, out_of_time, size, trim};
 use crate::state::Measured;
 use crate::{
@@ -93,7 +93,7 @@ impl ChatLoop {
         state: &mut ChatState,
         tools: &[Arc<ToolDefinition>],
         deadline: Instant,
-        told: &mut Told,
+        told: &mut ReportedCalls,
         listener: &mut dyn ChatListener,
     ) -> Result<Answer, ChatError> {
         let tool_bytes = format_tools(state.provider(), tools.iter().map(Arc::as_ref));
@@ -148,7 +148,7 @@ impl ChatLoop {
         fitted: &Fitted<'_>,
         tools: &[Arc<ToolDefinition>],
         deadline: Instant,
-        told: &mut Told,
+        told: &mut ReportedCalls,
         listener: &mut dyn ChatListener,
     ) -> Result<Answer, Unanswered> {
         if Instant::now() >= deadline {

@@ -121,14 +121,14 @@ impl NativeServers {
 /// What was already reported about native calls, so that nothing is reported twice: a streamed
 /// answer reports each call when it ends, and all calls again at the end.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ReportedCalls {
     /// The ids of reported calls.
     calls: HashSet<String>,
     /// The labels of servers that were reported as unreachable.
     unlisted: HashSet<String>,
 }
 
-impl Told {
+impl ReportedCalls {
     /// Reports the calls that the provider has made and the servers that it could not reach.
     pub(super) fn tell(&mut self, calls: &NativeCalls, listener: &mut dyn ChatListener) {
         for label in &calls.unlisted {

@@ -3,7 +3,7 @@ use pillion_core::tool::ToolCall;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::native::Told;
+use super::native::ReportedCalls;
 use super::{ChatLoop, Ending, WantedBack, malformed, rounds, says_something};
 use crate::{ChatError, ChatListener, ChatState, Finish};
 
@@ -37,7 +37,7 @@ impl ChatLoop {
     ) -> Result<SingleTurn, ChatError> {
         self.check_provider(state)?;
         let deadline = Instant::now() + self.limits.timeout;
-        let told = &mut Told::default();
+        let told = &mut ReportedCalls::default();
         let answer = self.ask(state, &self.tools, deadline, told, listener);
         let answer = answer.await?;
         let provider = state.provider();

@@ -62,14 +62,14 @@ pub(crate) struct Shortcut {
     url: Url,
     target: Uri,
     host_header: HeaderValue,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<IdleConnections>,
     /// Whether the server redirects, so that the full client is faster.
     redirects: AtomicBool,
 }
 
 /// The idle connections.
 #[derive(Default)]
-struct Waiting {
+struct IdleConnections {
     idle: Vec<Idle>,
     /// Closes expired idle connections; ends with this value.
     closing: Option<AbortOnDropHandle<()>>,

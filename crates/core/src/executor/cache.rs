@@ -1,7 +1,7 @@
 //! The result cache, and concurrent calls that share one run.
 
+mod entries;
 mod hints;
-mod kept;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +18,7 @@ use super::run;
 use crate::digest::sha256_hex;
 use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, JsonObject, ToolFailure, ToolOrigin, ToolOutput};
-use kept::Kept;
+use entries::CacheEntries;
 
 /// Which callers share a cached result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -89,7 +89,7 @@ pub(super) struct ResultCache {
 
 #[derive(Default)]
 struct State {
-    kept: Kept,
+    entries: CacheEntries,
     /// Running calls with a rule that other calls may wait for, by key.
     flights: HashMap<String, watch::Receiver<Option<Arc<ToolOutput>>>>,
     hits: u64,
@@ -129,8 +129,8 @@ impl<'a> Request<'a> {
             true => context.of_nested_calls(),
             false => context.of_own_call(),
         };
-        let may_be_kept = rule.is_some() || (config.heed_servers && tool.origin().is_mcp());
-        may_be_kept.then(|| Self {
+        let may_be_cached = rule.is_some() || (config.heed_servers && tool.origin().is_mcp());
+        may_be_cached.then(|| Self {
             config,
             tool,
             arguments: arguments.clone(),
@@ -176,8 +176,8 @@ impl<'a> Request<'a> {
 }
 
 /// The outcome of a cache lookup for a call with a rule.
-enum Turn<'a> {
-    Kept(ToolOutput),
+enum CacheLookup<'a> {
+    Cached(ToolOutput),
     /// The same call is already running.
     Follow(watch::Receiver<Option<Arc<ToolOutput>>>),
     /// No such call is running; other calls may wait for this one.
@@ -196,8 +196,8 @@ impl ResultCache {
     pub(super) fn counts(&self) -> CacheCounts {
         let state = self.state.lock();
         CacheCounts {
-            entries: state.kept.len(),
-            bytes: state.kept.bytes(),
+            entries: state.entries.len(),
+            bytes: state.entries.bytes(),
             hits: state.hits,
             misses: state.misses,
         }
@@ -227,8 +227,8 @@ impl ResultCache {
         let key = request.key(rule.scope);
         loop {
             let mut leading = match self.turn(&key, rule.ttl) {
-                Turn::Kept(output) => return Ok(output),
-                Turn::Lead(leader) => {
+                CacheLookup::Cached(output) => return Ok(output),
+                CacheLookup::Lead(leader) => {
                     let output = run.await?;
                     if !hints::is_end(&output) {
                         return Ok(output);
@@ -236,7 +236,7 @@ impl ResultCache {
                     leader.land(&output, rule.ttl, request.config);
                     return Ok(output);
                 }
-                Turn::Follow(leading) => leading,
+                CacheLookup::Follow(leading) => leading,
             };
             let landed = leading.wait_for(Option::is_some);
             match tokio::time::timeout_at(request.deadline, landed).await {
@@ -253,19 +253,19 @@ impl ResultCache {
         }
     }
 
-    fn turn(&self, key: &str, ttl: Duration) -> Turn<'_> {
+    fn turn(&self, key: &str, ttl: Duration) -> CacheLookup<'_> {
         let mut state = self.state.lock();
-        if let Some((output, age)) = state.kept.get(key, Some(ttl)) {
+        if let Some((output, age)) = state.entries.get(key, Some(ttl)) {
             state.hits += 1;
-            return Turn::Kept(marked(&output, age));
+            return CacheLookup::Cached(marked(&output, age));
         }
         if let Some(leading) = state.flights.get(key) {
-            return Turn::Follow(leading.clone());
+            return CacheLookup::Follow(leading.clone());
         }
         state.misses += 1;
         let (result, leading) = watch::channel(None);
         state.flights.insert(key.to_owned(), leading);
-        Turn::Lead(Leader {
+        CacheLookup::Lead(Leader {
             cache: self,
             key: key.to_owned(),
             result,
@@ -279,12 +279,12 @@ impl ResultCache {
         request: &Request<'_>,
         run: impl Future<Output = Result<ToolOutput, ToolFailure>>,
     ) -> Result<ToolOutput, ToolFailure> {
-        let is_empty = self.state.lock().kept.len() == 0;
+        let is_empty = self.state.lock().entries.len() == 0;
         if !is_empty {
             for scope in [CacheScope::Private, CacheScope::Public] {
                 let key = request.key(scope);
                 let mut state = self.state.lock();
-                if let Some((output, age)) = state.kept.get(&key, None) {
+                if let Some((output, age)) = state.entries.get(&key, None) {
                     state.hits += 1;
                     return Ok(marked(&output, age));
                 }
@@ -295,7 +295,7 @@ impl ResultCache {
             let key = request.key(rule.scope);
             let mut state = self.state.lock();
             state
-                .kept
+                .entries
                 .put(key, Arc::new(output.clone()), rule.ttl, request.config);
         }
         Ok(output)
@@ -307,7 +307,7 @@ impl Leader<'_> {
         let output = Arc::new(output.clone());
         let mut state = self.cache.state.lock();
         let key = self.key.clone();
-        state.kept.put(key, Arc::clone(&output), ttl, config);
+        state.entries.put(key, Arc::clone(&output), ttl, config);
         drop(state);
         self.result.send_replace(Some(output));
     }

@@ -54,7 +54,7 @@ impl From<&ToolOrigin> for ToolSource {
 
 /// A permit for a running call. Dropping the permit releases it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct QueuePermit {
     queue: Arc<FairQueue>,
     /// Boxed, because the future of every call holds this value several times.
     counted: Box<Counted>,
@@ -65,11 +65,11 @@ pub(super) struct Place {
 struct Full;
 
 /// A queued call. Dropping this value removes the call from the queue.
-struct Waiting {
+struct QueuedCall {
     queue: Arc<FairQueue>,
     need: Need,
     ticket: u64,
-    answer: oneshot::Receiver<Result<Place, Full>>,
+    answer: oneshot::Receiver<Result<QueuePermit, Full>>,
 }
 
 /// The number of running and queued calls.
@@ -110,7 +110,7 @@ impl FairQueue {
         need: Need,
         patience: Duration,
         deadline: Instant,
-    ) -> Result<Place, ToolFailure> {
+    ) -> Result<QueuePermit, ToolFailure> {
         match self.enter(need) {
             Ok(Ok(place)) => Ok(place),
             // Boxed, because waiting is rare, and the future of every call would be larger
@@ -121,13 +121,13 @@ impl FairQueue {
     }
 
     /// Returns a permit, or a place in the queue if no permit is free.
-    fn enter(self: &Arc<Self>, need: Need) -> Result<Result<Place, Waiting>, Full> {
+    fn enter(self: &Arc<Self>, need: Need) -> Result<Result<QueuePermit, QueuedCall>, Full> {
         let mut state = self.state.lock();
         // If a permit is free, no queued call could use it: it would have got the permit already.
         if state.may_run(&need) {
             let counted = state.count(need);
             let queue = Arc::clone(self);
-            return Ok(Ok(Place { queue, counted }));
+            return Ok(Ok(QueuePermit { queue, counted }));
         }
         let sent_away = if state.waiting < state.bounds.most_waiting {
             None
@@ -141,7 +141,7 @@ impl FairQueue {
             // The send fails if that call has stopped waiting, which is fine.
             drop(waiter.answer.send(Err(Full)));
         }
-        Ok(Err(Waiting {
+        Ok(Err(QueuedCall {
             queue: Arc::clone(self),
             need,
             ticket,
@@ -154,12 +154,12 @@ impl FairQueue {
         for (waiter, counted) in next {
             let queue = Arc::clone(self);
             // If the call no longer waits, the permit is dropped and thereby released.
-            drop(waiter.answer.send(Ok(Place { queue, counted })));
+            drop(waiter.answer.send(Ok(QueuePermit { queue, counted })));
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuePermit {
     fn drop(&mut self) {
         let mut state = self.queue.state.lock();
         state.discount(&self.counted);
@@ -169,9 +169,13 @@ impl Drop for Place {
     }
 }
 
-impl Waiting {
+impl QueuedCall {
     /// Waits for the permit, at most `patience` and never beyond `deadline`.
-    async fn end(mut self, patience: Duration, deadline: Instant) -> Result<Place, ToolFailure> {
+    async fn end(
+        mut self,
+        patience: Duration,
+        deadline: Instant,
+    ) -> Result<QueuePermit, ToolFailure> {
         let patience = patience.min(deadline.saturating_duration_since(Instant::now()));
         match tokio::time::timeout(patience, &mut self.answer).await {
             Ok(Ok(Ok(place))) => Ok(place),
@@ -190,7 +194,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for QueuedCall {
     fn drop(&mut self) {
         let mut state = self.queue.state.lock();
         state.leave(&self.need.source, &self.need.account, self.ticket);

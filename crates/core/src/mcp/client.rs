@@ -9,7 +9,7 @@ mod options;
 mod output_schema;
 mod result_type;
 mod rounds;
-mod standing;
+mod session_settings;
 mod subscription;
 mod tasks;
 

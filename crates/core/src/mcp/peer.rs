@@ -21,8 +21,8 @@ use super::callbacks::{Callbacks, Notification, Progress, ProgressCallback, empt
 use super::jsonrpc::{self, Incoming, RequestId};
 use super::result_cache::ResultCache;
 use super::{McpErrorKind, RpcError};
-use asked::Asked;
-use room::{Room, Taken};
+use asked::ServerRequests;
+use room::{PeerLimits, Taken};
 
 /// Maximum number of notifications that wait for a slow listener; then the oldest are dropped.
 const MAX_WAITING_NOTICES: usize = 256;
@@ -44,8 +44,8 @@ pub(super) struct Answer {
 /// Handles the messages of one client's server, across reconnections.
 pub(super) struct Peer {
     callbacks: Callbacks,
-    room: Room,
-    asked: Asked,
+    room: PeerLimits,
+    asked: ServerRequests,
     progress: Mutex<HashMap<RequestId, ProgressCallback>>,
     next_token: AtomicI64,
     notices: broadcast::Sender<Notification>,
@@ -60,8 +60,8 @@ impl Peer {
             callbacks,
             results,
             subscribers: Mutex::default(),
-            room: Room::new(),
-            asked: Asked::default(),
+            room: PeerLimits::new(),
+            asked: ServerRequests::default(),
             progress: Mutex::default(),
             next_token: AtomicI64::new(1),
             notices: broadcast::channel(MAX_WAITING_NOTICES).0,
@@ -102,7 +102,7 @@ impl Peer {
         method: &str,
         params: Option<Box<RawValue>>,
     ) -> Option<Answer> {
-        if !Room::fits_id(&id) {
+        if !PeerLimits::fits_id(&id) {
             self.room.lose(method);
             return None;
         }
@@ -136,7 +136,7 @@ impl Peer {
     }
 
     fn hear_notice(&self, notice: Notification) {
-        let fits = Room::fits(&notice);
+        let fits = PeerLimits::fits(&notice);
         if notice.method == "notifications/progress" {
             match fits {
                 true => self.hear_progress(&notice.params),

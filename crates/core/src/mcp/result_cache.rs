@@ -20,11 +20,11 @@ const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 /// cached like those of scope `public`.
 #[derive(Default)]
 pub(super) struct ResultCache {
-    kept: Mutex<Kept>,
+    kept: Mutex<CachedList>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CachedList {
     /// Cached results by method and parameters.
     results: HashMap<(String, String), Entry>,
     bytes: usize,
@@ -139,7 +139,7 @@ impl ResultCache {
     }
 }
 
-impl Kept {
+impl CachedList {
     fn generation(&self, method: &str) -> Generation {
         Generation(self.generations.get(method).copied().unwrap_or_default())
     }

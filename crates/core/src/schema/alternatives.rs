@@ -32,7 +32,7 @@ pub(super) struct Reader<'s> {
 }
 
 /// The alternatives that apply to one location in a value.
-pub(super) struct Place<'s>(Alternatives<'s>);
+pub(super) struct SchemaLocation<'s>(Alternatives<'s>);
 
 impl<'s> Reader<'s> {
     /// Makes a reader that takes at most `most_steps`. After the last step, the reader treats every
@@ -50,17 +50,21 @@ impl<'s> Reader<'s> {
     }
 
     /// Returns the location to which `schema` alone applies.
-    pub(super) fn place(&mut self, schema: &'s Value) -> Place<'s> {
-        Place(self.expand(schema, 0))
+    pub(super) fn place(&mut self, schema: &'s Value) -> SchemaLocation<'s> {
+        SchemaLocation(self.expand(schema, 0))
     }
 
     /// Returns the location of a member of an object at `place`.
-    pub(super) fn member(&mut self, place: &Place<'s>, name: &str) -> Place<'s> {
+    pub(super) fn member(&mut self, place: &SchemaLocation<'s>, name: &str) -> SchemaLocation<'s> {
         self.below(place, |reader, schema| reader.member_by_one(schema, name))
     }
 
     /// Returns the location of an element of an array at `place`.
-    pub(super) fn element(&mut self, place: &Place<'s>, index: usize) -> Place<'s> {
+    pub(super) fn element(
+        &mut self,
+        place: &SchemaLocation<'s>,
+        index: usize,
+    ) -> SchemaLocation<'s> {
         self.below(place, |reader, schema| {
             let tuple = schema.get("prefixItems").or(schema.get("items"));
             let tuple = tuple.and_then(Value::as_array);
@@ -75,9 +79,9 @@ impl<'s> Reader<'s> {
 
     fn below(
         &mut self,
-        place: &Place<'s>,
+        place: &SchemaLocation<'s>,
         mut by_one: impl FnMut(&mut Self, &'s Map<String, Value>) -> Alternatives<'s>,
-    ) -> Place<'s> {
+    ) -> SchemaLocation<'s> {
         let mut found = Alternatives::new();
         for alternative in &place.0 {
             let mut all = anything();
@@ -87,7 +91,7 @@ impl<'s> Reader<'s> {
             }
             found.extend(all);
         }
-        Place(few(found))
+        SchemaLocation(few(found))
     }
 
     fn member_by_one(&mut self, schema: &'s Map<String, Value>, name: &str) -> Alternatives<'s> {
@@ -163,7 +167,7 @@ impl<'s> Reader<'s> {
     }
 }
 
-impl Place<'_> {
+impl SchemaLocation<'_> {
     /// Returns the types that a value at this location may have.
     pub(super) fn types(&self) -> Types {
         let of = |alternative: &Alternative<'_>| {

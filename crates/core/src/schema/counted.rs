@@ -30,13 +30,13 @@ struct Counts {
 
 /// The location of a subschema.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct SchemaLocation {
     level: usize,
     /// Whether `$ref` overrides its sibling keywords, as up to draft 7.
     references_stand_alone: bool,
 }
 
-impl Place {
+impl SchemaLocation {
     /// Returns this location within `schema`, which may declare another dialect.
     fn within(self, schema: &Value) -> Self {
         match schema.get("$schema").and_then(Value::as_str) {
@@ -62,11 +62,11 @@ impl Place {
 pub(super) fn counted(schema: &Value) -> Result<(Value, Patterns), SchemaError> {
     let mut counts = Counts::default();
     let mut counted = schema.clone();
-    visit(&mut counted, Place::default(), &mut counts)?;
+    visit(&mut counted, SchemaLocation::default(), &mut counts)?;
     // A reference can make a schema of a value at a location that is not a schema.
-    let place = Place {
+    let place = SchemaLocation {
         level: 1,
-        ..Place::default().within(schema)
+        ..SchemaLocation::default().within(schema)
     };
     let mut has_odd_places = false;
     let mut followed = 0;
@@ -116,7 +116,11 @@ impl Holds {
     }
 }
 
-fn visit(schema: &mut Value, mut place: Place, counts: &mut Counts) -> Result<(), SchemaError> {
+fn visit(
+    schema: &mut Value,
+    mut place: SchemaLocation,
+    counts: &mut Counts,
+) -> Result<(), SchemaError> {
     place = place.within(schema);
     let Value::Object(entries) = schema else {
         return Ok(());
@@ -127,7 +131,7 @@ fn visit(schema: &mut Value, mut place: Place, counts: &mut Counts) -> Result<()
     }
     let is_name = |keyword| entries.get(keyword).is_some_and(Value::is_string);
     counts.has_schemas_with_names |= place.level > 0 && (is_name("$id") || is_name("id"));
-    let below = Place {
+    let below = SchemaLocation {
         level: place.level + 1,
         ..place
     };
@@ -261,7 +265,7 @@ fn odd_place_of(reference: &str) -> Result<Option<String>, SchemaError> {
 fn visit_odd_place(
     root: &mut Value,
     pointer: &str,
-    place: Place,
+    place: SchemaLocation,
     counts: &mut Counts,
 ) -> Result<(), SchemaError> {
     let Some(target) = root.pointer_mut(pointer) else {

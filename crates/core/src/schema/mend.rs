@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::Unchecked;
-use super::alternatives::{ARRAY, MAX_STEPS, NULL, OBJECT, Place, Reader};
+use super::alternatives::{ARRAY, MAX_STEPS, NULL, OBJECT, Reader, SchemaLocation};
 use super::counted::Holds;
 
 /// What `null` means as the value of an optional parameter whose schema does not allow it.
@@ -67,7 +67,12 @@ pub(crate) fn mend_defaults(schema: &mut Value) {
     }
 }
 
-fn mend<'s>(reader: &mut Reader<'s>, mut place: Place<'s>, value: &mut Value, nulls: OptionalNull) {
+fn mend<'s>(
+    reader: &mut Reader<'s>,
+    mut place: SchemaLocation<'s>,
+    value: &mut Value,
+    nulls: OptionalNull,
+) {
     if is_empty_list(value) && place.types() & (OBJECT | ARRAY) == OBJECT {
         *value = Value::Object(Map::new());
     }

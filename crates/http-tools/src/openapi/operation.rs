@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::document::Document;
 use super::schema::Schemas;
 use super::text;
-use crate::door::Door;
+use crate::api_access::ApiAccess;
 use crate::request::{QueryPart, RequestPlan, Style};
 use crate::url_template::UrlTemplate;
 use crate::{HttpTool, HttpToolError, entry};
@@ -85,7 +85,7 @@ impl<'a> Operation<'a> {
         base: &str,
         prefix: &str,
         headers: &[(HeaderName, InputTemplate)],
-        door: &Arc<Door>,
+        door: &Arc<ApiAccess>,
     ) -> Result<HttpTool, HttpToolError> {
         let shown = self.shown();
         let fault = |what: String| HttpToolError::new("operations", format!("{shown}: {what}"));

@@ -10,7 +10,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::request::Parts;
 
-use super::{Grant, Scope, Standing, TokenCheck, TokenCheckError};
+use super::{Grant, Scope, TokenCheck, TokenCheckError, TokenValidity};
 use crate::config::TcpSection;
 use host::{authority_of, is_same, name_of};
 pub use refusal::Refusal;
@@ -94,15 +94,15 @@ impl Gate {
 
     /// Returns the token check for streams of a request that [`enter`](Self::enter) admitted with
     /// `grant`.
-    pub(crate) fn standing(
+    pub(crate) fn token_validity(
         request: &Parts,
         grant: &Grant,
         current_gate: impl Fn() -> Option<Arc<Gate>> + Send + Sync + 'static,
-    ) -> Standing {
+    ) -> TokenValidity {
         let token = bearer(&request.headers).ok().flatten();
         let token = token.or_else(|| api_key(&request.headers).ok().flatten());
         let token = token.unwrap_or_default();
-        Standing::new(token, grant.clone(), current_gate)
+        TokenValidity::new(token, grant.clone(), current_gate)
     }
 
     /// Returns the host of the request if it is allowed.

@@ -8,13 +8,13 @@ use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::Tool;
 use tokio::sync::watch;
 
-use super::strangers::Strangers;
+use super::unknown_tools::UnknownTools;
 use super::{App, Shared};
 use crate::access::Access;
 use crate::approvals::Approvals;
 use crate::config::Config;
 use crate::credentials::UserCredentials;
-use crate::declared_tools::{Keeper, Registered};
+use crate::declared_tools::{Registered, StepCheckpoints};
 use crate::events::Both;
 use crate::mcp_server::McpServer;
 use crate::models::Models;
@@ -132,7 +132,7 @@ impl Config {
             mcp,
             models,
             tool_keys: ToolKeys::of(&self.builtins),
-            strangers: Strangers::of(self),
+            strangers: UnknownTools::of(self),
             workers,
             wasm_tools,
             registered,
@@ -176,7 +176,7 @@ impl Config {
     }
 
     pub(super) fn keeper(&self, state: Option<&State>) -> Arc<dyn StepKeeper> {
-        Keeper::over(state.map(State::store), self.approvals.expires_after)
+        StepCheckpoints::over(state.map(State::store), self.approvals.expires_after)
     }
 
     pub(super) fn approvals(&self, state: Option<&State>, process: &Process) -> Approvals {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::assembly::credentials_of;
-use super::strangers::Strangers;
+use super::unknown_tools::UnknownTools;
 use super::{App, Shared};
 use crate::access::Access;
 use crate::config::Config;
@@ -72,7 +72,7 @@ impl App {
             mcp: Arc::clone(&old.mcp),
             models,
             tool_keys: ToolKeys::of(&config.builtins),
-            strangers: Strangers::of(config),
+            strangers: UnknownTools::of(config),
             workers: Arc::clone(&old.workers),
             wasm_tools: Arc::clone(&old.wasm_tools),
             registered,

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::connect::Connection;
-use super::{Event, MAX_EVENTS, greeting};
+use super::{Event, MAX_EVENTS, session_replay};
 use crate::calling_client::message::Request;
 use crate::mcp_server::stdio::{DRAINING, write};
 
@@ -41,7 +41,7 @@ struct Pending {
 }
 
 /// The kind of a message from a sidecar.
-pub(super) enum Said {
+pub(super) enum SidecarMessage {
     /// A message for the client that is not a response.
     ToClient,
     /// The response to a request of the client, with the error if it has failed.
@@ -126,28 +126,28 @@ impl Leg {
     }
 
     /// Tracks a message from the sidecar, and returns its kind.
-    pub(super) fn hear(&mut self, line: &[u8]) -> Said {
+    pub(super) fn hear(&mut self, line: &[u8]) -> SidecarMessage {
         let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(line) else {
-            return Said::ToClient;
+            return SidecarMessage::ToClient;
         };
         match (envelope.method.as_deref(), envelope.id) {
-            (Some(DRAINING), None) => Said::Draining,
+            (Some(DRAINING), None) => SidecarMessage::Draining,
             (Some(_), Some(id)) => {
                 self.asked.insert(id.get().to_owned());
-                Said::ToClient
+                SidecarMessage::ToClient
             }
-            (Some(_), None) => Said::ToClient,
+            (Some(_), None) => SidecarMessage::ToClient,
             (None, id) => {
                 let id = id.map_or_else(String::new, |id| id.get().to_owned());
                 let error = envelope.error.map(|error| error.get().to_owned());
-                if !greeting::is_ours(&id) {
+                if !session_replay::is_ours(&id) {
                     self.pending.remove(&id);
-                    return Said::Answer { id, error };
+                    return SidecarMessage::Answer { id, error };
                 }
                 match (self.phase, error) {
-                    (Phase::Opening, None) => Said::Greeted,
-                    (Phase::Opening, Some(error)) => Said::NotGreeted(error),
-                    _ => Said::ToBridge,
+                    (Phase::Opening, None) => SidecarMessage::Greeted,
+                    (Phase::Opening, Some(error)) => SidecarMessage::NotGreeted(error),
+                    _ => SidecarMessage::ToBridge,
                 }
             }
         }

@@ -24,7 +24,7 @@ const MAX_WAITING: usize = 256;
 
 /// A message that a running request sends before its result.
 #[derive(Debug)]
-pub(crate) enum Said {
+pub(crate) enum ClientMessage {
     /// A serialized message.
     Notice(Bytes),
     Question(Question),
@@ -82,7 +82,7 @@ pub(crate) type Verbatim = Result<Box<RawValue>, RpcError>;
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) requester: Requester,
-    said: mpsc::Sender<Said>,
+    said: mpsc::Sender<ClientMessage>,
     progress_token: Option<Box<RawValue>>,
     /// The log level in the request itself (MCP 2026-07-28).
     own_level: Option<Box<RawValue>>,
@@ -100,7 +100,7 @@ impl Link {
     pub(crate) fn new(
         requester: Requester,
         request: &message::Request,
-    ) -> (Arc<Self>, mpsc::Receiver<Said>) {
+    ) -> (Arc<Self>, mpsc::Receiver<ClientMessage>) {
         let (said, comes_out) = mpsc::channel(MAX_WAITING);
         let mut meta = request.meta();
         let progress_token = meta.shift_remove("progressToken");
@@ -235,7 +235,7 @@ impl Link {
         };
         if wanted && self.requester.hears {
             let notice = message::outgoing(None, "notifications/message", &params);
-            let _ = self.said.try_send(Said::Notice(notice));
+            let _ = self.said.try_send(ClientMessage::Notice(notice));
         }
     }
 
@@ -254,7 +254,7 @@ impl Link {
             reply,
         };
         let gone = || RpcError::new(message::INTERNAL_ERROR, "The client is gone");
-        let asked = self.said.send(Said::Question(question)).await;
+        let asked = self.said.send(ClientMessage::Question(question)).await;
         asked.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
@@ -278,10 +278,10 @@ impl Link {
 }
 
 /// Sends a progress notification without waiting: a slow client misses some.
-fn tell(said: &mpsc::Sender<Said>, token: &RawValue, progress: &Progress) {
+fn tell(said: &mpsc::Sender<ClientMessage>, token: &RawValue, progress: &Progress) {
     let params = progress_params(token, progress);
     let notice = message::outgoing(None, "notifications/progress", &params);
-    let _ = said.try_send(Said::Notice(notice));
+    let _ = said.try_send(ClientMessage::Notice(notice));
 }
 
 /// The keys of the trace context in `_meta`.

@@ -4,7 +4,7 @@ use pillion_chat::{ChatError, ChatState, EndedCall, WaitingCall};
 use pillion_wire::{ChatAnswer, ChatApproval, ChatToolCall, ChatUsage};
 use serde_json::Value;
 
-use super::kept::Kept;
+use super::stored_chat::StoredChat;
 
 /// The status of a chat that a request is running.
 pub(super) const RUNNING: &str = "running";
@@ -16,7 +16,7 @@ pub(super) const AWAITING_APPROVAL: &str = "awaiting_approval";
 const MAX_LISTED_LEN: usize = 4096;
 
 /// Returns the chat's state, with the calls of one request.
-pub(super) fn of(id: &str, kept: &Kept, tool_calls: Vec<ChatToolCall>) -> ChatAnswer {
+pub(super) fn of(id: &str, kept: &StoredChat, tool_calls: Vec<ChatToolCall>) -> ChatAnswer {
     let state = &kept.state;
     let waiting = state.waiting();
     let answer = state.answer().filter(|_| kept.failure.is_none());

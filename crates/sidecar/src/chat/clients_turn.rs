@@ -5,7 +5,7 @@ use pillion_core::tool::ToolDefinition;
 use pillion_wire::ChatAnswer;
 use uuid::Uuid;
 
-use super::kept::Failure;
+use super::stored_chat::Failure;
 use super::{Beginning, ChatRefusal, Ended, Listener, answer, model_of, options_of, voice_of};
 use crate::app::App;
 

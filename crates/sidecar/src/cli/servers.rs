@@ -1,8 +1,8 @@
 mod change;
 mod credentials;
-mod given;
 mod list;
 mod remove;
+mod server_options;
 mod show;
 mod test;
 mod tools;

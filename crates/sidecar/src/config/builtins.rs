@@ -220,7 +220,7 @@ impl BuiltinKeys {
         variables: &Variables,
         has_vault: bool,
     ) -> Result<BuiltinTools, Fault> {
-        let known = Known {
+        let known = KeySources {
             variables,
             has_vault,
             keys: RefCell::default(),
@@ -242,7 +242,7 @@ impl WeatherKeys {
     fn resolve(
         self,
         timeout: Duration,
-        known: &Known<'_>,
+        known: &KeySources<'_>,
     ) -> Result<Option<WeatherSettings>, Fault> {
         let secrets = Secrets {
             tool: NAMES[0],
@@ -287,7 +287,7 @@ impl SearchKeys {
     fn resolve(
         self,
         timeout: Duration,
-        known: &Known<'_>,
+        known: &KeySources<'_>,
     ) -> Result<Option<SearchSettings>, Fault> {
         let secrets = Secrets {
             tool: NAMES[1],
@@ -336,7 +336,7 @@ impl SearchKeys {
 }
 
 /// The sources of API keys, and the keys that were needed so far.
-struct Known<'a> {
+struct KeySources<'a> {
     variables: &'a Variables,
     has_vault: bool,
     keys: RefCell<Vec<ServiceKey>>,
@@ -349,7 +349,7 @@ struct Secrets<'a> {
     path: KeyPath,
     /// The value of `api_key_env`.
     named: Option<Value>,
-    known: &'a Known<'a>,
+    known: &'a KeySources<'a>,
 }
 
 impl Secrets<'_> {

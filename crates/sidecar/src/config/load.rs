@@ -6,7 +6,7 @@ use toml::Table;
 use super::builtins;
 use super::environment::{self, Origins};
 use super::models_file::ModelsFile;
-use super::servers::{self, Fault, Taken, Wanted};
+use super::servers::{self, EntryFilter, Fault, Taken};
 use super::{
     Config, ConfigError, DeclaredTools, KeyPath, McpServerSection, locate, read_text, wording,
 };
@@ -27,7 +27,7 @@ impl Config {
         file: Option<&Path>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, ConfigError> {
-        let (config, taken) = read_file(file, variables, Wanted::All)?;
+        let (config, taken) = read_file(file, variables, EntryFilter::All)?;
         Ok(config.with(taken.servers))
     }
 
@@ -42,7 +42,7 @@ impl Config {
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         label: &str,
     ) -> Result<Result<McpServerSection, Vec<String>>, ConfigError> {
-        let (_, mut taken) = read_file(file, variables, Wanted::Labelled(label))?;
+        let (_, mut taken) = read_file(file, variables, EntryFilter::Labelled(label))?;
         Ok(taken.servers.pop().ok_or(taken.others))
     }
 
@@ -52,7 +52,7 @@ impl Config {
     /// # Errors
     /// The same as [`load`](Self::load).
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
-        let (config, taken) = read(&Source { name, text }, [], Wanted::All)?;
+        let (config, taken) = read(&Source { name, text }, [], EntryFilter::All)?;
         Ok(config.with(taken.servers))
     }
 
@@ -87,7 +87,7 @@ impl Config {
 fn read_file(
     file: Option<&Path>,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
-    wanted: Wanted<'_>,
+    wanted: EntryFilter<'_>,
 ) -> Result<(Config, Taken), ConfigError> {
     let Some(path) = file else {
         return read(&Source { name: "", text: "" }, variables, wanted);
@@ -108,7 +108,7 @@ fn read_file(
 fn read(
     source: &Source<'_>,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
-    wanted: Wanted<'_>,
+    wanted: EntryFilter<'_>,
 ) -> Result<(Config, Taken), ConfigError> {
     let mut table = parse(source)?;
     let variables: Vec<_> = variables.into_iter().collect();
@@ -119,8 +119,8 @@ fn read(
         models: None,
     };
     blame.models = match wanted {
-        Wanted::All => ModelsFile::take(&mut table, &blame)?,
-        Wanted::Labelled(_) => ModelsFile::leave_out(&mut table),
+        EntryFilter::All => ModelsFile::take(&mut table, &blame)?,
+        EntryFilter::Labelled(_) => ModelsFile::leave_out(&mut table),
     };
     let named = variables
         .into_iter()
@@ -129,8 +129,8 @@ fn read(
     let blamed = |fault: Fault| blame.on(fault.key, &fault.message);
     let taken = servers::take(&mut table, &named, wanted).map_err(blamed)?;
     let declared = match wanted {
-        Wanted::All => DeclaredTools::take(&mut table, &named).map_err(blamed)?,
-        Wanted::Labelled(_) => {
+        EntryFilter::All => DeclaredTools::take(&mut table, &named).map_err(blamed)?,
+        EntryFilter::Labelled(_) => {
             DeclaredTools::leave_out(&mut table);
             DeclaredTools::default()
         }
@@ -140,11 +140,11 @@ fn read(
         let key = KeyPath::from(error.path());
         blame.on(key, error.into_inner().message())
     })?;
-    if matches!(wanted, Wanted::All) {
+    if matches!(wanted, EntryFilter::All) {
         let resolved = builtins.resolve(&config.tools, &named, config.vault.is_there());
         config.builtins = resolved.map_err(blamed)?;
     }
-    if matches!(wanted, Wanted::All)
+    if matches!(wanted, EntryFilter::All)
         && let Some((key, message)) = config.fault_of_models(&taken.servers)
     {
         return Err(blame.on(key, &message));

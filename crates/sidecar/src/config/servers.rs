@@ -21,7 +21,7 @@ pub(super) type Variables = BTreeMap<String, OsString>;
 
 /// Which entries to read.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Wanted<'a> {
+pub(super) enum EntryFilter<'a> {
     All,
     /// Only the entry with this label. Other entries are not checked, and their environment
     /// variables need not be set.
@@ -40,7 +40,7 @@ pub(super) struct Taken {
 pub(super) fn take(
     config: &mut Table,
     variables: &Variables,
-    wanted: Wanted<'_>,
+    wanted: EntryFilter<'_>,
 ) -> Result<Taken, Fault> {
     let path = KeyPath::from_names(["mcp_servers"]);
     let entries = match config.remove("mcp_servers") {
@@ -55,7 +55,7 @@ pub(super) fn take(
         let Value::Table(entry) = entry else {
             return Err(fault(path, "expected a table"));
         };
-        if let (Wanted::Labelled(wanted), Some(label)) = (wanted, entry.get("label"))
+        if let (EntryFilter::Labelled(wanted), Some(label)) = (wanted, entry.get("label"))
             && label.as_str() != Some(wanted)
         {
             taken.others.extend(label.as_str().map(str::to_owned));

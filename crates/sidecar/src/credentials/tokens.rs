@@ -42,7 +42,7 @@ fn oauth_of(server: &ServerConfig) -> Option<&OAuthConfig> {
 
 /// The owner of the tokens in a token store.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct TokenOwner {
     /// The identity in the format of [`VaultTokenStore`].
     pub(super) identity: String,
     /// The version of the user's credential; empty for the server's own tokens.
@@ -57,13 +57,13 @@ pub(super) struct Place {
 pub(super) struct TokenStores(Arc<Mutex<Vec<Issued>>>);
 
 struct Issued {
-    place: Place,
+    place: TokenOwner,
     store: Weak<VaultTokenStore>,
 }
 
 impl TokenStores {
     /// Returns a token store for a client.
-    pub(super) fn issue(&self, vault: Arc<Vault>, place: Place) -> Arc<VaultTokenStore> {
+    pub(super) fn issue(&self, vault: Arc<Vault>, place: TokenOwner) -> Arc<VaultTokenStore> {
         let store = Arc::new(VaultTokenStore::new(vault, place.identity.clone()));
         let mut issued = self.0.lock();
         issued.retain(|issued| issued.store.strong_count() > 0);
@@ -73,20 +73,20 @@ impl TokenStores {
     }
 
     /// Closes the matching token stores. Tokens in the vault are kept.
-    pub(super) async fn close(&self, is_meant: impl Fn(&Place) -> bool) {
+    pub(super) async fn close(&self, is_meant: impl Fn(&TokenOwner) -> bool) {
         for store in self.meant(is_meant) {
             store.close().await;
         }
     }
 
     /// Like [`close`](Self::close), without waiting for tokens that are being saved.
-    pub(super) fn refuse(&self, is_meant: impl Fn(&Place) -> bool) {
+    pub(super) fn refuse(&self, is_meant: impl Fn(&TokenOwner) -> bool) {
         for store in self.meant(is_meant) {
             store.refuse();
         }
     }
 
-    fn meant(&self, is_meant: impl Fn(&Place) -> bool) -> Vec<Arc<VaultTokenStore>> {
+    fn meant(&self, is_meant: impl Fn(&TokenOwner) -> bool) -> Vec<Arc<VaultTokenStore>> {
         let issued = self.0.lock();
         let meant = issued.iter().filter(|issued| is_meant(&issued.place));
         meant.filter_map(|issued| issued.store.upgrade()).collect()

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::CredentialError;
 use super::of_server::Credentials;
-use super::tokens::{Account, Place, TokenStores};
+use super::tokens::{Account, TokenOwner, TokenStores};
 
 /// The vault with the users' credentials. Cheap to clone; all clones use a new vault at once.
 #[derive(Clone, Default)]
@@ -122,7 +122,7 @@ impl UserCredentials {
     /// the credential version `good`.
     pub(crate) fn refuse_tokens_of_user(&self, id: &str, user: &str, good: Option<&str>) {
         let identity = identity_of(id, user);
-        let is_good = |place: &Place| Some(place.version.as_str()) == good;
+        let is_good = |place: &TokenOwner| Some(place.version.as_str()) == good;
         self.tokens
             .refuse(|place| place.identity == identity && !is_good(place));
     }
@@ -133,7 +133,7 @@ impl UserCredentials {
         identity: String,
         version: &str,
     ) -> Option<Arc<VaultTokenStore>> {
-        let place = Place {
+        let place = TokenOwner {
             identity,
             version: version.to_owned(),
             server: server.label.clone(),
@@ -145,7 +145,8 @@ impl UserCredentials {
     /// Closes the token stores of servers themselves that match by server label and key. The tokens
     /// of users are unaffected.
     pub(crate) async fn close_tokens_of_servers(&self, is_meant: impl Fn(&str, &TokenKey) -> bool) {
-        let is_meant = |it: &Place| it.identity.is_empty() && is_meant(it.server.as_str(), &it.key);
+        let is_meant =
+            |it: &TokenOwner| it.identity.is_empty() && is_meant(it.server.as_str(), &it.key);
         self.tokens.close(is_meant).await;
     }
 
@@ -163,7 +164,7 @@ impl UserCredentials {
     /// Closes the token stores of users whose server id matches.
     pub(crate) async fn close_tokens_of_users(&self, is_meant: impl Fn(&str) -> bool) {
         let is_meant =
-            |it: &Place| parts_of(&it.identity).is_some_and(|[server, _]| is_meant(&server));
+            |it: &TokenOwner| parts_of(&it.identity).is_some_and(|[server, _]| is_meant(&server));
         self.tokens.close(is_meant).await;
     }
 

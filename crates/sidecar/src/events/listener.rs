@@ -3,7 +3,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use tokio::sync::watch;
 
-use super::{Bus, Event, Kept, News};
+use super::{Bus, Event, News, SerializedEvent};
 
 /// Approximate size at which events are sent together, in bytes.
 const AT_ONCE: usize = 16 * 1024;
@@ -50,7 +50,7 @@ pub(crate) struct Hearing {
 }
 
 impl Hearing {
-    fn admits(&self, kept: &Kept) -> bool {
+    fn admits(&self, kept: &SerializedEvent) -> bool {
         let own = match kept.kind.split_once('.') {
             Some(("call", _)) => &self.calls_of,
             Some(("approval", _)) => &self.approvals_of,

@@ -68,12 +68,12 @@ const JUST_NOW: Duration = Duration::from_secs(1);
 /// The latest lists of the upstream servers, for routing requests.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
-    known: RwLock<HashMap<Kind, Known>>,
+    known: RwLock<HashMap<Kind, RequestedList>>,
 }
 
 /// A list, and when it was requested.
 #[derive(Debug)]
-struct Known {
+struct RequestedList {
     since: Instant,
     entries: Arc<Vec<Entry>>,
 }
@@ -149,7 +149,7 @@ impl Catalog {
             name_apart(&mut entries);
         }
         let entries = Arc::new(entries);
-        let known = Known {
+        let known = RequestedList {
             since,
             entries: Arc::clone(&entries),
         };

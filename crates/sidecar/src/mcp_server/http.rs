@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use super::Caller;
 use super::stateless::VERSION;
-use crate::access::Standing;
+use crate::access::TokenValidity;
 use crate::app::App;
 use crate::calling_client::message::{self, INVALID_REQUEST, Inbound, Unreadable};
 use headers::SESSION_ID;
@@ -31,7 +31,7 @@ pub(crate) struct Exchange<'a> {
     /// `tcp.allowed_origins`.
     pub(crate) is_origin_checked: bool,
     /// Checks that the token is still valid, for streams that stay open.
-    pub(crate) standing: Standing,
+    pub(crate) standing: TokenValidity,
 }
 
 impl Exchange<'_> {

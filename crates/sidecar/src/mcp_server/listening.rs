@@ -33,12 +33,12 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 pub(super) struct Listening {
     changes: broadcast::Sender<Change>,
     packs: watch::Sender<Packs>,
-    known: Mutex<Known>,
+    known: Mutex<WatchedServers>,
 }
 
 /// The watched servers, and the listeners they are watched for.
 #[derive(Debug, Default)]
-struct Known {
+struct WatchedServers {
     /// The watches by server label.
     watches: HashMap<String, Weak<Watch>>,
     ears: Vec<Weak<Watches>>,
@@ -70,7 +70,7 @@ struct Watch {
 
 /// Receives changes until dropped.
 #[derive(Debug)]
-pub(super) struct Ear {
+pub(super) struct ChangeReceiver {
     changes: broadcast::Receiver<Change>,
     local: LocalEar,
     _watches: Arc<Watches>,
@@ -119,7 +119,7 @@ impl Listening {
     }
 
     /// Starts to listen for changes that a caller with this visibility may see.
-    pub(super) fn listen(&self, app: &App, visibility: &Visibility) -> Ear {
+    pub(super) fn listen(&self, app: &App, visibility: &Visibility) -> ChangeReceiver {
         let changes = self.changes.subscribe();
         let mut known = self.known.lock();
         // The request may have begun before the servers last changed.
@@ -129,7 +129,7 @@ impl Listening {
         let watches = Arc::new(watches);
         known.ears.retain(|ear| ear.strong_count() > 0);
         known.ears.push(Arc::downgrade(&watches));
-        Ear {
+        ChangeReceiver {
             changes,
             local: LocalEar::new(self.packs.subscribe(), visibility.clone()),
             _watches: watches,
@@ -137,7 +137,7 @@ impl Listening {
     }
 }
 
-impl Known {
+impl WatchedServers {
     /// Returns a watch of each server: the existing one, or a new one.
     fn watch(
         &mut self,
@@ -167,7 +167,7 @@ impl Known {
     }
 }
 
-impl Ear {
+impl ChangeReceiver {
     /// Waits for the next change.
     pub(super) async fn next(&mut self) -> Change {
         loop {

@@ -8,14 +8,14 @@ use tokio::task::{AbortHandle, JoinHandle};
 use super::{Caller, dispatch};
 use crate::app::App;
 use crate::calling_client::link::Requester;
-use crate::calling_client::link::{Link, Question, Said};
+use crate::calling_client::link::{ClientMessage, Link, Question};
 use crate::calling_client::message::{INTERNAL_ERROR, Request};
 use axum::body::Bytes;
 
 /// A request in progress, in its own task.
 #[derive(Debug)]
 pub(super) struct Running {
-    said: mpsc::Receiver<Said>,
+    said: mpsc::Receiver<ClientMessage>,
     task: JoinHandle<Result<Box<RawValue>, RpcError>>,
     /// Whether dropping this value cancels the request.
     ends_with_this: bool,
@@ -90,11 +90,11 @@ impl Running {
     }
 }
 
-impl From<Said> for Event {
-    fn from(said: Said) -> Self {
+impl From<ClientMessage> for Event {
+    fn from(said: ClientMessage) -> Self {
         match said {
-            Said::Notice(notice) => Self::Notice(notice),
-            Said::Question(question) => Self::Question(question),
+            ClientMessage::Notice(notice) => Self::Notice(notice),
+            ClientMessage::Question(question) => Self::Question(question),
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::Caller;
-use super::listening::{Change, Ear};
+use super::listening::{Change, ChangeReceiver};
 use super::sessions::Session;
 use super::subscriptions::Subscribed;
 use crate::app::App;
@@ -23,7 +23,7 @@ pub(super) trait Source: Send + 'static {
 /// of lists. Ends when `messages` ends or the sidecar stops.
 pub(super) struct Listener {
     pub(super) messages: mpsc::Receiver<Bytes>,
-    pub(super) ear: Ear,
+    pub(super) ear: ChangeReceiver,
     /// Returns the notification of a change, if the client wants it.
     pub(super) tell: Box<dyn Fn(Change) -> Option<Bytes> + Send>,
     pub(super) stopped: Pin<Box<dyn Future<Output = ()> + Send>>,

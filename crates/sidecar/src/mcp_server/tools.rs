@@ -112,7 +112,7 @@ fn native(name: &str, tool: &RegisteredTool) -> Option<Box<RawValue>> {
 }
 
 /// The result of looking up a tool by name for a client.
-struct Found {
+struct ToolLookup {
     tool: Option<Arc<RegisteredTool>>,
     /// The tools that only this client has.
     own: Own,
@@ -121,7 +121,7 @@ struct Found {
 }
 
 /// Looks up a tool by name. A tool that the client may not see is not found.
-async fn find(app: &App, caller: &Caller, name: &str) -> Found {
+async fn find(app: &App, caller: &Caller, name: &str) -> ToolLookup {
     let known = || {
         let tool = app.registry().get(name);
         let tool = tool.filter(|tool| tool.is_offered());
@@ -156,7 +156,7 @@ async fn find(app: &App, caller: &Caller, name: &str) -> Found {
     // A tool that is not offered returns its own error.
     let tool = tool.or_else(|| app.registry().get(name));
     let tool = tool.filter(|tool| caller.visibility.admits(tool, name));
-    Found {
+    ToolLookup {
         tool,
         own,
         unavailable,
@@ -166,9 +166,9 @@ async fn find(app: &App, caller: &Caller, name: &str) -> Found {
 /// Returns the result of a call to a tool that is missing, if the client could see the tool
 /// otherwise: the tool is blocked, its server needs a credential that the caller does not have, or
 /// its server is unavailable.
-fn absent(app: &App, caller: &Caller, found: &Found, name: &str) -> Option<Box<RawValue>> {
+fn absent(app: &App, caller: &Caller, found: &ToolLookup, name: &str) -> Option<Box<RawValue>> {
     let visibility = &caller.visibility;
-    let Found {
+    let ToolLookup {
         own, unavailable, ..
     } = found;
     let mut result = json!({"isError": true});

@@ -27,7 +27,7 @@ pub(crate) struct Header {
 
 /// An opened result.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct OpenedResult {
     pub(crate) header: Header,
     /// The size of the result, in bytes.
     pub(crate) bytes: u64,
@@ -74,7 +74,7 @@ fn write_all(path: &Path, header: &Header, content: &[u8]) -> io::Result<()> {
     file.write_all(content)
 }
 
-impl Found {
+impl OpenedResult {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;

@@ -142,10 +142,10 @@ fn decider_of(parts: &Parts, app: &App) -> Option<String> {
 /// Returns how long the request may wait for a decision. The query parameter overrides the header.
 fn wait_of(parts: &Parts) -> Result<Duration, RequestError> {
     #[derive(Deserialize)]
-    struct Asked {
+    struct WaitPreference {
         wait_ms: Option<String>,
     }
-    let Parameters(asked) = Parameters::<Asked>::of(&parts.uri)?;
+    let Parameters(asked) = Parameters::<WaitPreference>::of(&parts.uri)?;
     let (name, text) = match asked.wait_ms {
         Some(text) => ("wait_ms", Some(text)),
         None => (APPROVAL_WAIT_HEADER, text_of(parts, APPROVAL_WAIT_HEADER)?),

@@ -1,5 +1,5 @@
 //! The shared part of the APIs that are compatible with language model providers. Each API parses a
-//! request into a [`Wanted`] and writes the response in its own [`Shape`].
+//! request into a [`CompatibleRequest`] and writes the response in its own [`Shape`].
 
 mod failed;
 mod refusals;
@@ -37,7 +37,7 @@ const CHAT: HeaderName = HeaderName::from_static("x-pillion-chat");
 const UNOPENED: Duration = Duration::from_secs(10);
 
 /// A request of a compatible API.
-pub(super) struct Wanted {
+pub(super) struct CompatibleRequest {
     /// The model's ID; the default model if `None`.
     pub(super) model: Option<String>,
     /// The user on whose behalf tools run, unless a header or the token names one.
@@ -90,7 +90,7 @@ pub(super) async fn serve<S: Shape>(
     app: &App,
     headers: &HeaderMap,
     caller: Caller,
-    wanted: Wanted,
+    wanted: CompatibleRequest,
     shape: S,
 ) -> Result<Response, RequestError> {
     let caller = match &caller.context.user {

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::access::Standing;
+use crate::access::TokenValidity;
 
 /// Interval of heartbeats on an idle stream, which detect a disconnected client.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -33,7 +33,7 @@ pub(super) trait Events: Send + 'static {
 /// Returns an event stream that takes the next event only when the connection has room for it. The
 /// token of the request is checked with each heartbeat, and the stream ends when the token is no
 /// longer valid.
-pub(super) fn of(events: impl Events, standing: Standing) -> Response {
+pub(super) fn of(events: impl Events, standing: TokenValidity) -> Response {
     let first = (events, standing, Instant::now() + HEARTBEAT);
     let body = Body::from_stream(Box::pin(unfold(
         first,
@@ -84,7 +84,7 @@ where
         _job: AbortOnDropHandle::new(tokio::spawn(job)),
     };
     // The token is not checked again: a running call is completed, like other calls.
-    of(events, Standing::default())
+    of(events, TokenValidity::default())
 }
 
 /// Sends events of a job to its stream.

@@ -8,14 +8,14 @@ use serde::Deserialize;
 use super::error::RequestError;
 use super::event_stream;
 use super::parameters::Parameters;
-use crate::access::{Grant, Standing};
+use crate::access::{Grant, TokenValidity};
 use crate::app::App;
 use crate::events::{Event, Hearing, Listener, Types};
 
 /// The filter of the event stream.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Wanted {
+pub(super) struct EventQuery {
     /// Only events of these types, separated by commas: `call.started`, `call.ended`,
     /// `server.status`, `tools.changed`, `approval.requested`, `approval.decided`,
     /// `configuration.reloaded`. The part before the dot selects all types of that group.
@@ -33,7 +33,7 @@ pub(super) struct Wanted {
     summary = "Listen to what happens",
     description = "Server-sent events. The first is `ready`, whose id is a place to come back to. With `Last-Event-ID` the stream goes on after that event; `reset` says that events in between are lost. A comment comes every 15 s where nothing happens. A token that was made for one user hears of that user's calls and, unless it may decide, approvals.",
     params(
-        Wanted,
+        EventQuery,
         ("last-event-id" = Option<String>, Header, description = "The id of the last event that was seen"),
     ),
     responses(
@@ -44,9 +44,9 @@ pub(super) struct Wanted {
 pub(super) async fn events(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
-    standing: Option<Extension<Standing>>,
+    standing: Option<Extension<TokenValidity>>,
     headers: HeaderMap,
-    Parameters(wanted): Parameters<Wanted>,
+    Parameters(wanted): Parameters<EventQuery>,
 ) -> Result<Response, RequestError> {
     let types = Types::parse(wanted.types.as_deref().unwrap_or_default());
     let types = types.ok_or_else(unknown_type)?;

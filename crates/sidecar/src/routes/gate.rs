@@ -30,11 +30,11 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
                     return Refusal::Full.into_response();
                 }
                 let live = Live::of(&app, super::router).downgrade();
-                let standing = Gate::standing(&parts, grant, move || {
+                let token_validity = Gate::token_validity(&parts, grant, move || {
                     live.upgrade()
                         .and_then(|live| live.app().access().gate.clone())
                 });
-                parts.extensions.insert(standing);
+                parts.extensions.insert(token_validity);
             }
             grant
         }

@@ -15,7 +15,7 @@ use super::caller::Caller;
 use super::error::RequestError;
 use super::parameters::Parameters;
 use super::upgrade;
-use crate::access::{Peer, Standing};
+use crate::access::{Peer, TokenValidity};
 use crate::app::App;
 use crate::live::Live;
 use crate::mcp_server::http::Exchange;
@@ -23,7 +23,7 @@ use crate::mcp_server::{self, stdio};
 
 /// The query: `?model=ID` offers only the tools that this model may use.
 #[derive(Debug, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct McpQuery {
     model: Option<String>,
 }
 
@@ -32,8 +32,8 @@ pub(super) async fn post(
     State(app): State<App>,
     headers: HeaderMap,
     caller: Caller,
-    standing: Option<Extension<Standing>>,
-    Parameters(asked): Parameters<Asked>,
+    standing: Option<Extension<TokenValidity>>,
+    Parameters(asked): Parameters<McpQuery>,
     Body(body): Body,
 ) -> Response {
     match exchange(&app, &headers, caller, standing, &asked) {
@@ -47,8 +47,8 @@ pub(super) async fn get(
     State(app): State<App>,
     headers: HeaderMap,
     caller: Caller,
-    standing: Option<Extension<Standing>>,
-    Parameters(asked): Parameters<Asked>,
+    standing: Option<Extension<TokenValidity>>,
+    Parameters(asked): Parameters<McpQuery>,
 ) -> Response {
     match exchange(&app, &headers, caller, standing, &asked) {
         Ok(exchange) => exchange.get(),
@@ -61,8 +61,8 @@ pub(super) async fn delete(
     State(app): State<App>,
     headers: HeaderMap,
     caller: Caller,
-    standing: Option<Extension<Standing>>,
-    Parameters(asked): Parameters<Asked>,
+    standing: Option<Extension<TokenValidity>>,
+    Parameters(asked): Parameters<McpQuery>,
 ) -> Response {
     match exchange(&app, &headers, caller, standing, &asked) {
         Ok(exchange) => exchange.delete(),
@@ -80,7 +80,7 @@ pub(super) async fn stdio(
         visibility,
         ..
     }: Caller,
-    Parameters(Asked { model }): Parameters<Asked>,
+    Parameters(McpQuery { model }): Parameters<McpQuery>,
     mut request: Request,
 ) -> Result<Response, RequestError> {
     let peer = peer.map(|Extension(peer)| peer);
@@ -134,8 +134,8 @@ fn exchange<'a>(
     app: &'a App,
     headers: &'a HeaderMap,
     caller: Caller,
-    standing: Option<Extension<Standing>>,
-    asked: &Asked,
+    standing: Option<Extension<TokenValidity>>,
+    asked: &McpQuery,
 ) -> Result<Exchange<'a>, Box<Response>> {
     let is_origin_checked = caller.has_passed_gate();
     let Caller {

@@ -11,7 +11,7 @@ use pillion_wire::{ModelAnswer, ModelEntry, ModelList, ModelTool};
 
 use super::caller::Caller;
 use super::error::RequestError;
-use super::tagged::Known;
+use super::tagged::EntityTags;
 use crate::app::App;
 use crate::chat::ChatRefusal;
 use crate::models::{Model, NativeTools};
@@ -29,7 +29,10 @@ use crate::models::{Model, NativeTools};
         (status = 304, description = "The list is the same"),
     )
 )]
-pub(super) async fn list(State(app): State<App>, known: Known) -> Result<Response, RequestError> {
+pub(super) async fn list(
+    State(app): State<App>,
+    known: EntityTags,
+) -> Result<Response, RequestError> {
     let models = app.models().iter();
     known.or(&ModelList {
         success: true,

@@ -13,7 +13,7 @@ use super::body::Body;
 use super::error::RequestError;
 use super::parameters::{Parameters, parsed};
 use super::store_of;
-use super::tagged::Known;
+use super::tagged::EntityTags;
 use crate::access::Grant;
 use crate::app::App;
 use crate::moment::text_of;
@@ -22,7 +22,7 @@ use crate::pins;
 /// The filter of the pin list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Wanted {
+pub(super) struct PinQuery {
     /// Only pins of this server, by label.
     server: Option<String>,
     /// Only pins of tools that are listed for this user alone.
@@ -64,7 +64,7 @@ fn may_see(grant: &Grant, user: Option<&str>) -> bool {
     summary = "List what the tools of MCP servers are accepted to be",
     description = "What a server lists for one user alone is there for whoever may act for that user.",
     params(
-        Wanted,
+        PinQuery,
         ("if-none-match" = Option<String>, Header, description = "The `ETag` of the list that the client has")
     ),
     responses(
@@ -77,8 +77,8 @@ fn may_see(grant: &Grant, user: Option<&str>) -> bool {
 pub(super) async fn list(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
-    Parameters(wanted): Parameters<Wanted>,
-    known: Known,
+    Parameters(wanted): Parameters<PinQuery>,
+    known: EntityTags,
 ) -> Result<Response, RequestError> {
     let changed = parsed("changed", wanted.changed.as_deref(), "true or false")?;
     let only_changed = changed.unwrap_or(false);

@@ -12,8 +12,8 @@ use pillion_wire::{StreamEntry, StreamList};
 
 use super::error::RequestError;
 use super::event_stream;
-use super::tagged::Known;
-use crate::access::{Grant, Standing};
+use super::tagged::EntityTags;
+use crate::access::{Grant, TokenValidity};
 use crate::app::App;
 use crate::visibility::Visibility;
 
@@ -32,7 +32,7 @@ use crate::visibility::Visibility;
 pub(super) async fn list(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
-    known: Known,
+    known: EntityTags,
 ) -> Result<Response, RequestError> {
     let packs = app.packs_for(&Visibility::of(grant.tools));
     let streams = packs.streams().map(|stream| StreamEntry {
@@ -65,7 +65,7 @@ pub(super) async fn list(
 pub(super) async fn listen(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
-    standing: Option<Extension<Standing>>,
+    standing: Option<Extension<TokenValidity>>,
     path: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response, RequestError> {

@@ -14,9 +14,9 @@ use super::error::RequestError;
 use crate::app::App;
 
 /// The entity tags of the request's `If-None-Match` header.
-pub(super) struct Known(Vec<HeaderValue>);
+pub(super) struct EntityTags(Vec<HeaderValue>);
 
-impl FromRequestParts<App> for Known {
+impl FromRequestParts<App> for EntityTags {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, Infallible> {
@@ -25,7 +25,7 @@ impl FromRequestParts<App> for Known {
     }
 }
 
-impl Known {
+impl EntityTags {
     /// Returns the response with its `ETag`, or 304 without a body if the client has the same list.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ mod tests {
         let tag = tag_of(b"[]");
         let known = |values: &[&str]| {
             let values = values.iter().map(|value| value.parse().unwrap());
-            Known(values.collect()).has(&tag)
+            EntityTags(values.collect()).has(&tag)
         };
         assert!(known(&["*"]));
         assert!(known(&["\"other\"", &format!("\"a\" , W/{tag}")]));

@@ -17,7 +17,7 @@ use crate::app::App;
 /// Which calls.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Wanted {
+pub(super) struct CallQuery {
     /// Only calls to tools of this MCP server, by id or name.
     server: Option<String>,
     /// Only calls of this tool.
@@ -75,7 +75,7 @@ enum StatusName {
     Denied,
 }
 
-impl Wanted {
+impl CallQuery {
     /// What is wanted, of what `grant` lets one see.
     fn filter(self, grant: &Grant, servers: &ServerIds) -> Result<CallFilter, RequestError> {
         let known = || RequestError::word("status", CallStatus::ALL.map(CallStatus::as_str));

@@ -7,7 +7,7 @@ use pillion_wire::{WorkerEntry, WorkerList};
 
 use super::body::Body;
 use super::error::RequestError;
-use super::tagged::Known;
+use super::tagged::EntityTags;
 use super::upgrade;
 use crate::access::Peer;
 use crate::app::App;
@@ -84,7 +84,10 @@ pub(super) async fn connect(
         (status = 304, description = "The list is the same"),
     )
 )]
-pub(super) async fn list(State(app): State<App>, known: Known) -> Result<Response, RequestError> {
+pub(super) async fn list(
+    State(app): State<App>,
+    known: EntityTags,
+) -> Result<Response, RequestError> {
     let reports = app.workers().reports().into_iter();
     let workers = reports.map(|worker| WorkerEntry {
         id: worker.id,

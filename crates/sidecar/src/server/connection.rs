@@ -54,7 +54,7 @@ pub(super) struct Connection {
 }
 
 /// The permit of a connection.
-pub(super) enum Place {
+pub(super) enum ConnectionPermit {
     Of {
         _permit: Option<OwnedSemaphorePermit>,
     },
@@ -62,7 +62,7 @@ pub(super) enum Place {
     Asked(Guest),
 }
 
-impl Place {
+impl ConnectionPermit {
     fn admission(&self) -> Option<Arc<Admission>> {
         match self {
             Self::Of { .. } => None,
@@ -82,7 +82,7 @@ impl Place {
 impl Connection {
     /// Serves the connection to its end. The connection also ends when no socket rule admits its
     /// process any more.
-    pub(super) async fn serve<L: Listener>(self, accepted: L::Accepted, place: Place) {
+    pub(super) async fn serve<L: Listener>(self, accepted: L::Accepted, place: ConnectionPermit) {
         let stream = match L::adopt(accepted) {
             Ok(stream) => stream,
             Err(error) => {
@@ -117,7 +117,7 @@ impl Connection {
 
     /// Serves requests until the connection ends. Returns whether the connection was closed because
     /// the client did not read.
-    async fn converse<S>(self, stream: S, place: &Place) -> bool
+    async fn converse<S>(self, stream: S, place: &ConnectionPermit) -> bool
     where
         S: AsyncRead + AsyncWrite + Unsent + Send + Unpin + 'static,
     {

@@ -15,10 +15,10 @@ const LAST_REQUEST: Duration = Duration::from_secs(1);
 /// connections, and a new connection never waits for others: above the limit, the oldest connection
 /// is closed.
 #[derive(Debug, Clone)]
-pub(super) struct WaitingRoom(Arc<Room>);
+pub(super) struct WaitingRoom(Arc<WaitingConnections>);
 
 #[derive(Debug)]
-struct Room {
+struct WaitingConnections {
     max_connections: usize,
     timeout: Duration,
     guests: Mutex<Guests>,
@@ -41,7 +41,7 @@ pub(super) struct Guest {
 
 impl WaitingRoom {
     pub(super) fn new(max_connections: usize, timeout: Duration) -> Self {
-        Self(Arc::new(Room {
+        Self(Arc::new(WaitingConnections {
             max_connections,
             timeout,
             guests: Mutex::default(),

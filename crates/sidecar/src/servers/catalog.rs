@@ -48,7 +48,7 @@ pub(crate) struct Catalog {
 }
 
 /// A server of the store. Some parts may be unreadable.
-pub(crate) struct Known {
+pub(crate) struct CatalogServer {
     pub(crate) record: ServerRecord,
     pub(crate) definition: Option<Definition>,
     pub(crate) authentication: String,
@@ -59,7 +59,7 @@ pub(crate) struct Known {
 
 impl Catalog {
     /// Returns all servers, sorted by name.
-    pub(crate) async fn all(&self) -> Result<Vec<Known>, ServerError> {
+    pub(crate) async fn all(&self) -> Result<Vec<CatalogServer>, ServerError> {
         let mut all = Vec::new();
         for record in self.store.servers().await? {
             all.push(self.load(record).await);
@@ -68,13 +68,13 @@ impl Catalog {
     }
 
     /// Reads a record.
-    pub(crate) async fn load(&self, record: ServerRecord) -> Known {
+    pub(crate) async fn load(&self, record: ServerRecord) -> CatalogServer {
         let stored = Stored::parse(&record.configuration).ok();
         let section = self.section(&record).await;
         let note = stored
             .as_ref()
             .and_then(|stored| stored.credentials.as_ref());
-        Known {
+        CatalogServer {
             authentication: note.map_or("none", |note| &note.authentication).to_owned(),
             headers: note.map_or_else(Vec::new, |note| note.headers.clone()),
             definition: stored.map(|stored| stored.definition),

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::catalog::Known;
+use super::catalog::CatalogServer;
 use crate::config::McpServerSection;
 use crate::credentials::{Account, file_id};
 
@@ -9,7 +9,7 @@ use crate::credentials::{Account, file_id};
 pub(crate) enum Server {
     OfFile(Box<McpServerSection>),
     /// A server of the store, with the reason why it is not used, if any.
-    OfStore(Arc<Known>, Option<String>),
+    OfStore(Arc<CatalogServer>, Option<String>),
 }
 
 impl Server {

@@ -5,7 +5,7 @@ use pillion_wire::{ServerAuthentication, ServerCalls, ServerEntry, ServerRateLim
 use serde::Serialize;
 
 use super::definition::{kind_of, place_of};
-use super::{Known, Server};
+use super::{CatalogServer, Server};
 use crate::app::App;
 use crate::config::{McpServerSection, RateLimitSection};
 use crate::connections::{ConnectionStatus, ServerReport};
@@ -94,7 +94,7 @@ fn of_section(section: &McpServerSection, id: String) -> ServerEntry {
     }
 }
 
-fn of_known(known: &Known, id: String) -> ServerEntry {
+fn of_known(known: &CatalogServer, id: String) -> ServerEntry {
     let record = &known.record;
     let mut entry = match &known.section {
         Ok(section) => of_section(section, id),

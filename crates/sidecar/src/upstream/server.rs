@@ -14,10 +14,10 @@ use serde::de::IgnoredAny;
 use tokio::time::timeout;
 
 use super::Listeners;
+use super::connection::UpstreamConnection;
 use super::discovery::{Asks, State};
 use super::doubt::Doubt;
 use super::entries::ReportedProblems;
-use super::line::Line;
 use super::offer::RawTool;
 use super::users::Users;
 use crate::config::McpServerSection;
@@ -42,7 +42,7 @@ pub(crate) struct Server {
     /// The prefix that the configuration sets explicitly.
     pub(crate) configured_prefix: Option<String>,
     /// The connection under the server's own credential.
-    pub(crate) shared: Arc<Line>,
+    pub(crate) shared: Arc<UpstreamConnection>,
     pub(super) users: Users,
     /// Whether the next discovery must request the list, even if the list is fresh.
     is_stale: AtomicBool,
@@ -76,7 +76,7 @@ impl Server {
             id: id.unwrap_or_else(|| file_id(section.label())),
             tool_prefix: section.tool_prefix(),
             configured_prefix: section.configured_prefix().map(str::to_owned),
-            shared: Arc::new(Line::to(section.server.clone())),
+            shared: Arc::new(UpstreamConnection::to(section.server.clone())),
             users: Users::new(credentials),
             is_stale: AtomicBool::new(false),
             has_changed: AtomicBool::new(false),

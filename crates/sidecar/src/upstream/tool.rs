@@ -8,7 +8,7 @@ use pillion_core::tool::{
 };
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{Line, Server};
+use super::{Server, UpstreamConnection};
 use crate::calling_client::link::Link;
 use crate::calling_client::listed_tool::ListedTool;
 use crate::pins;
@@ -105,7 +105,7 @@ impl UpstreamTool {
     async fn relay(
         &self,
         arguments: JsonObject,
-        line: &Line,
+        line: &UpstreamConnection,
         link: Arc<Link>,
         trace: Option<TraceContext>,
     ) -> Result<ToolOutput, ToolFailure> {

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Server;
 use super::connecting::not_connected;
-use super::line::Line;
+use super::connection::UpstreamConnection;
 use crate::config::CredentialPolicy;
 use crate::credentials::{UserCredential, UserCredentials, place_of_url};
 
@@ -38,14 +38,14 @@ pub(super) struct Users {
 
 #[derive(Debug, Default)]
 struct Lines {
-    by_user: HashMap<String, Kept>,
+    by_user: HashMap<String, UserConnection>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct UserConnection {
     /// The version of the credential.
     version: String,
-    line: Arc<Line>,
+    line: Arc<UpstreamConnection>,
     used: Instant,
 }
 
@@ -107,7 +107,7 @@ impl Users {
 
     fn forget_version(&self, server: &str, user: &str, version: &str, good: Option<&str>) {
         let mut lines = self.lines.lock();
-        let is_it = |kept: &Kept| kept.version == version;
+        let is_it = |kept: &UserConnection| kept.version == version;
         if lines.by_user.get(user).is_some_and(is_it) {
             self.credentials.refuse_tokens_of_user(server, user, good);
             if let Some(kept) = lines.by_user.remove(user) {
@@ -117,7 +117,7 @@ impl Users {
     }
 
     /// Removes and returns all connections.
-    pub(super) fn take_all(&self) -> Vec<Arc<Line>> {
+    pub(super) fn take_all(&self) -> Vec<Arc<UpstreamConnection>> {
         let taken = self.lines.lock().by_user.drain().collect::<Vec<_>>();
         taken.into_iter().map(|(_, kept)| kept.line).collect()
     }
@@ -128,7 +128,7 @@ impl Users {
         user: &str,
         credential: &UserCredential,
         server: impl FnOnce() -> Result<ServerConfig, ToolFailure>,
-    ) -> Result<Arc<Line>, ToolFailure> {
+    ) -> Result<Arc<UpstreamConnection>, ToolFailure> {
         let mut lines = self.lines.lock();
         let now = Instant::now();
         if let Some(kept) = lines.by_user.get_mut(user)
@@ -137,8 +137,8 @@ impl Users {
             kept.used = now;
             return Ok(Arc::clone(&kept.line));
         }
-        let line = Arc::new(Line::to(server()?));
-        let kept = Kept {
+        let line = Arc::new(UpstreamConnection::to(server()?));
+        let kept = UserConnection {
             version: credential.version.clone(),
             line: Arc::clone(&line),
             used: now,
@@ -168,7 +168,7 @@ impl Lines {
 
     /// Closes connections that have been idle for too long.
     fn give_up_idle(&mut self, now: Instant) {
-        let idle = |_: &String, kept: &mut Kept| now.duration_since(kept.used) > IDLE;
+        let idle = |_: &String, kept: &mut UserConnection| now.duration_since(kept.used) > IDLE;
         for (_, kept) in self.by_user.extract_if(idle) {
             give_up(kept.line);
         }
@@ -176,7 +176,7 @@ impl Lines {
 }
 
 /// Ends a session when its calls have finished.
-fn give_up(line: Arc<Line>) {
+fn give_up(line: Arc<UpstreamConnection>) {
     tokio::spawn(async move {
         let since = Instant::now();
         while Arc::strong_count(&line) > 1 && since.elapsed() < LAST_CALLS {
@@ -193,7 +193,10 @@ impl Server {
     /// If the server was disconnected; if the call names no user, a user that the caller may not
     /// act for, or a user without a credential; or if the call was admitted, and possibly approved,
     /// under another identity.
-    pub(crate) async fn line_for(&self, context: &CallContext) -> Result<Arc<Line>, ToolFailure> {
+    pub(crate) async fn line_for(
+        &self,
+        context: &CallContext,
+    ) -> Result<Arc<UpstreamConnection>, ToolFailure> {
         if self.is_closed() {
             return Err(not_connected());
         }

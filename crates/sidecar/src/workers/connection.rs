@@ -9,9 +9,9 @@ use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 
-use super::message::{self, Said};
-use super::{Job, Place, WorkerTool};
-use crate::process::Welcome;
+use super::message::{self, WorkerMessage};
+use super::{Job, WorkerRegistration, WorkerTool};
+use crate::process::AdmissionWatch;
 
 /// Why a worker's connection ended.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +49,7 @@ impl<S: AsyncRead + AsyncWrite> Wire<S> {
         Self { lines, writer }
     }
 
-    async fn read(&mut self) -> Result<Said, End> {
+    async fn read(&mut self) -> Result<WorkerMessage, End> {
         match self.lines.next().await {
             None => Err(End::Closed),
             Some(Ok(line)) => Ok(message::read(&line)?),
@@ -64,7 +64,7 @@ impl<S: AsyncRead + AsyncWrite> Wire<S> {
     }
 }
 
-impl Place {
+impl WorkerRegistration {
     /// Sends calls to the worker until its connection ends or `died` resolves, or, between calls,
     /// until `stopping` resolves or `welcome` ends.
     pub(crate) async fn work<S>(
@@ -72,7 +72,7 @@ impl Place {
         stream: S,
         stopping: impl Future<Output = ()>,
         died: impl Future<Output = ()>,
-        mut welcome: Welcome,
+        mut welcome: AdmissionWatch,
     ) where
         S: AsyncRead + AsyncWrite,
     {
@@ -87,7 +87,7 @@ impl Place {
         wire: &mut Wire<S>,
         stopping: impl Future<Output = ()>,
         mut died: Pin<&mut impl Future<Output = ()>>,
-        welcome: &mut Welcome,
+        welcome: &mut AdmissionWatch,
     ) -> End
     where
         S: AsyncRead + AsyncWrite,
@@ -119,18 +119,18 @@ impl Place {
     }
 
     /// Handles a message of a worker outside of a call.
-    async fn hear<S>(&self, wire: &mut Wire<S>, said: Result<Said, End>) -> Result<(), End>
+    async fn hear<S>(&self, wire: &mut Wire<S>, said: Result<WorkerMessage, End>) -> Result<(), End>
     where
         S: AsyncRead + AsyncWrite,
     {
         match said? {
-            Said::Ping(id) => wire.write(&message::pong(&id)).await,
-            Said::Draining => {
+            WorkerMessage::Ping(id) => wire.write(&message::pong(&id)).await,
+            WorkerMessage::Draining => {
                 self.workers.drains(self.id);
                 Ok(())
             }
-            Said::Answer(..) => Err(End::WrongId),
-            Said::Progress(..) | Said::Other => Ok(()),
+            WorkerMessage::Answer(..) => Err(End::WrongId),
+            WorkerMessage::Progress(..) | WorkerMessage::Other => Ok(()),
         }
     }
 
@@ -142,7 +142,7 @@ impl Place {
         tool: &WorkerTool,
         mut job: Box<Job>,
         mut died: Pin<&mut impl Future<Output = ()>>,
-        welcome: &mut Welcome,
+        welcome: &mut AdmissionWatch,
     ) -> Result<(), End>
     where
         S: AsyncRead + AsyncWrite,
@@ -175,8 +175,8 @@ impl Place {
                 }
             };
             outcome = match said {
-                Ok(Said::Answer(to, answer)) if to == id => Ok(Some(answer)),
-                Ok(Said::Progress(of, progress)) => {
+                Ok(WorkerMessage::Answer(to, answer)) if to == id => Ok(Some(answer)),
+                Ok(WorkerMessage::Progress(of, progress)) => {
                     if let Some(link) = job.link.as_ref().filter(|_| of == id) {
                         link.progress(&progress);
                     }

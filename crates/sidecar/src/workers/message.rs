@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Job;
 
 /// A message from a worker.
-pub(super) enum Said {
+pub(super) enum WorkerMessage {
     /// The response to the request with this id.
     Answer(u64, Result<Box<RawValue>, Value>),
     /// The progress of the request with this id.
@@ -23,7 +23,7 @@ pub(super) enum Said {
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct MessageLine {
     #[serde(default)]
     id: Option<Box<RawValue>>,
     #[serde(default)]
@@ -44,23 +44,23 @@ struct ProgressParams {
     progress: Progress,
 }
 
-pub(super) fn read(line: &str) -> Result<Said, serde_json::Error> {
-    let line: Line = serde_json::from_str(line)?;
+pub(super) fn read(line: &str) -> Result<WorkerMessage, serde_json::Error> {
+    let line: MessageLine = serde_json::from_str(line)?;
     Ok(match (line.method.as_deref(), line.id) {
-        (Some("ping"), Some(id)) => Said::Ping(id),
-        (Some("worker/draining"), _) => Said::Draining,
+        (Some("ping"), Some(id)) => WorkerMessage::Ping(id),
+        (Some("worker/draining"), _) => WorkerMessage::Draining,
         (Some("notifications/progress"), _) => {
             let params = line.params.as_deref().map_or("null", RawValue::get);
             let ProgressParams { token, progress } = serde_json::from_str(params)?;
-            Said::Progress(token, progress)
+            WorkerMessage::Progress(token, progress)
         }
-        (Some(_), _) => Said::Other,
+        (Some(_), _) => WorkerMessage::Other,
         (None, id) => {
             let id = serde_json::from_str(id.as_deref().map_or("null", RawValue::get))?;
             match (line.result, line.error) {
-                (_, Some(error)) => Said::Answer(id, Err(error)),
-                (Some(result), None) => Said::Answer(id, Ok(result)),
-                (None, None) => Said::Answer(id, Err(Value::Null)),
+                (_, Some(error)) => WorkerMessage::Answer(id, Err(error)),
+                (Some(result), None) => WorkerMessage::Answer(id, Ok(result)),
+                (None, None) => WorkerMessage::Answer(id, Err(Value::Null)),
             }
         }
     })

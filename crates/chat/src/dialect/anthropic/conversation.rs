@@ -8,7 +8,7 @@ use crate::{Conversation, ModelError, ModelErrorKind};
 /// one role are merged, and the results of calls come first in the user's next message.
 pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
     let mut system = Vec::new();
-    let mut written = Written::default();
+    let mut written = AnthropicMessages::default();
     for message in read(messages)? {
         match message {
             Message::System(text) if text.trim().is_empty() => {}
@@ -45,11 +45,11 @@ pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
 }
 
 #[derive(Default)]
-struct Written {
+struct AnthropicMessages {
     messages: Vec<(&'static str, Vec<Value>)>,
 }
 
-impl Written {
+impl AnthropicMessages {
     fn say(&mut self, role: &'static str, blocks: Vec<Value>) {
         if !blocks.is_empty() {
             self.of_role(role).extend(blocks);

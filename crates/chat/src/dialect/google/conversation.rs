@@ -10,7 +10,7 @@ use crate::{Conversation, ModelError, ModelErrorKind};
 /// one role are merged.
 pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
     let mut system = Vec::new();
-    let mut written = Written::default();
+    let mut written = GoogleContents::default();
     for (index, message) in read(messages)?.into_iter().enumerate() {
         match message {
             Message::System(text) if text.is_empty() => {}
@@ -45,7 +45,7 @@ pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
 }
 
 #[derive(Default)]
-struct Written {
+struct GoogleContents {
     contents: Vec<(&'static str, Vec<Value>)>,
     /// The positions of the calls since the last results, by call id.
     places: HashMap<String, usize>,
@@ -56,7 +56,7 @@ struct Written {
     results: Vec<(usize, Value)>,
 }
 
-impl Written {
+impl GoogleContents {
     fn say(&mut self, role: &'static str, parts: Vec<Value>) {
         self.settle();
         self.add(role, parts);

@@ -2,7 +2,7 @@ use std::collections::{HashMap, VecDeque};
 
 use tokio::sync::oneshot;
 
-use super::{Bounds, Full, Place, ToolSource};
+use super::{Bounds, Full, QueuePermit, ToolSource};
 use crate::executor::Account;
 use crate::registry::RegisteredTool;
 use crate::tool::ToolName;
@@ -40,7 +40,7 @@ struct SourceQueue {
 pub(super) struct Waiter {
     ticket: u64,
     tool: ToolName,
-    pub(super) answer: oneshot::Sender<Result<Place, Full>>,
+    pub(super) answer: oneshot::Sender<Result<QueuePermit, Full>>,
 }
 
 /// The counters that a running call increments.
@@ -151,7 +151,11 @@ impl State {
     }
 
     /// Queues a call and returns its ticket.
-    pub(super) fn wait(&mut self, need: Need, answer: oneshot::Sender<Result<Place, Full>>) -> u64 {
+    pub(super) fn wait(
+        &mut self,
+        need: Need,
+        answer: oneshot::Sender<Result<QueuePermit, Full>>,
+    ) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.waiting += 1;

@@ -11,7 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::circuit::Circuit;
 use super::confirmed::Confirmed;
-use super::standing::Standing;
+use super::session_settings::SessionSettings;
 use crate::mcp::connect::Opened;
 use crate::mcp::dialect::Dialect;
 use crate::mcp::ending::Ending;
@@ -32,7 +32,7 @@ pub(super) struct Connections {
     opener: OnceLock<Arc<Opener>>,
     circuit: Circuit,
     confirmed: Confirmed,
-    standing: Standing,
+    standing: SessionSettings,
     /// Set by `disconnect`: operations fail until the client is reopened.
     closed: Ending,
     /// The current connection. Written only with the lock of `opening` held, but read without it,
@@ -79,7 +79,7 @@ impl Connections {
             opener: OnceLock::new(),
             circuit: Circuit::default(),
             confirmed: Confirmed::default(),
-            standing: Standing::default(),
+            standing: SessionSettings::default(),
             closed: Ending::default(),
             open: RwLock::default(),
             opening: Mutex::default(),
@@ -244,7 +244,7 @@ impl Connections {
         }));
     }
 
-    pub(super) fn standing(&self) -> &Standing {
+    pub(super) fn standing(&self) -> &SessionSettings {
         &self.standing
     }
 

@@ -12,7 +12,7 @@ use url::Url;
 
 use super::challenge::Challenge;
 use super::dpop::DPOP;
-use super::flow::{Current, Errand, Shared};
+use super::flow::{Current, Shared, TokenReason};
 use super::tokens::{LiveTokens, Origin};
 use super::web::Web;
 use super::{
@@ -198,7 +198,7 @@ impl OAuthAuthorizer {
             // The token may still be valid; if not, the server's rejection starts an authorization.
             return Ok((generation, Some(live)));
         }
-        match self.run(generation, Errand::Renewal).await {
+        match self.run(generation, TokenReason::Renewal).await {
             Err(error) if !live.has_ended() => {
                 tracing::debug!(%error, "The token could not be renewed before its end");
                 Ok((generation, Some(live)))
@@ -256,7 +256,7 @@ impl OAuthAuthorizer {
                 return Ok(false);
             }
         }
-        let errand = Errand::Refusal { challenge, step_up };
+        let errand = TokenReason::Refusal { challenge, step_up };
         let outcome = self.run(sent.generation, errand).await;
         outcome.map_err(McpErrorKind::Authorization)?;
         Ok(true)
@@ -268,7 +268,7 @@ impl OAuthAuthorizer {
     }
 
     /// Obtains tokens newer than `generation`, or waits for a running acquisition.
-    async fn run(&self, generation: u64, errand: Errand) -> Outcome {
+    async fn run(&self, generation: u64, errand: TokenReason) -> Outcome {
         let outcome = {
             let mut running = self.errand.lock();
             match &*running {

@@ -54,7 +54,7 @@ pub(super) struct Current {
 }
 
 /// Why tokens are needed.
-pub(super) enum Errand {
+pub(super) enum TokenReason {
     /// The tokens expire soon. The user is not asked.
     Renewal,
     /// The server rejected a request: without a token, with an invalid one (401), or with
@@ -63,11 +63,13 @@ pub(super) enum Errand {
 }
 
 impl Shared {
-    pub(super) async fn run(self: Arc<Self>, errand: Errand) -> Result<(), OAuthError> {
+    pub(super) async fn run(self: Arc<Self>, errand: TokenReason) -> Result<(), OAuthError> {
         let errand = async {
             match errand {
-                Errand::Renewal => self.renew().await,
-                Errand::Refusal { challenge, step_up } => self.authorize(&challenge, step_up).await,
+                TokenReason::Renewal => self.renew().await,
+                TokenReason::Refusal { challenge, step_up } => {
+                    self.authorize(&challenge, step_up).await
+                }
             }
         };
         let timed = tokio::time::timeout(ACQUISITION_TIMEOUT, errand).await;

@@ -8,16 +8,16 @@ use tokio::sync::oneshot;
 /// The server's requests that are being processed, by their ids as the server wrote them, so that
 /// the server can cancel them (`notifications/cancelled`).
 #[derive(Default)]
-pub(super) struct Asked(Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>);
+pub(super) struct ServerRequests(Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>);
 
 /// One of the server's requests, while it is being processed.
 pub(super) struct Question {
-    asked: Asked,
+    asked: ServerRequests,
     id: String,
     taken_back: oneshot::Receiver<()>,
 }
 
-impl Asked {
+impl ServerRequests {
     pub(super) fn add(&self, id: &RawValue) -> Question {
         let (take_back, taken_back) = oneshot::channel();
         let id = id.get().to_owned();

@@ -24,7 +24,7 @@ const MAX_ID_LEN: usize = 1024;
 const LARGEST_NOTICE: usize = 64 * 1024;
 
 /// Limits the resources that one server's messages can take.
-pub(super) struct Room {
+pub(super) struct PeerLimits {
     answers: Arc<Semaphore>,
     kib: Arc<Semaphore>,
     short_answers: Arc<Semaphore>,
@@ -36,7 +36,7 @@ pub(super) struct Taken {
     _permits: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
 }
 
-impl Room {
+impl PeerLimits {
     pub(super) fn new() -> Self {
         Self {
             answers: Arc::new(Semaphore::new(MAX_ANSWERS)),

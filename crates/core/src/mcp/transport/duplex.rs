@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::Outgoing;
 use super::message_id::MessageId;
-use super::waiting::Waiting;
+use super::waiting::PendingRequests;
 use crate::mcp::McpErrorKind;
 use crate::mcp::jsonrpc::{Incoming, RequestId, RpcOutcome};
 use crate::mcp::peer::{Answers, Peer};
@@ -20,13 +20,13 @@ const MAX_QUEUED: usize = 64;
 
 /// The channel's end for callers.
 pub(super) struct Duplex {
-    waiting: Arc<Waiting>,
+    waiting: Arc<PendingRequests>,
     outbox: mpsc::Sender<Queued>,
 }
 
 /// The channel's end for the task that writes to the server.
 pub(super) struct Outbox {
-    waiting: Arc<Waiting>,
+    waiting: Arc<PendingRequests>,
     messages: mpsc::Receiver<Queued>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Departure(Option<Arc<AtomicBool>>);
 
 /// The channel's end for the task that reads from the server.
 pub(super) struct Inbox {
-    waiting: Arc<Waiting>,
+    waiting: Arc<PendingRequests>,
     outbox: mpsc::WeakSender<Queued>,
     peer: Arc<Peer>,
     /// Responses that are being sent to the server; dropped with the connection.
@@ -57,7 +57,7 @@ enum Queued {
 /// Creates the three ends of a channel. Callers get an error as soon as the inbox or the outbox is
 /// dropped.
 pub(super) fn duplex(peer: Arc<Peer>) -> (Duplex, Outbox, Inbox) {
-    let waiting = Arc::new(Waiting::new());
+    let waiting = Arc::new(PendingRequests::new());
     let (outbox, messages) = mpsc::channel(MAX_QUEUED);
     let inbox = Inbox {
         waiting: Arc::clone(&waiting),

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
-use super::waiting::Waiting;
+use super::waiting::PendingRequests;
 use super::{Outgoing, Transport, TransportFuture};
 use crate::mcp::http::{Answer, AnswerReader, HttpLink, check_status, messages_of, read_answer};
 use crate::mcp::jsonrpc::{Incoming, RequestId, RpcOutcome};
@@ -42,7 +42,7 @@ struct Poster {
     endpoint: Url,
     /// Whether the server has forgotten the session of the endpoint, although the stream is open.
     forgotten: AtomicBool,
-    waiting: Waiting,
+    waiting: PendingRequests,
 }
 
 impl EventStreamTransport {
@@ -63,7 +63,7 @@ impl EventStreamTransport {
             peer,
             endpoint,
             forgotten: AtomicBool::new(false),
-            waiting: Waiting::new(),
+            waiting: PendingRequests::new(),
         });
         let task = tokio::spawn(read_responses(Arc::clone(&poster), reader));
         Ok(Self {
@@ -114,7 +114,7 @@ async fn read_responses(poster: Arc<Poster>, mut reader: AnswerReader) {
     }
 }
 
-struct CloseOnDrop<'a>(&'a Waiting);
+struct CloseOnDrop<'a>(&'a PendingRequests);
 
 impl Drop for CloseOnDrop<'_> {
     fn drop(&mut self) {

@@ -29,12 +29,12 @@ const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-versi
 /// Sends every request by POST to the server's URL; the response is in the HTTP response, as JSON
 /// or as an event stream. Used for Streamable HTTP, POST-SSE and plain HTTP.
 pub(in crate::mcp) struct PostTransport {
-    line: Arc<Line>,
+    line: Arc<PostConnection>,
     listener: Mutex<Option<Listener>>,
 }
 
 /// State shared by requests, responses to the server, and the listening task.
-struct Line {
+struct PostConnection {
     link: HttpLink,
     peer: Arc<Peer>,
     session: OnceLock<HeaderValue>,
@@ -50,7 +50,7 @@ struct Line {
 impl PostTransport {
     pub(in crate::mcp) fn new(link: HttpLink, peer: Arc<Peer>) -> Self {
         Self {
-            line: Arc::new(Line {
+            line: Arc::new(PostConnection {
                 link,
                 peer,
                 session: OnceLock::new(),
@@ -64,7 +64,7 @@ impl PostTransport {
     }
 }
 
-impl Line {
+impl PostConnection {
     fn has(&self, feature: Feature) -> bool {
         self.version
             .get()
@@ -229,7 +229,7 @@ impl Line {
 
     /// Waits for the response to `id` on the listening stream.
     async fn answered_elsewhere(&self, id: &RequestId) -> Result<RpcOutcome, McpErrorKind> {
-        struct Astray<'a>(&'a Line, &'a RequestId);
+        struct Astray<'a>(&'a PostConnection, &'a RequestId);
         impl Drop for Astray<'_> {
             fn drop(&mut self) {
                 self.0.astray.lock().remove(self.1);

@@ -17,7 +17,7 @@ use tokio::net::unix::pipe;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::lines::{Line, Lines};
+use self::lines::{Lines, OutputLine};
 use self::process::{ServerProcess, Streams};
 use self::restarts::Restarts;
 use self::stderr::{LastWords, StderrLog};
@@ -247,8 +247,8 @@ impl Connection {
         let mut lines = Lines::new(output, self.limit);
         loop {
             match lines.next().await {
-                Ok(Some(Line::Whole(line))) => self.inbox.take(&line),
-                Ok(Some(Line::TooLong(id))) => self.inbox.take_too_large(id, self.limit),
+                Ok(Some(OutputLine::Whole(line))) => self.inbox.take(&line),
+                Ok(Some(OutputLine::TooLong(id))) => self.inbox.take_too_large(id, self.limit),
                 Ok(None) => break,
                 Err(error) => {
                     tracing::debug!(%error, "The server's output broke");

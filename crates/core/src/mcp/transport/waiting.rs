@@ -13,7 +13,7 @@ type Reply = Result<RpcOutcome, McpErrorKind>;
 type Ending = Box<dyn Fn() -> McpErrorKind + Send + Sync>;
 
 /// The requests that wait for their response on a multiplexed stream, by request id.
-pub(super) struct Waiting {
+pub(super) struct PendingRequests {
     state: Mutex<State>,
 }
 
@@ -23,13 +23,13 @@ enum State {
 }
 
 /// A waiting request; dropping this value stops waiting.
-pub(super) struct Place<'a> {
-    waiting: &'a Waiting,
+pub(super) struct PendingRequest<'a> {
+    waiting: &'a PendingRequests,
     id: &'a RequestId,
     reply: oneshot::Receiver<Reply>,
 }
 
-impl Waiting {
+impl PendingRequests {
     pub(super) fn new() -> Self {
         Self {
             state: Mutex::new(State::Open(HashMap::new())),
@@ -40,12 +40,15 @@ impl Waiting {
     ///
     /// # Errors
     /// The reason for which the connection ended.
-    pub(super) fn place<'a>(&'a self, id: &'a RequestId) -> Result<Place<'a>, McpErrorKind> {
+    pub(super) fn place<'a>(
+        &'a self,
+        id: &'a RequestId,
+    ) -> Result<PendingRequest<'a>, McpErrorKind> {
         match &mut *self.state.lock() {
             State::Open(callers) => {
                 let (sender, reply) = oneshot::channel();
                 callers.insert(id.clone(), sender);
-                Ok(Place {
+                Ok(PendingRequest {
                     waiting: self,
                     id,
                     reply,
@@ -102,7 +105,7 @@ impl Waiting {
     }
 }
 
-impl Place<'_> {
+impl PendingRequest<'_> {
     /// Waits for the reply. Can be called again after its future was dropped.
     pub(super) async fn reply(&mut self) -> Reply {
         match (&mut self.reply).await {
@@ -114,7 +117,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         if let State::Open(callers) = &mut *self.waiting.state.lock() {
             callers.remove(self.id);

@@ -7,10 +7,10 @@ use serde_json::value::RawValue;
 use super::arguments::Arguments;
 use super::content;
 use super::error::{self, McpCommandError};
-use super::given::Given;
 use super::offer::{Items, Kind};
 use super::options::Options;
 use super::plain;
+use super::positional_arguments::PositionalArguments;
 use super::server::Server;
 use crate::cli::{complain, print};
 
@@ -21,7 +21,7 @@ use crate::cli::{complain, print};
 )]
 pub(super) struct Call {
     #[command(flatten)]
-    given: Given,
+    given: PositionalArguments,
 }
 
 /// The outcome of a call.

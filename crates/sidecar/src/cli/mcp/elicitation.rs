@@ -90,11 +90,11 @@ async fn form(user: &mut Conversation<'_>, schema: &Schema) -> Result<Answer, Ca
     for (name, property) in &schema.properties {
         let field = Field::new(name, property, schema.required.contains(name));
         match ask(user, &field).await? {
-            Given::Value(value) => {
+            ParsedInput::Value(value) => {
                 content.insert(name.clone(), value);
             }
-            Given::Nothing if field.is_required => return Ok(Answer::Decline),
-            Given::Nothing => {}
+            ParsedInput::Nothing if field.is_required => return Ok(Answer::Decline),
+            ParsedInput::Nothing => {}
         }
     }
     let consent = user.answer("Send the answer? [Y/n] ").await?;
@@ -105,20 +105,22 @@ async fn form(user: &mut Conversation<'_>, schema: &Schema) -> Result<Answer, Ca
     })
 }
 
-enum Given {
+enum ParsedInput {
     Value(Value),
     Nothing,
 }
 
-async fn ask(user: &mut Conversation<'_>, field: &Field<'_>) -> Result<Given, Cancelled> {
+async fn ask(user: &mut Conversation<'_>, field: &Field<'_>) -> Result<ParsedInput, Cancelled> {
     let prompt = field.prompt();
     for _ in 0..TRIES {
         let answer = user.answer(&prompt).await?;
         if answer.is_empty() {
-            return Ok(field.default().map_or(Given::Nothing, Given::Value));
+            return Ok(field
+                .default()
+                .map_or(ParsedInput::Nothing, ParsedInput::Value));
         }
         match field.read(&answer) {
-            Ok(value) => return Ok(Given::Value(value)),
+            Ok(value) => return Ok(ParsedInput::Value(value)),
             Err(why) => user.say(&format!("  {why}\n")),
         }
     }

@@ -4,10 +4,10 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use super::error::McpCommandError;
-use super::given::Given;
 use super::offer::{Items, Kind};
 use super::options::Options;
 use super::plain;
+use super::positional_arguments::PositionalArguments;
 use super::server::Server;
 use crate::cli::print;
 
@@ -18,7 +18,7 @@ use crate::cli::print;
 )]
 pub(super) struct List {
     #[command(flatten)]
-    given: Given,
+    given: PositionalArguments,
 }
 
 impl List {

@@ -5,10 +5,10 @@ use pillion_core::mcp::{ConnectionInfo, McpError, ProbeStep};
 use serde_json::{Value, json};
 
 use super::error::McpCommandError;
-use super::given::Given;
 use super::offer::{Hello, Items, Kind};
 use super::options::Options;
 use super::plain;
+use super::positional_arguments::PositionalArguments;
 use super::server::Server;
 use crate::cli::print;
 
@@ -19,11 +19,11 @@ use crate::cli::print;
 )]
 pub(super) struct Probe {
     #[command(flatten)]
-    given: Given,
+    given: PositionalArguments,
 }
 
 /// The result of a probe.
-struct Found {
+struct ProbeResult {
     connection: ConnectionInfo,
     offers: Vec<(Kind, Result<Items, McpError>)>,
 }
@@ -55,7 +55,7 @@ impl Probe {
     }
 }
 
-async fn probe(server: &Server) -> Result<Found, McpCommandError> {
+async fn probe(server: &Server) -> Result<ProbeResult, McpCommandError> {
     server.connect().await?;
     let connection = server.client.connection().await;
     let connection = connection.map_err(|source| server.failed(source, Vec::new()))?;
@@ -67,10 +67,10 @@ async fn probe(server: &Server) -> Result<Found, McpCommandError> {
             offers.push((kind, items));
         }
     }
-    Ok(Found { connection, offers })
+    Ok(ProbeResult { connection, offers })
 }
 
-impl Found {
+impl ProbeResult {
     fn to_text(&self) -> String {
         let connection = &self.connection;
         let hello = Hello::of(connection);

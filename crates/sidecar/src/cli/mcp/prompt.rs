@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use super::arguments::Arguments;
 use super::content;
 use super::error::McpCommandError;
-use super::given::Given;
 use super::offer::Kind;
 use super::options::Options;
 use super::plain;
+use super::positional_arguments::PositionalArguments;
 use super::server::Server;
 use crate::cli::print;
 
@@ -20,7 +20,7 @@ use crate::cli::print;
 )]
 pub(super) struct Prompt {
     #[command(flatten)]
-    given: Given,
+    given: PositionalArguments,
 }
 
 impl Prompt {

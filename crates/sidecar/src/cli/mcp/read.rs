@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::content;
 use super::error::McpCommandError;
-use super::given::Given;
 use super::options::Options;
+use super::positional_arguments::PositionalArguments;
 use super::server::Server;
 use crate::cli::print;
 
@@ -18,7 +18,7 @@ use crate::cli::print;
 )]
 pub(super) struct Read {
     #[command(flatten)]
-    given: Given,
+    given: PositionalArguments,
 }
 
 impl Read {

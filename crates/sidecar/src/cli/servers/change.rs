@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::{CliError, decode, print, print_json};
 use super::Context;
-use super::given::Given;
+use super::server_options::ServerOptions;
 use super::show::line_of;
 use crate::servers::{How, ServerError};
 
@@ -16,7 +16,7 @@ pub(super) struct Add {
     /// The server's name, 1 to 100 characters
     name: String,
     #[command(flatten)]
-    given: Given,
+    given: ServerOptions,
     /// Adds the server without enabling it
     #[arg(long)]
     disabled: bool,
@@ -32,7 +32,7 @@ pub(super) struct Update {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
-    given: Given,
+    given: ServerOptions,
 }
 
 impl Add {

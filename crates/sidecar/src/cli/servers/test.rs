@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::{CliError, complain, decode, print, print_json};
 use super::Context;
-use super::given::Given;
+use super::server_options::ServerOptions;
 use crate::pins::visible_line;
 
 /// `pillion servers test`
@@ -16,7 +16,7 @@ pub(super) struct Test {
     #[arg(value_name = "SERVER", conflicts_with_all = ["url", "command"])]
     server: Option<String>,
     #[command(flatten)]
-    given: Given,
+    given: ServerOptions,
 }
 
 impl Test {

@@ -14,7 +14,7 @@ fn with_variables(text: &str, variables: &[(&str, &str)]) -> Result<Config, Conf
         name: "pillion.toml",
         text,
     };
-    let (config, taken) = read(&source, variables, Wanted::All)?;
+    let (config, taken) = read(&source, variables, EntryFilter::All)?;
     Ok(config.with(taken.servers))
 }
 

@@ -7,7 +7,7 @@ use axum::body::{Body, Bytes};
 use futures_util::stream::unfold;
 use tokio::time::{Instant, timeout_at};
 
-use crate::access::Standing;
+use crate::access::TokenValidity;
 use crate::mcp_server::source::Source;
 
 /// Interval of keep-alive comments on an idle stream. They detect a disconnected client, and
@@ -17,12 +17,16 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Returns an event stream with the message `first` and the messages of `source`.
 pub(super) fn body(first: Option<Bytes>, source: impl Source) -> Body {
     // The token is not checked again: a call that has begun is completed.
-    lasting_body(first, source, Standing::default())
+    lasting_body(first, source, TokenValidity::default())
 }
 
 /// Streams like [`body`], but ends when the token of the request is no longer valid. The token is
 /// checked with each keep-alive.
-pub(super) fn lasting_body(first: Option<Bytes>, source: impl Source, standing: Standing) -> Body {
+pub(super) fn lasting_body(
+    first: Option<Bytes>,
+    source: impl Source,
+    standing: TokenValidity,
+) -> Body {
     let state = (first, source, standing, Instant::now() + KEEP_ALIVE);
     let stream = unfold(state, async |(first, mut source, standing, at)| {
         if let Some(first) = first {

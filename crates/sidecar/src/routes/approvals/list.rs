@@ -12,7 +12,7 @@ use crate::routes::error::RequestError;
 use crate::routes::page::WantedPage;
 use crate::routes::parameters::Parameters;
 use crate::routes::store_of;
-use crate::routes::tagged::Known;
+use crate::routes::tagged::EntityTags;
 use crate::routes::tool_calls::only_of;
 
 /// Maximum size of the arguments shown in a list, as JSON, in bytes.
@@ -21,7 +21,7 @@ const MAX_SHOWN: usize = 16 * 1024;
 /// The filter of the approval list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(in crate::routes) struct Wanted {
+pub(in crate::routes) struct ApprovalQuery {
     /// Only approvals with this status: `pending`, `approved` (used or not), `denied` or `expired`.
     #[param(inline, value_type = Option<StatusName>)]
     status: Option<String>,
@@ -42,7 +42,7 @@ enum StatusName {
     Expired,
 }
 
-impl Wanted {
+impl ApprovalQuery {
     /// Returns the filter, restricted to the approvals that `grant` may see.
     fn filter(&self, grant: &Grant) -> Result<ApprovalFilter, RequestError> {
         let now = Some(Timestamp::now());
@@ -74,7 +74,7 @@ impl Wanted {
     summary = "List the calls that wait, or waited, for approval, the newest first",
     description = "A token that was made for one user sees that user's, unless it may decide.",
     params(
-        Wanted,
+        ApprovalQuery,
         WantedPage,
         ("if-none-match" = Option<String>, Header, description = "The `ETag` of the page that the client has")
     ),
@@ -89,9 +89,9 @@ impl Wanted {
 pub(in crate::routes) async fn list(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
-    Parameters(wanted): Parameters<Wanted>,
+    Parameters(wanted): Parameters<ApprovalQuery>,
     Parameters(page): Parameters<WantedPage>,
-    known: Known,
+    known: EntityTags,
 ) -> Result<Response, RequestError> {
     let filter = wanted.filter(&grant)?;
     let page = store_of(&app)?.approvals(&filter, &page.request()?).await?;

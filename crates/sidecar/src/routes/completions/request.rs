@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::chat::Said;
 use crate::routes::body::is_nothing;
-use crate::routes::door::Wanted;
+use crate::routes::door::CompatibleRequest;
 use crate::routes::error::RequestError;
 
 /// Fields that are rejected instead of forwarded to the provider, each with the expected
@@ -106,9 +106,9 @@ impl Completion {
     }
 
     /// Converts the request. `is_openai`: the model's provider speaks OpenAI's API.
-    pub(super) fn wanted(self, is_openai: bool) -> Result<Wanted, RequestError> {
+    pub(super) fn wanted(self, is_openai: bool) -> Result<CompatibleRequest, RequestError> {
         let own_tools = self.own_tools()?;
-        Ok(Wanted {
+        Ok(CompatibleRequest {
             options: self.options(is_openai, own_tools.is_some())?,
             may_use_tools: self.tool_choice.as_ref().and_then(Value::as_str) != Some("none"),
             own_tools,

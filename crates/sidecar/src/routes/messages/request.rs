@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::conversation;
 use crate::chat::{ChatRefusal, Said};
 use crate::routes::body::is_nothing;
-use crate::routes::door::Wanted;
+use crate::routes::door::CompatibleRequest;
 use crate::routes::error::RequestError;
 
 /// Fields for structured output, which only Anthropic models support.
@@ -73,7 +73,7 @@ impl Request {
 
     /// Converts the request. `is_anthropic`: the model's provider speaks Anthropic's API and gets
     /// the conversation unchanged.
-    pub(super) fn wanted(self, is_anthropic: bool) -> Result<Wanted, RequestError> {
+    pub(super) fn wanted(self, is_anthropic: bool) -> Result<CompatibleRequest, RequestError> {
         let own_tools = self.own_tools()?;
         let choice = self.choice()?;
         let options = self.options(is_anthropic, own_tools.as_ref().and(choice.clone()))?;
@@ -87,7 +87,7 @@ impl Request {
         };
         let user = self.metadata.as_ref();
         let user = user.and_then(|metadata| metadata.get("user_id")?.as_str());
-        Ok(Wanted {
+        Ok(CompatibleRequest {
             model: self.model,
             user: user.map(str::to_owned),
             said,

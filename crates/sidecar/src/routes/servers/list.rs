@@ -5,7 +5,7 @@ use pillion_wire::ServerList;
 use super::servers_of;
 use crate::app::App;
 use crate::routes::error::RequestError;
-use crate::routes::tagged::Known;
+use crate::routes::tagged::EntityTags;
 
 /// Lists the MCP servers. Sends no request to them.
 #[utoipa::path(
@@ -23,7 +23,7 @@ use crate::routes::tagged::Known;
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
-    known: Known,
+    known: EntityTags,
 ) -> Result<Response, RequestError> {
     let servers = servers_of(&app)?.entries(&app);
     let list = ServerList {

@@ -69,7 +69,7 @@ pub(in crate::routes) async fn list(
 /// The resource to read.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(in crate::routes) struct Wanted {
+pub(in crate::routes) struct ResourceQuery {
     /// The resource's URI.
     #[param(required = true, value_type = String, min_length = 1)]
     uri: Option<String>,
@@ -85,7 +85,7 @@ pub(in crate::routes) struct Wanted {
     description = "Over TCP it needs a token of scope `execute`, as at `/mcp`.",
     params(
         ("id" = String, Path, description = "The server's id or name"),
-        Wanted,
+        ResourceQuery,
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the server is asked")
     ),
     responses(
@@ -102,7 +102,7 @@ pub(in crate::routes) struct Wanted {
 pub(in crate::routes) async fn read(
     State(app): State<App>,
     ServerKey(key): ServerKey,
-    Parameters(wanted): Parameters<Wanted>,
+    Parameters(wanted): Parameters<ResourceQuery>,
     Caller {
         context,
         visibility,

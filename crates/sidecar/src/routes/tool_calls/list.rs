@@ -2,7 +2,7 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use pillion_wire::ToolCallList;
 
-use super::{ServerIds, Wanted, entry};
+use super::{CallQuery, ServerIds, entry};
 use crate::access::Grant;
 use crate::app::App;
 use crate::routes::error::RequestError;
@@ -17,7 +17,7 @@ use crate::routes::store_of;
     tag = "tool-calls",
     summary = "List recorded calls, the newest first",
     description = "A token that was made for one user sees that user's.",
-    params(Wanted, WantedPage),
+    params(CallQuery, WantedPage),
     responses(
         (status = 200, description = "A page of calls", body = ToolCallList),
         (status = 400, description = "A parameter is not what it can be"),
@@ -28,7 +28,7 @@ use crate::routes::store_of;
 pub(in crate::routes) async fn list(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
-    Parameters(wanted): Parameters<Wanted>,
+    Parameters(wanted): Parameters<CallQuery>,
     Parameters(page): Parameters<WantedPage>,
 ) -> Result<Json<ToolCallList>, RequestError> {
     let servers = ServerIds::of(&app);

@@ -2,7 +2,7 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use pillion_wire::ToolCallStatistics;
 
-use super::{ServerIds, Wanted, entry};
+use super::{CallQuery, ServerIds, entry};
 use crate::access::Grant;
 use crate::app::App;
 use crate::routes::error::RequestError;
@@ -16,7 +16,7 @@ use crate::routes::store_of;
     tag = "tool-calls",
     summary = "Counts, success rate and latency of each tool",
     description = "With a token that was made for one user, of that user's calls.",
-    params(Wanted),
+    params(CallQuery),
     responses(
         (status = 200, description = "Tool by tool", body = ToolCallStatistics),
         (status = 400, description = "A parameter is not what it can be"),
@@ -27,7 +27,7 @@ use crate::routes::store_of;
 pub(in crate::routes) async fn statistics(
     State(app): State<App>,
     Extension(grant): Extension<Grant>,
-    Parameters(wanted): Parameters<Wanted>,
+    Parameters(wanted): Parameters<CallQuery>,
 ) -> Result<Json<ToolCallStatistics>, RequestError> {
     let servers = ServerIds::of(&app);
     let tools = store_of(&app)?

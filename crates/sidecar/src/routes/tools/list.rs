@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 use crate::routes::parameters::Parameters;
-use crate::routes::tagged::Known;
+use crate::routes::tagged::EntityTags;
 use crate::upstream::UpstreamTool;
 
 /// Lists every tool with its parameters. MCP servers whose tools are unknown are queried now; the
@@ -36,7 +36,7 @@ pub(in crate::routes) async fn list(
     State(app): State<App>,
     Parameters(filter): Parameters<Filter>,
     caller: Caller,
-    known: Known,
+    known: EntityTags,
 ) -> Result<Response, RequestError> {
     let listed = filter.listed(&app, &caller).await;
     let of_servers = listed.of_servers(&app);

@@ -7,7 +7,7 @@ use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 use crate::routes::parameters::Parameters;
-use crate::routes::tagged::Known;
+use crate::routes::tagged::EntityTags;
 
 /// Lists the schemas of all tools in OpenAI's format. MCP servers are queried as for the tool list.
 #[utoipa::path(
@@ -30,7 +30,7 @@ pub(in crate::routes) async fn schemas(
     State(app): State<App>,
     Parameters(filter): Parameters<Filter>,
     caller: Caller,
-    known: Known,
+    known: EntityTags,
 ) -> Result<Response, RequestError> {
     let listed = filter.listed(&app, &caller).await;
     let tools = listed.tools.iter();

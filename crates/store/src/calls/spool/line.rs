@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// A record as a line of JSON.
 #[derive(Serialize, Deserialize)]
-struct Line<'a> {
+struct RecordLine<'a> {
     id: Cow<'a, str>,
     owner: Cow<'a, str>,
     life: Cow<'a, str>,
@@ -30,7 +30,7 @@ struct Line<'a> {
 /// damage the next record.
 pub(super) fn encode(call: &ToolCallRecord) -> Result<Vec<u8>, StoreError> {
     let duration = call.duration.map(|duration| duration.as_micros());
-    let line = Line {
+    let line = RecordLine {
         id: call.id.to_string().into(),
         owner: (&call.process.owner).into(),
         life: (&call.process.life).into(),
@@ -63,7 +63,7 @@ pub(super) fn is_whole(line: &[u8]) -> bool {
 
 /// Parses the record of a line; `None` for an incomplete or unknown record.
 pub(super) fn decode(line: &[u8]) -> Option<ToolCallRecord> {
-    let line: Line<'_> = serde_json::from_slice(line).ok()?;
+    let line: RecordLine<'_> = serde_json::from_slice(line).ok()?;
     let text = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned);
     Some(ToolCallRecord {
         id: line.id.parse().ok()?,

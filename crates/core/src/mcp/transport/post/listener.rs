@@ -8,7 +8,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::pauses::Pauses;
 use super::resumption::{DEFAULT_WAIT, place_in};
-use super::{Line, Outgoing};
+use super::{Outgoing, PostConnection};
 use crate::mcp::McpErrorKind;
 use crate::mcp::http::{AnswerReader, messages_of};
 use crate::mcp::jsonrpc::{self, RequestId};
@@ -40,7 +40,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    pub(super) fn start(line: Arc<Line>) -> Self {
+    pub(super) fn start(line: Arc<PostConnection>) -> Self {
         let (sender, ready) = watch::channel(false);
         Self {
             ready,
@@ -71,7 +71,7 @@ enum Refused {
     Forgotten,
 }
 
-async fn listen(line: Arc<Line>, ready: watch::Sender<bool>) {
+async fn listen(line: Arc<PostConnection>, ready: watch::Sender<bool>) {
     let mut place = HeaderMap::new();
     let mut pauses = Pauses::up_to(MAX_PAUSE);
     let mut had_stream = false;
@@ -124,7 +124,7 @@ fn retry_after(error: &McpErrorKind) -> Option<Duration> {
 /// Interprets a rejection. Status 404 means that the session does not exist, but many servers also
 /// send it if they have no such stream: if there never was a stream, a request determines which.
 async fn refused(
-    line: &Arc<Line>,
+    line: &Arc<PostConnection>,
     error: McpErrorKind,
     resumes: bool,
     had_stream: bool,
@@ -150,7 +150,7 @@ async fn refused(
     }
 }
 
-impl Line {
+impl PostConnection {
     /// Returns whether the server knows the session; `None` if unknown.
     async fn knows_session(self: &Arc<Self>) -> Option<bool> {
         if self.session.get().is_none() {
@@ -174,7 +174,7 @@ impl Line {
 }
 
 /// How a stream ended.
-struct Ended {
+struct StreamEnd {
     /// Whether the stream brought messages or lasted for a while.
     was_of_use: bool,
     /// The header for resuming the stream; empty if that is not possible.
@@ -184,7 +184,11 @@ struct Ended {
 }
 
 /// Reads a stream to its end.
-async fn read(line: &Arc<Line>, response: reqwest::Response, answers: &mut Answers) -> Ended {
+async fn read(
+    line: &Arc<PostConnection>,
+    response: reqwest::Response,
+    answers: &mut Answers,
+) -> StreamEnd {
     let since = Instant::now();
     let mut reader = AnswerReader::endless(response, &line.link.limits);
     let mut has_said = false;
@@ -204,7 +208,7 @@ async fn read(line: &Arc<Line>, response: reqwest::Response, answers: &mut Answe
         }
     };
     let place = place_in(&reader).filter(|_| can_go_on);
-    Ended {
+    StreamEnd {
         was_of_use: has_said || since.elapsed() >= LONG_ENOUGH,
         place: place.unwrap_or_default(),
         retry: reader.retry(),

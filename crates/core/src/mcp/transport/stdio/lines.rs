@@ -11,7 +11,7 @@ const IDLE_BUFFER: usize = 64 * 1024;
 
 /// One line of a server's output.
 #[derive(Debug)]
-pub(super) enum Line {
+pub(super) enum OutputLine {
     /// A line without its line break.
     Whole(Bytes),
     /// A line longer than the limit. It was discarded, except for the id if it was a response.
@@ -45,7 +45,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     ///
     /// # Errors
     /// If reading fails.
-    pub(super) async fn next(&mut self) -> io::Result<Option<Line>> {
+    pub(super) async fn next(&mut self) -> io::Result<Option<OutputLine>> {
         loop {
             if let Some(line) = self.take_line() {
                 return Ok(Some(line));
@@ -60,7 +60,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    fn take_line(&mut self) -> Option<Line> {
+    fn take_line(&mut self) -> Option<OutputLine> {
         let end = self.buffer[self.searched..]
             .iter()
             .position(|&byte| byte == b'\n')
@@ -74,7 +74,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             let _ = self.buffer.split_to(end.map_or(in_line, |end| end + 1));
             self.searched = 0;
             end?;
-            return self.skipping.take().map(|id| Line::TooLong(id.finish()));
+            return self
+                .skipping
+                .take()
+                .map(|id| OutputLine::TooLong(id.finish()));
         }
         let Some(end) = end else {
             self.searched = self.buffer.len();
@@ -82,16 +85,16 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         };
         let line = self.buffer.split_to(end + 1).freeze();
         self.searched = 0;
-        Some(Line::Whole(line.slice(..end)))
+        Some(OutputLine::Whole(line.slice(..end)))
     }
 
-    fn take_rest(&mut self) -> Option<Line> {
+    fn take_rest(&mut self) -> Option<OutputLine> {
         self.searched = 0;
         if let Some(skipped) = self.skipping.take() {
-            return Some(Line::TooLong(skipped.finish()));
+            return Some(OutputLine::TooLong(skipped.finish()));
         }
         let rest = self.buffer.split().freeze();
-        (!rest.is_empty()).then_some(Line::Whole(rest))
+        (!rest.is_empty()).then_some(OutputLine::Whole(rest))
     }
 }
 
@@ -115,8 +118,8 @@ mod tests {
             let mut all = Vec::new();
             while let Some(line) = lines.next().await.unwrap() {
                 all.push(match line {
-                    Line::Whole(line) => Ok(line.to_vec()),
-                    Line::TooLong(id) => Err(id),
+                    OutputLine::Whole(line) => Ok(line.to_vec()),
+                    OutputLine::TooLong(id) => Err(id),
                 });
             }
             all

@@ -38,7 +38,7 @@ pub(super) struct ServerProcess {
     stop: PipeWriter,
     /// Kept open so that writing never fails: PHP may not ignore SIGPIPE.
     _stop_reader: Arc<PipeReader>,
-    ended: watch::Receiver<Option<Ended>>,
+    ended: watch::Receiver<Option<ProcessEnd>>,
     /// The id of the process that owns this value: a forked child has no such thread and must not
     /// terminate its parent's server.
     owner: u32,
@@ -46,7 +46,7 @@ pub(super) struct ServerProcess {
 
 /// How a server's process ended.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ended {
+pub(super) struct ProcessEnd {
     /// `None` if other code has reaped the process.
     pub(super) status: Option<ExitStatus>,
     /// Whether the client asked the process to end.
@@ -118,11 +118,11 @@ impl ServerProcess {
     }
 
     /// Waits until the process and its group are gone and reaped.
-    pub(super) async fn ended(&self) -> Ended {
+    pub(super) async fn ended(&self) -> ProcessEnd {
         let mut ended = self.ended.clone();
         let known = ended.wait_for(Option::is_some).await;
         // Without its thread, the outcome is unknown.
-        known.ok().and_then(|known| *known).unwrap_or(Ended {
+        known.ok().and_then(|known| *known).unwrap_or(ProcessEnd {
             status: None,
             asked: true,
         })
@@ -155,7 +155,7 @@ fn run(
     shell: &Path,
     tell_start: oneshot::Sender<io::Result<Pipes>>,
     stop: &PipeReader,
-    tell_end: &watch::Sender<Option<Ended>>,
+    tell_end: &watch::Sender<Option<ProcessEnd>>,
 ) {
     let mut spawned = match spawn(command, shell) {
         Ok(spawned) => spawned,
@@ -192,7 +192,7 @@ fn run(
     if let Some(mut keeper) = spawned.keeper {
         let _ = keeper.wait();
     }
-    let _ = tell_end.send(Some(Ended { status, asked }));
+    let _ = tell_end.send(Some(ProcessEnd { status, asked }));
 }
 
 fn take_pipes(server: &mut Child) -> io::Result<Pipes> {

@@ -7,12 +7,12 @@ use pillion_core::tool::{ErrorCode, ToolFailure};
 
 /// Stores the finished steps of calls that wait for approval, as long as an approval is valid, so
 /// that the steps survive a restart.
-pub(crate) struct Keeper {
+pub(crate) struct StepCheckpoints {
     store: Arc<dyn Store>,
     time: Duration,
 }
 
-impl Keeper {
+impl StepCheckpoints {
     /// Creates a checkpoint store in `store`, or in memory without a store.
     pub(crate) fn over(store: Option<Arc<dyn Store>>, time: Duration) -> Arc<dyn StepKeeper> {
         match store {
@@ -22,7 +22,7 @@ impl Keeper {
     }
 }
 
-impl StepKeeper for Keeper {
+impl StepKeeper for StepCheckpoints {
     fn take(&self, key: String) -> TakeFuture {
         let store = Arc::clone(&self.store);
         Box::pin(async move {

@@ -20,7 +20,7 @@ const MIN_SECRET_LEN: usize = 6;
 const SECRET_HEADERS: [HeaderName; 3] = [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION];
 
 /// The egress policy, credential and limits that the tools of one API share.
-pub(crate) struct Door {
+pub(crate) struct ApiAccess {
     pub(crate) egress: EgressPolicy,
     client: OnceLock<HttpClient>,
     /// The headers of the credential; they take precedence over a tool's headers.
@@ -43,7 +43,7 @@ pub(crate) struct Limits {
     pub(crate) success: Vec<StatusRange>,
 }
 
-/// The settings of a declaration from which a [`Door`] is created.
+/// The settings of a declaration from which a [`ApiAccess`] is created.
 pub(crate) struct DoorKeys {
     /// Secret headers and their values.
     pub(crate) secrets: Vec<(HeaderName, SecretString)>,
@@ -54,7 +54,7 @@ pub(crate) struct DoorKeys {
     pub(crate) success: Vec<StatusRange>,
 }
 
-impl Door {
+impl ApiAccess {
     pub(crate) fn new(keys: DoorKeys) -> Result<Arc<Self>, HttpToolError> {
         let key = "authentication";
         if matches!(keys.authentication, Authentication::OAuth(_)) {
@@ -165,7 +165,7 @@ fn identity(authentication: &Authentication) -> Value {
 }
 
 /// Converts an error of a request to `host`.
-pub(crate) fn failure(error: &HttpError, host: &str, door: &Door) -> ToolFailure {
+pub(crate) fn failure(error: &HttpError, host: &str, door: &ApiAccess) -> ToolFailure {
     let (code, message) = match error {
         HttpError::Refused(refusal) => (ErrorCode::Denied, refusal.to_string()),
         HttpError::Timeout => {

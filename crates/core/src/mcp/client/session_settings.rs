@@ -7,13 +7,13 @@ use super::LogLevel;
 
 /// What a client of a revision before 2026-07-28 has to repeat in every new session.
 #[derive(Default)]
-pub(super) struct Standing {
+pub(super) struct SessionSettings {
     log_level: Mutex<Option<LogLevel>>,
     /// The subscribed resources, and the number of their subscribers.
     resources: Mutex<HashMap<String, usize>>,
 }
 
-impl Standing {
+impl SessionSettings {
     pub(super) fn set_log_level(&self, level: LogLevel) {
         *self.log_level.lock() = Some(level);
     }

@@ -14,7 +14,7 @@ const MAX_NAMED: usize = 5;
 
 /// The location of a call.
 #[derive(Debug, PartialEq)]
-pub(super) enum Wanted {
+pub(super) enum RequestedLocation {
     /// Latitude and longitude, in degrees.
     Coordinates(f64, f64),
     Name {
@@ -29,7 +29,7 @@ pub(super) enum Wanted {
 
 /// A place that a service knows.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub(super) name: String,
     /// The areas that contain the place, smallest first; the last is the country.
     pub(super) areas: Vec<String>,
@@ -43,7 +43,7 @@ pub(super) struct Place {
     pub(super) is_settlement: bool,
 }
 
-impl Wanted {
+impl RequestedLocation {
     pub(super) fn read(location: &str) -> Self {
         let mut parts = location.split(',').map(str::trim);
         let name = parts.next().unwrap_or_default().to_owned();
@@ -67,7 +67,7 @@ impl Wanted {
     }
 }
 
-impl Place {
+impl Location {
     /// Returns the place at these coordinates.
     pub(super) fn at(latitude: f64, longitude: f64) -> Self {
         Self {
@@ -109,18 +109,18 @@ pub(super) fn choose(
     location: &str,
     name: &str,
     within: &[String],
-    found: Vec<Place>,
-) -> Result<Place, ToolFailure> {
+    found: Vec<Location>,
+) -> Result<Location, ToolFailure> {
     let mut found = found;
     found.retain(|place| within.iter().all(|area| place.lies_in(area)));
-    let is_named = |place: &Place| place.name.to_lowercase() == name.to_lowercase();
+    let is_named = |place: &Location| place.name.to_lowercase() == name.to_lowercase();
     if found.iter().any(is_named) {
         found.retain(is_named);
     }
     let Some(best) = found.first() else {
         return Err(unknown(location));
     };
-    let is_rival = |place: &&Place| {
+    let is_rival = |place: &&Location| {
         let share = place.inhabitants.unwrap_or(0).saturating_mul(RIVAL_SHARE);
         place.is_settlement
             && is_named(place)
@@ -129,7 +129,7 @@ pub(super) fn choose(
                 .inhabitants
                 .is_some_and(|inhabitants| share > inhabitants)
     };
-    let rivals: Vec<&Place> = found[1..].iter().filter(is_rival).collect();
+    let rivals: Vec<&Location> = found[1..].iter().filter(is_rival).collect();
     if rivals.is_empty() {
         return Ok(best.clone());
     }
@@ -153,19 +153,19 @@ pub(super) fn unknown(location: &str) -> ToolFailure {
 mod tests {
     use super::*;
 
-    fn place(name: &str, areas: [&str; 2], code: &str, inhabitants: u64) -> Place {
-        Place {
+    fn place(name: &str, areas: [&str; 2], code: &str, inhabitants: u64) -> Location {
+        Location {
             name: name.to_owned(),
             areas: areas.map(str::to_owned).into(),
             country_code: code.to_owned(),
             inhabitants: Some(inhabitants),
             is_settlement: true,
-            ..Place::default()
+            ..Location::default()
         }
     }
 
-    fn chosen(location: &str, found: &[Place]) -> String {
-        let Wanted::Name { name, within, .. } = Wanted::read(location) else {
+    fn chosen(location: &str, found: &[Location]) -> String {
+        let RequestedLocation::Name { name, within, .. } = RequestedLocation::read(location) else {
             panic!("{location}")
         };
         match choose(location, &name, &within, found.to_vec()) {
@@ -245,11 +245,17 @@ mod tests {
     #[test]
     fn d6_coordinates() {
         assert_eq!(
-            Wanted::read("52.52, -13.41"),
-            Wanted::Coordinates(52.52, -13.41)
+            RequestedLocation::read("52.52, -13.41"),
+            RequestedLocation::Coordinates(52.52, -13.41)
         );
         for name in ["91,0", "0,181", "1,2,3", "NaN,0", "1", ""] {
-            assert!(matches!(Wanted::read(name), Wanted::Name { .. }), "{name}");
+            assert!(
+                matches!(
+                    RequestedLocation::read(name),
+                    RequestedLocation::Name { .. }
+                ),
+                "{name}"
+            );
         }
     }
 }

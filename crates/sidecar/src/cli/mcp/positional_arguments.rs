@@ -8,7 +8,7 @@ use crate::config::Config;
 
 /// The positional arguments of a command.
 #[derive(Debug, Args)]
-pub(super) struct Given {
+pub(super) struct PositionalArguments {
     /// The server's URL, unless --server or -- names the server; then the arguments of the command
     #[arg(value_name = "WORD")]
     words: Vec<String>,
@@ -25,7 +25,7 @@ pub(super) struct Meant {
     pub(super) words: Vec<String>,
 }
 
-impl Given {
+impl PositionalArguments {
     /// Removes and returns the first word, if `parse` accepts it.
     pub(super) fn take_first<T>(&mut self, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
         let found = parse(self.words.first()?)?;

@@ -11,7 +11,7 @@ use super::super::mcp::credential::{from_file, from_variable};
 /// The options that describe a server.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Server")]
-pub(super) struct Given {
+pub(super) struct ServerOptions {
     /// The server's URL
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     url: Option<String>,
@@ -92,7 +92,7 @@ pub(super) struct Given {
     credential: Option<String>,
 }
 
-impl Given {
+impl ServerOptions {
     pub(super) fn names_place(&self) -> bool {
         self.url.is_some() || self.command.is_some()
     }

@@ -13,7 +13,7 @@ const OVERHEAD: usize = 256;
 
 /// Cached results by key. Removes the least recently used results first.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct CacheEntries {
     entries: HashMap<String, Entry>,
     /// The keys in the order of their last use.
     by_use: BTreeMap<u64, String>,
@@ -29,7 +29,7 @@ struct Entry {
     bytes: usize,
 }
 
-impl Kept {
+impl CacheEntries {
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }

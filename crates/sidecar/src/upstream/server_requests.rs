@@ -22,18 +22,18 @@ tokio::task_local! {
 /// if all requests in progress belong to that client. If there are several clients, or calls over
 /// REST or in a chat, a request of the server is rejected, because another user must not see it.
 #[derive(Debug, Default)]
-pub(super) struct Desk {
-    waiting: Mutex<Waiting>,
+pub(super) struct ServerRequestRouter {
+    waiting: Mutex<RunningRequest>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct RunningRequest {
     links: Vec<Weak<Link>>,
     /// Number of calls in progress without an MCP client.
     without_link: usize,
 }
 
-impl Desk {
+impl ServerRequestRouter {
     /// Returns the callbacks for the server's requests and notifications, which forward them to the
     /// client that they belong to.
     pub(super) fn callbacks(self: &Arc<Self>) -> Callbacks {
@@ -72,13 +72,13 @@ impl Desk {
         outcome
     }
 
-    fn seat(&self, link: Option<&Arc<Link>>) -> Seat<'_> {
+    fn seat(&self, link: Option<&Arc<Link>>) -> RequestRegistration<'_> {
         let mut waiting = self.waiting.lock();
         match link {
             Some(link) => waiting.links.push(Arc::downgrade(link)),
             None => waiting.without_link += 1,
         }
-        Seat {
+        RequestRegistration {
             desk: self,
             link: link.map(Arc::downgrade),
         }
@@ -106,12 +106,12 @@ impl Desk {
 }
 
 /// The registration of a request in progress, until dropped.
-struct Seat<'a> {
-    desk: &'a Desk,
+struct RequestRegistration<'a> {
+    desk: &'a ServerRequestRouter,
     link: Option<Weak<Link>>,
 }
 
-impl Drop for Seat<'_> {
+impl Drop for RequestRegistration<'_> {
     fn drop(&mut self) {
         let mut waiting = self.desk.waiting.lock();
         let Some(link) = &self.link else {
@@ -164,7 +164,7 @@ mod tests {
 
     #[tokio::test]
     async fn e7_a_question_on_a_stream_of_its_own_is_nobodys_while_a_call_without_client_runs() {
-        let desk = Desk::default();
+        let desk = ServerRequestRouter::default();
         let alice = link();
         let _alices = desk.seat(Some(&alice));
         let is_alices = |link: Option<Arc<Link>>| link.is_some_and(|it| Arc::ptr_eq(&it, &alice));

@@ -7,7 +7,7 @@ use super::error::status_of;
 
 /// A stored chat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct StoredChat {
     /// The model's name.
     pub(super) model: String,
     /// Whether the model may use tools.
@@ -83,7 +83,7 @@ fn is_in_vain(error: &ChatError) -> bool {
     }
 }
 
-impl Kept {
+impl StoredChat {
     pub(super) fn to_json(&self) -> String {
         // Never fails: all keys of maps are strings.
         serde_json::to_string(self).unwrap_or_default()

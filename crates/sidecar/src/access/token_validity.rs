@@ -8,7 +8,7 @@ use super::{Gate, Grant};
 /// Checks whether the token of a request is still valid, for long streams. An extension of every
 /// TCP request with a token.
 #[derive(Clone, Default)]
-pub(crate) struct Standing(Option<Arc<Token>>);
+pub(crate) struct TokenValidity(Option<Arc<Token>>);
 
 struct Token {
     text: SecretString,
@@ -19,7 +19,7 @@ struct Token {
 /// Returns the gate of the current configuration.
 type CurrentGate = Box<dyn Fn() -> Option<Arc<Gate>> + Send + Sync>;
 
-impl Standing {
+impl TokenValidity {
     /// Creates the check of a token that allows `grant`.
     pub(super) fn new(
         text: &str,
@@ -54,7 +54,7 @@ impl Standing {
     }
 }
 
-impl fmt::Debug for Standing {
+impl fmt::Debug for TokenValidity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let grant = self.0.as_ref().map(|token| &token.grant);
         f.debug_tuple("Standing").field(&grant).finish()

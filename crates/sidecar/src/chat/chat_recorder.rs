@@ -7,27 +7,27 @@ use pillion_core::tool::ToolFailure;
 use pillion_wire::ChatToolCall;
 
 use super::claim::Claim;
-use super::kept::{Failure, Kept, Stays};
+use super::stored_chat::{Failure, Stays, StoredChat};
 use super::{Ended, answer};
 
 /// Receives the events of a chat. Must not block.
 pub(crate) type Listener = Box<dyn FnMut(ChatEvent) + Send>;
 
 /// Stores a chat after each step, and forwards its events.
-pub(super) struct Keeper {
+pub(super) struct ChatRecorder {
     store: Arc<dyn Store>,
     record: ChatRecord,
-    kept: Kept,
+    kept: StoredChat,
     claim: Claim,
     listener: Option<Listener>,
     calls: Vec<ChatToolCall>,
 }
 
-impl Keeper {
+impl ChatRecorder {
     pub(super) fn new(
         store: Arc<dyn Store>,
         record: ChatRecord,
-        kept: Kept,
+        kept: StoredChat,
         claim: Claim,
         listener: Option<Listener>,
     ) -> Self {
@@ -114,7 +114,7 @@ impl Keeper {
 }
 
 #[async_trait]
-impl ChatListener for Keeper {
+impl ChatListener for ChatRecorder {
     fn hear(&mut self, event: ChatEvent) {
         if let ChatEvent::ToolFinished(ended) = &event {
             self.calls.push(answer::call(ended));

@@ -3,14 +3,14 @@ use serde_json::json;
 
 /// The channel and user whose memories a call uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct MemoryScope {
     /// The channel; empty for calls without a channel.
     pub(super) channel: String,
     /// The user; `None` for calls without a user, which only use shared memories.
     pub(super) user: Option<String>,
 }
 
-impl Place {
+impl MemoryScope {
     /// Returns the channel and user of a call.
     ///
     /// # Errors
@@ -51,18 +51,21 @@ mod tests {
     #[test]
     fn d5_a_user_that_is_only_claimed_has_no_memories() {
         let claimed = CallContext::for_user("alice");
-        assert_eq!(Place::of(&claimed).unwrap_err().code, ErrorCode::Denied);
+        assert_eq!(
+            MemoryScope::of(&claimed).unwrap_err().code,
+            ErrorCode::Denied
+        );
         let vouched = CallContext {
             is_user_vouched: true,
             channel: Some("table".to_owned()),
             ..claimed
         };
-        let place = Place::of(&vouched).unwrap();
+        let place = MemoryScope::of(&vouched).unwrap();
         assert_eq!(
             (place.channel.as_str(), place.user.as_deref()),
             ("table", Some("alice"))
         );
-        let nobody = Place::of(&CallContext::default()).unwrap();
+        let nobody = MemoryScope::of(&CallContext::default()).unwrap();
         assert_eq!((nobody.channel.as_str(), nobody.user), ("", None));
     }
 }

@@ -8,12 +8,12 @@ use crate::config::Config;
 /// The tools that have settings of their own, checked against the registry: limits and approvals
 /// under a wrong tool name have no effect.
 #[derive(Debug)]
-pub(super) struct Strangers {
+pub(super) struct UnknownTools {
     names: BTreeSet<String>,
     were_told: AtomicBool,
 }
 
-impl Strangers {
+impl UnknownTools {
     pub(super) fn of(config: &Config) -> Self {
         Self {
             names: config.tools.keys().cloned().collect(),
@@ -52,7 +52,7 @@ mod tests {
             "[tools.calculator]\ntimeout_ms = 5\n[tools.far_ecko]\nrequire_approval = 'always'";
         let config = Config::parse(text, "pillion.toml").unwrap();
         let registry = crate::tools::registry().unwrap();
-        let strangers = Strangers::of(&config);
+        let strangers = UnknownTools::of(&config);
         assert_eq!(strangers.missing_at_first(&registry), ["far_ecko"]);
         assert!(strangers.were_told.load(Ordering::Relaxed));
         assert!(strangers.missing_at_first(&registry).is_empty());

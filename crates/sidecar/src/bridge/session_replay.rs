@@ -13,7 +13,7 @@ const MAX_RESOURCES: usize = 1_000;
 /// The state of a client's session that the next sidecar needs: the handshake, the log level and
 /// resource subscriptions. Stateless revisions have no such state.
 #[derive(Default)]
-pub(super) struct Greeting {
+pub(super) struct SessionReplay {
     /// The id and parameters of an unanswered `initialize`.
     offered: Option<(String, Members)>,
     initialize: Option<Members>,
@@ -28,7 +28,7 @@ pub(super) fn is_ours(id: &str) -> bool {
     id.starts_with(OURS)
 }
 
-impl Greeting {
+impl SessionReplay {
     /// Records a request that changes the session.
     pub(super) fn note(&mut self, request: &Request) {
         let uri = || request.text("uri").unwrap_or_default();

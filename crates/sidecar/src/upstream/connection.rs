@@ -2,24 +2,24 @@ use std::sync::Arc;
 
 use pillion_core::mcp::{McpClient, ServerConfig};
 
-use super::desk::Desk;
 use super::own::Listing;
+use super::server_requests::ServerRequestRouter;
 use crate::calling_client::link::Link;
 
 /// A connection with a server under one credential: the server's own, or a user's. Connections
 /// never share a session, server-initiated messages or tool lists.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct UpstreamConnection {
     pub(crate) client: McpClient,
-    desk: Arc<Desk>,
+    desk: Arc<ServerRequestRouter>,
     /// The tools that are listed for the user of this connection alone.
     pub(super) listing: tokio::sync::Mutex<Listing>,
 }
 
-impl Line {
+impl UpstreamConnection {
     /// Creates a connection, without I/O.
     pub(super) fn to(server: ServerConfig) -> Self {
-        let desk = Arc::new(Desk::default());
+        let desk = Arc::new(ServerRequestRouter::default());
         Self {
             client: McpClient::with_callbacks(server, desk.callbacks()),
             desk,
