@@ -22,20 +22,20 @@ use crate::chat::{self, Beginning, Chat, Chatter, Said};
     path = "/api/v1/chat/",
     tag = "chat",
     operation_id = "chat_begin",
-    summary = "Begin a chat",
-    description = "The model answers, using the tools that it may see. With `stream` the answer is a stream of server-sent events: `chat` with the id and the model, `delta`, `thought`, `status`, `tool_started`, `tool_finished`, `tool_waiting`, `usage`, and at the end `done` with what the answer would be. The status is 200 whether or not the model has answered: `success` says so.",
+    summary = "Start a chat",
+    description = "The model answers with the help of the tools that it may use. With `stream`, the response is a stream of server-sent events: `chat` with the ID and the model, `delta`, `thought`, `status`, `tool_started`, `tool_finished`, `tool_waiting`, `usage`, and finally `done` with the response body of a request without `stream`. The status is 200 even if the model fails: `success` has the outcome.",
     params(
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf tools run"),
-        ("x-pillion-channel" = Option<String>, Header, description = "The channel the chat belongs to"),
-        ("wait_ms" = Option<u64>, Query, description = "How long to wait for approvals that calls need; so does the header `x-pillion-approval-wait-ms`"),
+        ("x-pillion-channel" = Option<String>, Header, description = "The channel that the chat belongs to"),
+        ("wait_ms" = Option<u64>, Query, description = "How long to wait for approvals, in milliseconds; the header `x-pillion-approval-wait-ms` sets the same"),
     ),
     request_body(content = ChatRequest, content_type = "application/json", example = json!({"message": "What is 6 * 7?"})),
     responses(
-        (status = 200, description = "How the chat goes", content((ChatAnswer = "application/json"), (Object = "text/event-stream"))),
-        (status = 400, description = "The body is no chat, or its messages cannot be read"),
+        (status = 200, description = "The model's answer, a failure, or the calls that wait for approval", content((ChatAnswer = "application/json"), (Object = "text/event-stream"))),
+        (status = 400, description = "The request body is invalid"),
         (status = 403, description = "The token is for another user"),
-        (status = 404, description = "There is no such model"),
-        (status = 503, description = "No model is configured, or the chat cannot be kept"),
+        (status = 404, description = "Model not found"),
+        (status = 503, description = "No model is configured, or the chat cannot be stored"),
     )
 )]
 pub(super) async fn begin(
@@ -71,21 +71,21 @@ pub(super) async fn begin(
     path = "/api/v1/chat/{id}",
     tag = "chat",
     operation_id = "chat_go_on",
-    summary = "Go on with a chat",
-    description = "With what the user says next; without it after calls were approved or denied, and after a failure or a lost connection: no tool runs a second time. Of an answered chat the answer is given again.",
+    summary = "Continue a chat",
+    description = "The request body has the user's next message. Omit the message after calls were approved or denied, and after a failure or a lost connection: no tool runs a second time. If the chat is already answered, the answer is returned again.",
     params(
-        ("id" = String, Path, description = "The chat's id"),
-        ("x-pillion-user" = Option<String>, Header, description = "The user whose chat it is"),
-        ("wait_ms" = Option<u64>, Query, description = "How long to wait for approvals that calls need; so does the header `x-pillion-approval-wait-ms`"),
+        ("id" = String, Path, description = "The chat's ID"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user who owns the chat"),
+        ("wait_ms" = Option<u64>, Query, description = "How long to wait for approvals, in milliseconds; the header `x-pillion-approval-wait-ms` sets the same"),
     ),
     request_body(content = Option<ChatRequest>, content_type = "application/json", example = json!({"message": "And twice that?"})),
     responses(
-        (status = 200, description = "How the chat goes", content((ChatAnswer = "application/json"), (Object = "text/event-stream"))),
-        (status = 400, description = "The body is no chat, or its messages cannot be read"),
+        (status = 200, description = "The model's answer, a failure, or the calls that wait for approval", content((ChatAnswer = "application/json"), (Object = "text/event-stream"))),
+        (status = 400, description = "The request body is invalid"),
         (status = 403, description = "The token is for another user"),
-        (status = 404, description = "There is no such chat, or its model is gone"),
-        (status = 409, description = "Another request goes on with it now"),
-        (status = 503, description = "The chat cannot be read or kept"),
+        (status = 404, description = "Chat not found, or the chat's model is no longer configured"),
+        (status = 409, description = "Another request is continuing the chat"),
+        (status = 503, description = "The chat cannot be read or stored"),
     )
 )]
 pub(super) async fn go_on(
@@ -121,8 +121,8 @@ pub(super) async fn go_on(
     tag = "chat",
     operation_id = "chat_list",
     summary = "List the caller's chats",
-    description = "Those first that went on last, at most 100. Of `content` each has 4096 bytes at most, and of a call that waits no longer `arguments`.",
-    params(("x-pillion-user" = Option<String>, Header, description = "The user whose chats they are")),
+    description = "Returns at most 100 chats, most recently used first. `content` is cut to 4096 bytes; `arguments` longer than that, of calls that wait for approval, are null.",
+    params(("x-pillion-user" = Option<String>, Header, description = "The user who owns the chats")),
     responses(
         (status = 200, description = "The chats", body = ChatList),
         (status = 403, description = "The token is for another user"),
@@ -147,13 +147,13 @@ pub(super) async fn list(
     operation_id = "chat_show",
     summary = "Show a chat with its messages",
     params(
-        ("id" = String, Path, description = "The chat's id"),
-        ("x-pillion-user" = Option<String>, Header, description = "The user whose chat it is")
+        ("id" = String, Path, description = "The chat's ID"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user who owns the chat")
     ),
     responses(
         (status = 200, description = "The chat", body = ChatTranscript),
         (status = 403, description = "The token is for another user"),
-        (status = 404, description = "There is no such chat"),
+        (status = 404, description = "Chat not found"),
         (status = 503, description = "The chat cannot be read"),
     )
 )]
@@ -173,17 +173,17 @@ pub(super) async fn show(
     path = "/api/v1/chat/{id}",
     tag = "chat",
     operation_id = "chat_forget",
-    summary = "Forget a chat",
+    summary = "Delete a chat",
     params(
-        ("id" = String, Path, description = "The chat's id"),
-        ("x-pillion-user" = Option<String>, Header, description = "The user whose chat it is")
+        ("id" = String, Path, description = "The chat's ID"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user who owns the chat")
     ),
     responses(
-        (status = 200, description = "It is gone", body = ChatRemoved),
+        (status = 200, description = "The chat is deleted", body = ChatRemoved),
         (status = 403, description = "The token is for another user"),
-        (status = 404, description = "There is no such chat"),
-        (status = 409, description = "A request goes on with it now"),
-        (status = 503, description = "The chats cannot be written to"),
+        (status = 404, description = "Chat not found"),
+        (status = 409, description = "A request is continuing the chat"),
+        (status = 503, description = "The chat cannot be deleted"),
     )
 )]
 pub(super) async fn forget(

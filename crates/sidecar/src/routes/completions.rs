@@ -30,17 +30,17 @@ use stream::Chunks;
     path = "/v1/chat/completions",
     tag = "chat",
     operation_id = "chat_completions",
-    summary = "A chat in the shapes of OpenAI's chat completions",
-    description = "The tools that the model may see run here. A request with `tools` of its own has those alone, and its calls come back to it. Errors are in OpenAI's shape. One whose calls wait for somebody's approval has status 403 and the header `x-pillion-chat`: sent with the same request, it goes on with that chat. A stream that has begun has status 200, and that error as its last event.",
+    summary = "Create a chat completion (OpenAI-compatible)",
+    description = "The sidecar runs the tools that the model may use. If the request has `tools`, the model gets only those, and their calls are returned to the client. Errors have OpenAI's format. If calls wait for approval, the response has the status 403 and the header `x-pillion-chat`: repeat the request with that header to continue the chat. A stream that has started keeps the status 200 and sends the error as its last event.",
     params(
-        ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf tools run; `user` of the body counts as well"),
-        ("x-pillion-channel" = Option<String>, Header, description = "The channel the chat belongs to"),
-        ("x-pillion-chat" = Option<String>, Header, description = "The chat to go on with"),
-        ("wait_ms" = Option<u64>, Query, description = "How long to wait for approvals that calls need; so does the header `x-pillion-approval-wait-ms`"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf tools run; defaults to `user` in the request body"),
+        ("x-pillion-channel" = Option<String>, Header, description = "The channel that the chat belongs to"),
+        ("x-pillion-chat" = Option<String>, Header, description = "The ID of the chat to continue"),
+        ("wait_ms" = Option<u64>, Query, description = "How long to wait for approvals, in milliseconds; the header `x-pillion-approval-wait-ms` sets the same"),
     ),
     request_body(content = Completion, content_type = "application/json", example = json!({"messages": [{"role": "user", "content": "What is 6 * 7?"}]})),
     responses(
-        (status = 200, description = "The answer, or with `stream` a stream of server-sent events", content((Object = "application/json"), (Object = "text/event-stream"))),
+        (status = 200, description = "The response; with `stream`, a stream of server-sent events", content((Object = "application/json"), (Object = "text/event-stream"))),
         door::Refusals,
     )
 )]
@@ -85,8 +85,8 @@ impl Shape for Completions {
     path = "/v1/models",
     tag = "chat",
     operation_id = "chat_completions_models",
-    summary = "List the language models in OpenAI's and Anthropic's shape",
-    responses((status = 200, description = "Those that a chat is possible with", body = Object))
+    summary = "List the language models in the formats of OpenAI and Anthropic",
+    responses((status = 200, description = "The models that can be used for chats", body = Object))
 )]
 pub(super) async fn models(State(app): State<App>) -> Json<Value> {
     let models: Vec<_> = app.models().iter().filter_map(entry).collect();
@@ -106,11 +106,11 @@ pub(super) async fn models(State(app): State<App>) -> Json<Value> {
     path = "/v1/models/{id}",
     tag = "chat",
     operation_id = "chat_completions_model",
-    summary = "Show a language model in OpenAI's and Anthropic's shape",
-    params(("id" = String, Path, description = "The model's name, whose slashes need not be percent-encoded")),
+    summary = "Show a language model in the formats of OpenAI and Anthropic",
+    params(("id" = String, Path, description = "The model's name; slashes need no percent-encoding")),
     responses(
         (status = 200, description = "The model", body = Object),
-        (status = 404, description = "There is no such model that a chat is possible with"),
+        (status = 404, description = "Model not found, or the model cannot be used for chats"),
     )
 )]
 pub(super) async fn model(

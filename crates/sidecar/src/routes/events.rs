@@ -30,15 +30,15 @@ pub(super) struct EventQuery {
     get,
     path = "/api/v1/events",
     tag = "events",
-    summary = "Listen to what happens",
-    description = "Server-sent events. The first is `ready`, whose id is a place to come back to. With `Last-Event-ID` the stream goes on after that event; `reset` says that events in between are lost. A comment comes every 15 s where nothing happens. A token that was made for one user hears of that user's calls and, unless it may decide, approvals.",
+    summary = "Stream events",
+    description = "Returns server-sent events. The first event is `ready`; its ID is a position to resume from. With `Last-Event-ID`, the stream resumes after that event; the event `reset` means that events in between are lost. An idle stream sends a comment every 15 s. A token for one user gets only that user's calls and, without the scope `approve`, only that user's approvals.",
     params(
         EventQuery,
-        ("last-event-id" = Option<String>, Header, description = "The id of the last event that was seen"),
+        ("last-event-id" = Option<String>, Header, description = "The ID of the last event that the client received"),
     ),
     responses(
         (status = 200, description = "The events", content_type = "text/event-stream", body = String),
-        (status = 400, description = "There is no such type"),
+        (status = 400, description = "An event type is unknown"),
     )
 )]
 pub(super) async fn events(

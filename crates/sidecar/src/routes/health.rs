@@ -9,8 +9,8 @@ use crate::app::App;
     get,
     path = "/healthz",
     tag = "operations",
-    summary = "Say that the sidecar is up",
-    description = "Asks no MCP server.",
+    summary = "Check whether the sidecar is up",
+    description = "This request contacts no MCP server.",
     responses((status = 200, description = "The sidecar is up", body = Health))
 )]
 pub(super) async fn health(State(app): State<App>) -> Json<Health> {

@@ -27,17 +27,17 @@ use stream::Events;
     path = "/v1/messages",
     tag = "chat",
     operation_id = "chat_messages",
-    summary = "A chat in the shapes of Anthropic's messages",
-    description = "The tools that the model may see run here. A request with `tools` of its own has those alone, and its calls come back to it. Errors are in Anthropic's shape. One whose calls wait for somebody's approval has status 403 and the header `x-pillion-chat`: sent with the same request, it goes on with that chat. A stream that has begun has status 200, and that error as its last event.",
+    summary = "Create a message (Anthropic-compatible)",
+    description = "The sidecar runs the tools that the model may use. If the request has `tools`, the model gets only those, and their calls are returned to the client. Errors have Anthropic's format. If calls wait for approval, the response has the status 403 and the header `x-pillion-chat`: repeat the request with that header to continue the chat. A stream that has started keeps the status 200 and sends the error as its last event.",
     params(
-        ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf tools run; `metadata.user_id` of the body counts as well"),
-        ("x-pillion-channel" = Option<String>, Header, description = "The channel the chat belongs to"),
-        ("x-pillion-chat" = Option<String>, Header, description = "The chat to go on with"),
-        ("wait_ms" = Option<u64>, Query, description = "How long to wait for approvals that calls need; so does the header `x-pillion-approval-wait-ms`"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf tools run; defaults to `metadata.user_id` in the request body"),
+        ("x-pillion-channel" = Option<String>, Header, description = "The channel that the chat belongs to"),
+        ("x-pillion-chat" = Option<String>, Header, description = "The ID of the chat to continue"),
+        ("wait_ms" = Option<u64>, Query, description = "How long to wait for approvals, in milliseconds; the header `x-pillion-approval-wait-ms` sets the same"),
     ),
     request_body(content = Request, content_type = "application/json", example = json!({"max_tokens": 100, "messages": [{"role": "user", "content": "What is 6 * 7?"}]})),
     responses(
-        (status = 200, description = "The answer, or with `stream` a stream of server-sent events", content((Object = "application/json"), (Object = "text/event-stream"))),
+        (status = 200, description = "The response; with `stream`, a stream of server-sent events", content((Object = "application/json"), (Object = "text/event-stream"))),
         door::Refusals,
     )
 )]

@@ -12,9 +12,9 @@ use crate::metrics;
     get,
     path = "/metrics",
     tag = "operations",
-    summary = "Say what was counted, for Prometheus",
-    description = "Text in OpenMetrics' form. Asks no MCP server.",
-    responses((status = 200, description = "The counters", body = String, content_type = "application/openmetrics-text"))
+    summary = "Return the metrics, for Prometheus",
+    description = "The format is OpenMetrics text. This request contacts no MCP server.",
+    responses((status = 200, description = "The metrics", body = String, content_type = "application/openmetrics-text"))
 )]
 pub(super) async fn metrics(State(app): State<App>) -> Response {
     match app.scrape().to_text() {

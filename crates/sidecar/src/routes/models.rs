@@ -23,10 +23,10 @@ use crate::models::{Model, NativeTools};
     tag = "models",
     operation_id = "models_list",
     summary = "List the language models",
-    params(("if-none-match" = Option<String>, Header, description = "The `ETag` of the list that the client has")),
+    params(("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")),
     responses(
         (status = 200, description = "The models", body = ModelList),
-        (status = 304, description = "The list is the same"),
+        (status = 304, description = "The list has not changed"),
     )
 )]
 pub(super) async fn list(
@@ -46,16 +46,16 @@ pub(super) async fn list(
     path = "/api/v1/models/{id}",
     tag = "models",
     operation_id = "models_show",
-    summary = "Show which tools a model sees, and why not the others",
-    description = "Of the tools that there are for this caller. MCP servers are asked as for the list of tools.",
+    summary = "Show a language model, and which tools it may use",
+    description = "Each tool of the caller has a flag that says whether the model may use it, and the reason if not. Like the list of tools, this request contacts MCP servers whose tools are unknown.",
     params(
         ("id" = String, Path, description = "The model's name, percent-encoded"),
-        ("x-pillion-user" = Option<String>, Header, description = "The user whose own tools count as well")
+        ("x-pillion-user" = Option<String>, Header, description = "The user whose personal tools are included")
     ),
     responses(
         (status = 200, description = "The model and the tools", body = ModelAnswer),
         (status = 403, description = "The token is for another user"),
-        (status = 404, description = "There is no such model"),
+        (status = 404, description = "Model not found"),
     )
 )]
 pub(super) async fn show(

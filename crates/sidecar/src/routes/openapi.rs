@@ -19,7 +19,7 @@ use crate::problem::Problem;
 #[openapi(
     info(
         title = "Pillion sidecar",
-        description = "Runs tools for applications that talk to language models. HTTP/1.1 over a Unix socket."
+        description = "Runs tools for applications that talk to language models. The API is HTTP/1.1 over a Unix socket, and optionally over TCP."
     ),
     paths(
         tools::list::list,
@@ -92,17 +92,17 @@ use crate::problem::Problem;
     components(schemas(Problem)),
     modifiers(&Names, &Headers, &Refusals, &Tokens),
     tags(
-        (name = "tools", description = "Listing and running tools"),
-        (name = "tool-calls", description = "What was called, and how it went"),
-        (name = "approvals", description = "Calls that somebody has to approve"),
-        (name = "packs", description = "What packs have, and what they keep"),
-        (name = "pins", description = "What the tools of MCP servers are accepted to be"),
+        (name = "tools", description = "Listing and calling tools"),
+        (name = "tool-calls", description = "The call log: recorded calls and their outcomes"),
+        (name = "approvals", description = "Calls that need approval"),
+        (name = "packs", description = "The packs and their stored data"),
+        (name = "pins", description = "The accepted tool definitions of MCP servers"),
         (name = "chat", description = "Chats with language models that use the tools"),
         (name = "models", description = "The language models"),
-        (name = "events", description = "What happens, as it happens"),
-        (name = "workers", description = "Processes that offer tools of their own"),
-        (name = "servers", description = "The MCP servers whose tools are offered"),
-        (name = "operations", description = "Running the sidecar itself")
+        (name = "events", description = "Live event streams"),
+        (name = "workers", description = "Processes that provide tools to the sidecar"),
+        (name = "servers", description = "The MCP servers that the sidecar connects to"),
+        (name = "operations", description = "Health, readiness, metrics and status of the sidecar")
     )
 )]
 struct Document;
@@ -177,12 +177,12 @@ impl Modify for Refusals {
                 && response.content.is_empty()
         };
         let refusal = ResponseBuilder::new()
-            .description("Refused: the request is not allowed, too big, too slow or not understood, or the sidecar cannot")
+            .description("The request is not allowed, too large, too slow or invalid, or the sidecar cannot process it")
             .content(MEDIA_TYPE, problem.clone())
             .build();
         let object = Content::new(Some(Schema::Object(Object::new())));
         let said_otherwise = ResponseBuilder::new()
-            .description("Refused, in the words of those whose API it is")
+            .description("An error in the format of the compatible API")
             .content("application/json", object.clone())
             .build();
         let items = document.paths.paths.iter_mut();
@@ -216,7 +216,7 @@ impl Modify for Tokens {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
         let token = Http::builder()
             .scheme(HttpAuthScheme::Bearer)
-            .description(Some("An access token, over TCP"))
+            .description(Some("An access token, for requests over TCP"))
             .build();
         let components = document.components.get_or_insert_default();
         components.add_security_scheme("token", SecurityScheme::Http(token));

@@ -21,11 +21,11 @@ use crate::visibility::Visibility;
     get,
     path = "/api/v1/packs/",
     tag = "packs",
-    summary = "List the packs, and how much each keeps",
-    description = "A token sees the packs of which it may use a tool.",
+    summary = "List the packs and the number of their stored entries",
+    description = "A token sees the packs that have a tool the token may call.",
     responses(
         (status = 200, description = "The packs", body = PackList),
-        (status = 503, description = "The store cannot be read"),
+        (status = 503, description = "The store is not readable"),
     )
 )]
 pub(super) async fn list(
@@ -49,18 +49,18 @@ pub(super) async fn list(
     path = "/api/v1/packs/{pack}/{kind}",
     tag = "packs",
     operation_id = "kept",
-    summary = "List what a pack keeps of one kind",
-    description = "Over TCP it needs a token of scope `admin`.",
+    summary = "List the stored entries of a pack, by kind",
+    description = "Requests over TCP need a token with the scope `admin`.",
     params(
         ("pack" = String, Path, description = "The pack's name"),
-        ("kind" = String, Path, description = "The kind, such as `scenes`"),
+        ("kind" = String, Path, description = "The kind of stored entries, such as `scenes`"),
         WantedPage,
     ),
     responses(
-        (status = 200, description = "A page of what is kept, by name", body = KeptList),
-        (status = 400, description = "A parameter is not what it can be"),
-        (status = 404, description = "There is no such pack, or it keeps nothing of that kind"),
-        (status = 503, description = "The store cannot be read"),
+        (status = 200, description = "A page of entries, ordered by name", body = KeptList),
+        (status = 400, description = "A parameter is invalid"),
+        (status = 404, description = "Pack not found, or the pack does not store this kind"),
+        (status = 503, description = "The store is not readable"),
     )
 )]
 pub(super) async fn kept(
@@ -97,18 +97,18 @@ pub(super) async fn kept(
     delete,
     path = "/api/v1/packs/{pack}/{kind}/{name}",
     tag = "packs",
-    summary = "Remove something that a pack keeps",
-    description = "Whoever has subscribed to a resource that is made of it is told. Over TCP it needs a token of scope `admin`.",
+    summary = "Remove a stored entry of a pack",
+    description = "Notifies subscribers of the resources that come from the entry. Requests over TCP need a token with the scope `admin`.",
     params(
         ("pack" = String, Path, description = "The pack's name"),
-        ("kind" = String, Path, description = "The kind, such as `scenes`"),
-        ("name" = String, Path, description = "Its name, percent-encoded", min_length = 1),
+        ("kind" = String, Path, description = "The kind of stored entries, such as `scenes`"),
+        ("name" = String, Path, description = "The entry's name, percent-encoded", min_length = 1),
     ),
     responses(
-        (status = 200, description = "It is gone", body = KeptRemoved),
-        (status = 400, description = "The store cannot have such a name"),
-        (status = 404, description = "There is nothing of that name"),
-        (status = 503, description = "The store cannot be written to"),
+        (status = 200, description = "The entry is removed", body = KeptRemoved),
+        (status = 400, description = "The name is invalid"),
+        (status = 404, description = "Entry not found"),
+        (status = 503, description = "The store is not writable"),
     )
 )]
 pub(super) async fn remove(

@@ -61,17 +61,17 @@ fn may_see(grant: &Grant, user: Option<&str>) -> bool {
     get,
     path = "/api/v1/pins/",
     tag = "pins",
-    summary = "List what the tools of MCP servers are accepted to be",
-    description = "What a server lists for one user alone is there for whoever may act for that user.",
+    summary = "List the pinned tool definitions of MCP servers",
+    description = "Pins of a user's personal tools are visible only to clients that may act for that user.",
     params(
         PinQuery,
-        ("if-none-match" = Option<String>, Header, description = "The `ETag` of the list that the client has")
+        ("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")
     ),
     responses(
         (status = 200, description = "The pins", body = PinList),
-        (status = 304, description = "The list is the same"),
-        (status = 400, description = "A parameter is not what it can be"),
-        (status = 503, description = "The store cannot be read"),
+        (status = 304, description = "The list has not changed"),
+        (status = 400, description = "A parameter is invalid"),
+        (status = 503, description = "The store is not readable"),
     )
 )]
 pub(super) async fn list(
@@ -116,16 +116,16 @@ pub(super) async fn list(
     get,
     path = "/api/v1/pins/{server}/{tool}",
     tag = "pins",
-    summary = "Show what one tool is accepted to be, and what is otherwise",
+    summary = "Show the accepted definition of a tool, and the changes since then",
     params(
         ("server" = String, Path, description = "The server's label"),
-        ("tool" = String, Path, description = "The tool's name there"),
+        ("tool" = String, Path, description = "The tool's name on the server"),
         Owner,
     ),
     responses(
         (status = 200, description = "The pin", body = PinAnswer),
-        (status = 404, description = "There is no such pin"),
-        (status = 503, description = "The store cannot be read"),
+        (status = 404, description = "Pin not found"),
+        (status = 503, description = "The store is not readable"),
     )
 )]
 pub(super) async fn show(
@@ -144,20 +144,20 @@ pub(super) async fn show(
     post,
     path = "/api/v1/pins/{server}/{tool}/accept",
     tag = "pins",
-    summary = "Accept what a server offers now",
-    description = "Over TCP it needs a token of scope `admin`.",
+    summary = "Accept the current definition of a tool",
+    description = "Requests over TCP need a token with the scope `admin`.",
     params(
         ("server" = String, Path, description = "The server's label"),
-        ("tool" = String, Path, description = "The tool's name there"),
+        ("tool" = String, Path, description = "The tool's name on the server"),
         Owner,
     ),
     request_body(content = Option<AcceptPin>, content_type = "application/json"),
     responses(
-        (status = 200, description = "The pin as it is now", body = PinAnswer),
-        (status = 400, description = "The body is none"),
-        (status = 404, description = "There is no such pin"),
-        (status = 409, description = "Nothing has changed, or something else than was looked at"),
-        (status = 503, description = "The store cannot be written"),
+        (status = 200, description = "The updated pin", body = PinAnswer),
+        (status = 400, description = "The request body is invalid"),
+        (status = 404, description = "Pin not found"),
+        (status = 409, description = "The definition has not changed, or `hash` is not that of the current definition"),
+        (status = 503, description = "The store is not writable"),
     )
 )]
 pub(super) async fn accept(

@@ -23,11 +23,11 @@ use crate::models::key_in;
     path = "/api/v1/providers/",
     tag = "models",
     operation_id = "providers_list",
-    summary = "List where language models answer",
-    description = "What their keys are nobody is told.",
+    summary = "List the language model providers",
+    description = "Key values are never returned.",
     responses(
         (status = 200, description = "The providers", body = ProviderList),
-        (status = 503, description = "The vault cannot be read"),
+        (status = 503, description = "The vault is not readable"),
     )
 )]
 pub(super) async fn list(State(app): State<App>) -> Result<Json<ProviderList>, RequestError> {
@@ -40,17 +40,17 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<ProviderList>, R
     path = "/api/v1/providers/{name}/key",
     tag = "models",
     operation_id = "providers_set_key",
-    summary = "Put a provider's key into the vault",
-    description = "In the place of the one before; requests go out with it from now on. A provider whose key is in a variable (`key_env`) takes none.",
+    summary = "Store a provider's API key in the vault",
+    description = "Replaces the stored key; new requests use the new key at once. Fails for a provider whose key comes from an environment variable (`key_env`).",
     params(("name" = String, Path, description = "The provider's name")),
     request_body(content = ProviderKeyInput, content_type = "application/json", example = json!({"key": "..."})),
     responses(
-        (status = 200, description = "It is there", body = ProviderList),
-        (status = 400, description = "It is no key"),
-        (status = 403, description = "There is no key to encrypt it with"),
-        (status = 404, description = "There is no such provider"),
-        (status = 409, description = "The provider's key is in a variable"),
-        (status = 503, description = "The store cannot be written to"),
+        (status = 200, description = "The key is stored", body = ProviderList),
+        (status = 400, description = "The key is invalid"),
+        (status = 403, description = "The vault has no encryption key"),
+        (status = 404, description = "Provider not found"),
+        (status = 409, description = "The provider's key comes from an environment variable"),
+        (status = 503, description = "The store is not writable"),
     )
 )]
 pub(super) async fn set_key(
@@ -72,14 +72,14 @@ pub(super) async fn set_key(
     path = "/api/v1/providers/{name}/key",
     tag = "models",
     operation_id = "providers_remove_key",
-    summary = "Take a provider's key out of the vault",
+    summary = "Remove a provider's API key from the vault",
     params(("name" = String, Path, description = "The provider's name")),
     responses(
-        (status = 200, description = "It is gone", body = ProviderList),
-        (status = 403, description = "There is no vault"),
-        (status = 404, description = "There is no such provider"),
-        (status = 409, description = "The provider's key is in a variable"),
-        (status = 503, description = "The store cannot be written to"),
+        (status = 200, description = "The key is removed", body = ProviderList),
+        (status = 403, description = "The vault has no encryption key"),
+        (status = 404, description = "Provider not found"),
+        (status = 409, description = "The provider's key comes from an environment variable"),
+        (status = 503, description = "The store is not writable"),
     )
 )]
 pub(super) async fn remove_key(

@@ -17,11 +17,11 @@ use crate::moment::text_of;
     get,
     path = "/readyz",
     tag = "operations",
-    summary = "Say whether requests should come here",
-    description = "503 until every MCP server was asked for its tools, while the sidecar drains, and while the file of its store is gone. The first look makes it ask, without waiting.",
+    summary = "Check whether the sidecar is ready for requests",
+    description = "Returns 503 until the sidecar has tried to list the tools of every MCP server, while it drains, and while its store file is missing. The first readiness check starts the discovery of MCP tools in the background.",
     responses(
         (status = 200, description = "Ready", body = Readiness),
-        (status = 503, description = "Not yet, or not any more", body = Readiness),
+        (status = 503, description = "The sidecar is starting or draining, or its store file is missing", body = Readiness),
     )
 )]
 pub(super) async fn ready(State(app): State<App>, grant: Option<Extension<Grant>>) -> Response {

@@ -24,20 +24,20 @@ use crate::app::App;
     get,
     path = "/api/v1/results/{id}",
     tag = "tools",
-    summary = "Fetch a result that was too large",
-    description = "The id is in `metadata.spilled` of the call's result. The call's own caller gets it, for the same user, and whoever has the scope `admin`.",
+    summary = "Fetch a stored large result",
+    description = "The ID is in `metadata.spilled` of the call's result. The stored result is available to the caller of the tool, for the same user, and to tokens with the scope `admin`.",
     params(
-        ("id" = String, Path, description = "The result's id"),
+        ("id" = String, Path, description = "The result's ID"),
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the call ran"),
-        ("range" = Option<String>, Header, description = "One range of bytes, as in `bytes=0-1023`"),
+        ("range" = Option<String>, Header, description = "One byte range, such as `bytes=0-1023`"),
     ),
     responses(
-        (status = 200, description = "The whole: text as it is, anything else as JSON", content_type = "*/*"),
-        (status = 206, description = "A part of it", content_type = "*/*"),
-        (status = 400, description = "A header is not what it can be"),
-        (status = 404, description = "There is no such result"),
-        (status = 416, description = "It is shorter than that"),
-        (status = 503, description = "It cannot be read"),
+        (status = 200, description = "The whole result: text unchanged, anything else as JSON", content_type = "*/*"),
+        (status = 206, description = "The requested range", content_type = "*/*"),
+        (status = 400, description = "A header is invalid"),
+        (status = 404, description = "Result not found"),
+        (status = 416, description = "The range is beyond the end of the result"),
+        (status = 503, description = "The stored result is not readable"),
     )
 )]
 pub(super) async fn fetch(

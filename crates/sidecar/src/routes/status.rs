@@ -12,9 +12,9 @@ use crate::moment::text_of;
     get,
     path = "/api/v1/status",
     tag = "operations",
-    summary = "Say how the sidecar is doing",
-    description = "What was counted since it started, the MCP servers as they were last seen, and the process. Asks no MCP server.",
-    responses((status = 200, description = "How it is doing", body = Status))
+    summary = "Return the status of the sidecar",
+    description = "Counters since the start, the last known state of each MCP server, and the resource usage of the process. This request contacts no MCP server.",
+    responses((status = 200, description = "The status", body = Status))
 )]
 pub(super) async fn status(State(app): State<App>) -> Json<Status> {
     let scrape = app.scrape();

@@ -23,10 +23,10 @@ use crate::visibility::Visibility;
     path = "/api/v1/streams/",
     tag = "events",
     summary = "List the event streams of packs",
-    params(("if-none-match" = Option<String>, Header, description = "The `ETag` of the list that the client has")),
+    params(("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")),
     responses(
         (status = 200, description = "The streams", body = StreamList),
-        (status = 304, description = "The list is the same"),
+        (status = 304, description = "The list has not changed"),
     )
 )]
 pub(super) async fn list(
@@ -51,15 +51,15 @@ pub(super) async fn list(
     get,
     path = "/api/v1/streams/{name}",
     tag = "events",
-    summary = "Listen to an event stream of a pack",
-    description = "Server-sent events, as those of `/api/v1/events`: the first is `ready`, whose id is a place to come back to; with `Last-Event-ID` the stream goes on after that event, and `reset` says that events in between are lost. A token that was made for one user hears of that user's events.",
+    summary = "Stream the events of a pack",
+    description = "Returns server-sent events, like `/api/v1/events`. The first event is `ready`; its ID is a position to resume from. With `Last-Event-ID`, the stream resumes after that event; the event `reset` means that events in between are lost. A token for one user gets only that user's events.",
     params(
         ("name" = String, Path, description = "The stream's name"),
-        ("last-event-id" = Option<String>, Header, description = "The id of the last event that was seen"),
+        ("last-event-id" = Option<String>, Header, description = "The ID of the last event that the client received"),
     ),
     responses(
         (status = 200, description = "The events", content_type = "text/event-stream", body = String),
-        (status = 404, description = "There is no such stream, or none for a token that may use none of its pack's tools"),
+        (status = 404, description = "Stream not found, or the token may not use any tool of the stream's pack"),
     )
 )]
 pub(super) async fn listen(

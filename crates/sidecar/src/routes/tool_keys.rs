@@ -26,11 +26,11 @@ const KEYLESS: [(&str, &str); 2] = [
     path = "/api/v1/tool-keys/",
     tag = "tools",
     operation_id = "tool_keys_list",
-    summary = "List the built-in tools whose service wants a key",
-    description = "What the keys are nobody is told.",
+    summary = "List the built-in tools whose service uses an API key",
+    description = "Key values are never returned.",
     responses(
         (status = 200, description = "The tools", body = ToolKeyList),
-        (status = 503, description = "The vault cannot be read"),
+        (status = 503, description = "The vault is not readable"),
     )
 )]
 pub(super) async fn list(State(app): State<App>) -> Result<Json<ToolKeyList>, RequestError> {
@@ -43,17 +43,17 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<ToolKeyList>, Re
     path = "/api/v1/tool-keys/{tool}",
     tag = "tools",
     operation_id = "tool_keys_set",
-    summary = "Put the key of a tool's service into the vault",
-    description = "In the place of the one before; calls go out with it from now on. A tool whose key is in a variable takes none.",
+    summary = "Store the API key of a tool in the vault",
+    description = "Replaces the stored key; new calls use the new key at once. Fails for a tool whose key comes from an environment variable.",
     params(("tool" = String, Path, description = "The tool's name")),
     request_body(content = ProviderKeyInput, content_type = "application/json", example = json!({"key": "..."})),
     responses(
-        (status = 200, description = "It is there", body = ToolKeyList),
-        (status = 400, description = "It is no key"),
-        (status = 403, description = "There is no key to encrypt it with"),
-        (status = 404, description = "There is no such tool, or its service wants no key"),
-        (status = 409, description = "The tool's key is in a variable"),
-        (status = 503, description = "The store cannot be written to"),
+        (status = 200, description = "The key is stored", body = ToolKeyList),
+        (status = 400, description = "The key is invalid"),
+        (status = 403, description = "The vault has no encryption key"),
+        (status = 404, description = "Tool not found, or the tool's service needs no key"),
+        (status = 409, description = "The tool's key comes from an environment variable"),
+        (status = 503, description = "The store is not writable"),
     )
 )]
 pub(super) async fn set(
@@ -74,14 +74,14 @@ pub(super) async fn set(
     path = "/api/v1/tool-keys/{tool}",
     tag = "tools",
     operation_id = "tool_keys_remove",
-    summary = "Take the key of a tool's service out of the vault",
+    summary = "Remove the API key of a tool from the vault",
     params(("tool" = String, Path, description = "The tool's name")),
     responses(
-        (status = 200, description = "It is gone", body = ToolKeyList),
-        (status = 403, description = "There is no vault"),
-        (status = 404, description = "There is no such tool, or its service wants no key"),
-        (status = 409, description = "The tool's key is in a variable"),
-        (status = 503, description = "The store cannot be written to"),
+        (status = 200, description = "The key is removed", body = ToolKeyList),
+        (status = 403, description = "The vault has no encryption key"),
+        (status = 404, description = "Tool not found, or the tool's service needs no key"),
+        (status = 409, description = "The tool's key comes from an environment variable"),
+        (status = 503, description = "The store is not writable"),
     )
 )]
 pub(super) async fn remove(

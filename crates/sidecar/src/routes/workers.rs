@@ -25,15 +25,15 @@ const ID: &str = "pillion-worker";
     post,
     path = "/api/v1/workers/",
     tag = "workers",
-    summary = "Offer tools of one's own",
-    description = "Over the Unix socket only, with `Connection: Upgrade` and `Upgrade: pillion-worker`. From the answer on the connection carries lines of JSON-RPC: calls of the tools, and what the worker answers.",
+    summary = "Register a worker and its tools",
+    description = "Only over the Unix socket, with the headers `Connection: Upgrade` and `Upgrade: pillion-worker`. After the response, the connection carries newline-delimited JSON-RPC: tool calls from the sidecar, and the worker's responses.",
     request_body(content = Registration, content_type = "application/json"),
     responses(
-        (status = 101, description = "The worker is taken, and the connection is its own"),
-        (status = 400, description = "A tool is not as it should be"),
-        (status = 403, description = "Not over the Unix socket, or the sidecar takes no workers"),
-        (status = 409, description = "A name belongs to a tool that is no worker's"),
-        (status = 426, description = "There is no `Upgrade: pillion-worker`"),
+        (status = 101, description = "The worker is registered, and the connection carries its JSON-RPC messages"),
+        (status = 400, description = "A tool definition is invalid"),
+        (status = 403, description = "The request did not come over the Unix socket, or the sidecar does not accept workers"),
+        (status = 409, description = "A tool name is in use by a tool that no worker offers"),
+        (status = 426, description = "The header `Upgrade: pillion-worker` is missing"),
     )
 )]
 pub(super) async fn connect(
@@ -77,11 +77,11 @@ pub(super) async fn connect(
     get,
     path = "/api/v1/workers/",
     tag = "workers",
-    summary = "List the workers that are connected",
-    params(("if-none-match" = Option<String>, Header, description = "The `ETag` of the list that the client has")),
+    summary = "List the connected workers",
+    params(("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")),
     responses(
-        (status = 200, description = "The workers, the oldest first", body = WorkerList),
-        (status = 304, description = "The list is the same"),
+        (status = 200, description = "The workers, oldest first", body = WorkerList),
+        (status = 304, description = "The list has not changed"),
     )
 )]
 pub(super) async fn list(

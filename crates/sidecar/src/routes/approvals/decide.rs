@@ -24,19 +24,19 @@ type Decider = Extension<Grant>;
     post,
     path = "/api/v1/approvals/{id}/approve",
     tag = "approvals",
-    summary = "Let a call run, once",
-    description = "A caller that waits goes on; another sends the same call again. The first decision counts. Over TCP it needs a token of scope `approve`.",
+    summary = "Approve one run of a call",
+    description = "A client that is waiting gets the result; any other client repeats the call. The first decision counts. Requests over TCP need a token with the scope `approve`.",
     params(
-        ("id" = String, Path, description = "The approval's id"),
-        ("x-pillion-user" = Option<String>, Header, description = "The user who decides, for the record"),
+        ("id" = String, Path, description = "The approval's ID"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user who decides, recorded in the approval"),
     ),
     request_body(content = Option<DecisionRequest>, content_type = "application/json"),
     responses(
-        (status = 200, description = "The approval as it is now", body = ApprovalAnswer),
-        (status = 400, description = "The body is none"),
-        (status = 404, description = "There is no such approval"),
-        (status = 409, description = "Somebody has decided before, or it has expired"),
-        (status = 503, description = "The store cannot be written"),
+        (status = 200, description = "The updated approval", body = ApprovalAnswer),
+        (status = 400, description = "The request body is invalid"),
+        (status = 404, description = "Approval not found"),
+        (status = 409, description = "The approval is already decided, or has expired"),
+        (status = 503, description = "The store is not writable"),
     )
 )]
 pub(in crate::routes) async fn approve(
@@ -54,19 +54,19 @@ pub(in crate::routes) async fn approve(
     post,
     path = "/api/v1/approvals/{id}/deny",
     tag = "approvals",
-    summary = "Refuse a call",
-    description = "The call ends as `denied`, and so does the same call again until the approval expires.",
+    summary = "Deny a call",
+    description = "The call fails with `denied`. Until the approval expires, identical calls fail in the same way.",
     params(
-        ("id" = String, Path, description = "The approval's id"),
-        ("x-pillion-user" = Option<String>, Header, description = "The user who decides, for the record"),
+        ("id" = String, Path, description = "The approval's ID"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user who decides, recorded in the approval"),
     ),
     request_body(content = Option<DecisionRequest>, content_type = "application/json"),
     responses(
-        (status = 200, description = "The approval as it is now", body = ApprovalAnswer),
-        (status = 400, description = "The body is none"),
-        (status = 404, description = "There is no such approval"),
-        (status = 409, description = "Somebody has decided before, or it has expired"),
-        (status = 503, description = "The store cannot be written"),
+        (status = 200, description = "The updated approval", body = ApprovalAnswer),
+        (status = 400, description = "The request body is invalid"),
+        (status = 404, description = "Approval not found"),
+        (status = 409, description = "The approval is already decided, or has expired"),
+        (status = 503, description = "The store is not writable"),
     )
 )]
 pub(in crate::routes) async fn deny(

@@ -71,19 +71,19 @@ impl ApprovalQuery {
     get,
     path = "/api/v1/approvals/",
     tag = "approvals",
-    summary = "List the calls that wait, or waited, for approval, the newest first",
-    description = "A token that was made for one user sees that user's, unless it may decide.",
+    summary = "List approvals, newest first",
+    description = "A token for one user sees only that user's approvals, unless the token has the scope `approve`.",
     params(
         ApprovalQuery,
         WantedPage,
-        ("if-none-match" = Option<String>, Header, description = "The `ETag` of the page that the client has")
+        ("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the page")
     ),
     responses(
         (status = 200, description = "A page of approvals", body = ApprovalList),
-        (status = 304, description = "The page is the same"),
-        (status = 400, description = "A parameter is not what it can be"),
-        (status = 403, description = "The token is another user's"),
-        (status = 503, description = "The store cannot be read"),
+        (status = 304, description = "The page has not changed"),
+        (status = 400, description = "A parameter is invalid"),
+        (status = 403, description = "The token is for another user"),
+        (status = 503, description = "The store is not readable"),
     )
 )]
 pub(in crate::routes) async fn list(

@@ -14,13 +14,13 @@ use crate::routes::store_of;
     get,
     path = "/api/v1/approvals/{id}",
     tag = "approvals",
-    summary = "Show one call that waits, or waited, for approval",
-    description = "A token that was made for one user sees that user's, unless it may decide.",
-    params(("id" = String, Path, description = "The approval's id, as in a result's `metadata.approval_id`")),
+    summary = "Show an approval",
+    description = "A token for one user sees only that user's approvals, unless the token has the scope `approve`.",
+    params(("id" = String, Path, description = "The approval's ID, from a result's `metadata.approval_id`")),
     responses(
         (status = 200, description = "The approval", body = ApprovalAnswer),
-        (status = 404, description = "There is no such approval"),
-        (status = 503, description = "The store cannot be read"),
+        (status = 404, description = "Approval not found"),
+        (status = 503, description = "The store is not readable"),
     )
 )]
 pub(in crate::routes) async fn show(

@@ -4,29 +4,26 @@ use utoipa::openapi::{RefOr, Response, ResponseBuilder};
 
 /// The error statuses of the compatible APIs, with their descriptions.
 const REFUSALS: [(&str, &str); 10] = [
-    (
-        "400",
-        "The request cannot be read, or the provider refused it",
-    ),
+    ("400", "The request is invalid, or the provider rejected it"),
     (
         "403",
-        "Calls wait for an approval, or the token is for another user",
+        "Calls wait for approval, or the token is for another user",
     ),
-    ("404", "There is no such model or chat"),
-    ("408", "The body took too long"),
-    ("409", "Another request goes on with the chat now"),
-    ("413", "The body is too long"),
+    ("404", "Model or chat not found"),
+    ("408", "The request body took too long to arrive"),
+    ("409", "Another request is continuing the chat"),
+    ("413", "The request body is too large"),
     (
         "429",
-        "The provider has had too many requests, or the chat may spend no more",
+        "The provider's rate limit or the chat's budget is exceeded",
     ),
     (
         "502",
-        "The provider's answer cannot be read, or it did not take our key",
+        "The provider's response is invalid, or the provider rejected the sidecar's key",
     ),
     (
         "503",
-        "No model is configured, or its provider cannot be reached",
+        "No model is configured, or the model's provider is unreachable",
     ),
     ("504", "The model did not answer in time"),
 ];

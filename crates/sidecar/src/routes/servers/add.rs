@@ -14,7 +14,7 @@ use crate::routes::error::RequestError;
     path = "/api/v1/servers/",
     tag = "servers",
     summary = "Add an MCP server",
-    description = "It is there for requests from now on, and asked when somebody needs its tools. A server that is a program is refused: the operator adds those.",
+    description = "New requests can use the server at once; the sidecar connects when a request needs the server's tools. Servers with the stdio transport are rejected: only the operator can add them.",
     request_body(
         content = ServerInput,
         content_type = "application/json",
@@ -22,10 +22,10 @@ use crate::routes::error::RequestError;
     ),
     responses(
         (status = 201, description = "The server", body = ServerAnswer),
-        (status = 400, description = "A key is not what it can be"),
-        (status = 403, description = "A program, or a credential where there is no key to encrypt it with"),
-        (status = 409, description = "There is a server of that name"),
-        (status = 503, description = "The store cannot be written to"),
+        (status = 400, description = "A setting of the server is invalid"),
+        (status = 403, description = "The server uses the stdio transport or names a local file, or the vault has no key to encrypt a credential"),
+        (status = 409, description = "Another server has this name"),
+        (status = 503, description = "The store is not writable"),
     )
 )]
 pub(in crate::routes) async fn add(

@@ -13,17 +13,17 @@ use crate::servers::How;
     put,
     path = "/api/v1/servers/{id}",
     tag = "servers",
-    summary = "Say anew what an MCP server is",
-    description = "What the body does not say is as it is for a new server, credentials included.",
-    params(("id" = String, Path, description = "The server's id or name")),
+    summary = "Replace an MCP server",
+    description = "Settings that the request body omits get their defaults; omitted credentials are removed.",
+    params(("id" = String, Path, description = "The server's ID or name")),
     request_body(content = ServerInput, content_type = "application/json"),
     responses(
         (status = 200, description = "The server", body = ServerAnswer),
-        (status = 400, description = "A key is not what it can be"),
-        (status = 403, description = "A program, or a credential where there is no key to encrypt it with"),
+        (status = 400, description = "A setting of the server is invalid"),
+        (status = 403, description = "The server uses the stdio transport or names a local file, or the vault has no key to encrypt a credential"),
         (status = 404, description = "Server not found"),
-        (status = 409, description = "There is a server of that name, or this one is of the configuration file"),
-        (status = 503, description = "The store cannot be written to"),
+        (status = 409, description = "Another server has this name, or the server is defined in the configuration file"),
+        (status = 503, description = "The store is not writable"),
     )
 )]
 pub(in crate::routes) async fn replace(
@@ -40,16 +40,16 @@ pub(in crate::routes) async fn replace(
     path = "/api/v1/servers/{id}",
     tag = "servers",
     summary = "Change an MCP server",
-    description = "A merge patch (RFC 7396): what the body does not say stays, and null takes away. With another place in `url`, credentials have to be given again.",
-    params(("id" = String, Path, description = "The server's id or name")),
+    description = "The request body is a JSON merge patch (RFC 7396): omitted settings stay, and null removes a setting. If the scheme, host or port of `url` changes, the request must include the credentials again.",
+    params(("id" = String, Path, description = "The server's ID or name")),
     request_body(content = ServerInput, content_type = "application/merge-patch+json"),
     responses(
         (status = 200, description = "The server", body = ServerAnswer),
-        (status = 400, description = "A key is not what it can be"),
-        (status = 403, description = "A program, or a credential where there is no key to encrypt it with"),
+        (status = 400, description = "A setting of the server is invalid"),
+        (status = 403, description = "The server uses the stdio transport or names a local file, or the vault has no key to encrypt a credential"),
         (status = 404, description = "Server not found"),
-        (status = 409, description = "There is a server of that name, or this one is of the configuration file"),
-        (status = 503, description = "The store cannot be written to"),
+        (status = 409, description = "Another server has this name, or the server is defined in the configuration file"),
+        (status = 503, description = "The store is not writable"),
     )
 )]
 pub(in crate::routes) async fn patch(
@@ -65,14 +65,14 @@ pub(in crate::routes) async fn patch(
     post,
     path = "/api/v1/servers/{id}/enable",
     tag = "servers",
-    summary = "Use an MCP server again",
-    params(("id" = String, Path, description = "The server's id or name")),
+    summary = "Enable an MCP server",
+    params(("id" = String, Path, description = "The server's ID or name")),
     responses(
         (status = 200, description = "The server", body = ServerAnswer),
-        (status = 403, description = "It is a program"),
+        (status = 403, description = "The server uses the stdio transport, which is not allowed here"),
         (status = 404, description = "Server not found"),
-        (status = 409, description = "It is a server of the configuration file"),
-        (status = 503, description = "The store cannot be written to"),
+        (status = 409, description = "The server is defined in the configuration file"),
+        (status = 503, description = "The store is not writable"),
     )
 )]
 pub(in crate::routes) async fn enable(
@@ -87,14 +87,14 @@ pub(in crate::routes) async fn enable(
     post,
     path = "/api/v1/servers/{id}/disable",
     tag = "servers",
-    summary = "Stop using an MCP server",
-    description = "Its tools are gone from now on; calls that run end as they began.",
-    params(("id" = String, Path, description = "The server's id or name")),
+    summary = "Disable an MCP server",
+    description = "Removes the server's tools from the lists at once. Running calls finish normally.",
+    params(("id" = String, Path, description = "The server's ID or name")),
     responses(
         (status = 200, description = "The server", body = ServerAnswer),
         (status = 404, description = "Server not found"),
-        (status = 409, description = "It is a server of the configuration file"),
-        (status = 503, description = "The store cannot be written to"),
+        (status = 409, description = "The server is defined in the configuration file"),
+        (status = 503, description = "The store is not writable"),
     )
 )]
 pub(in crate::routes) async fn disable(
@@ -109,13 +109,13 @@ pub(in crate::routes) async fn disable(
     post,
     path = "/api/v1/servers/{id}/reconnect",
     tag = "servers",
-    summary = "Begin anew with an MCP server",
-    description = "Its session ends when the calls have that run; the next that needs the server connects, with the authorization that there is then.",
-    params(("id" = String, Path, description = "The server's id or name")),
+    summary = "Reconnect to an MCP server",
+    description = "The server's session closes when its running calls finish. The next call to the server opens a new session with the authorization that is stored at that time.",
+    params(("id" = String, Path, description = "The server's ID or name")),
     responses(
         (status = 200, description = "The server", body = ServerAnswer),
         (status = 404, description = "Server not found"),
-        (status = 503, description = "This sidecar keeps no servers"),
+        (status = 503, description = "The sidecar has no store"),
     )
 )]
 pub(in crate::routes) async fn reconnect(

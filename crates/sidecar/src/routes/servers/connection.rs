@@ -12,17 +12,17 @@ use crate::routes::error::RequestError;
     post,
     path = "/api/v1/servers/{id}/connect",
     tag = "servers",
-    summary = "Connect an MCP server now",
-    description = "And not only when somebody needs it, or again after it was disconnected: it is asked for its tools. The status is 200 also when the server fails: the `status` of the server says so.",
+    summary = "Connect to an MCP server",
+    description = "Connects at once, instead of on the next call, and lists the server's tools; also connects a disconnected server again. The status is 200 even if the server fails: the server's `status` has the outcome.",
     params(
-        ("id" = String, Path, description = "The server's id or name"),
-        ("x-pillion-user" = Option<String>, Header, description = "The user whose own tools are asked for, where the server lists them for each user")
+        ("id" = String, Path, description = "The server's ID or name"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user whose tools are requested, for servers that list tools per user")
     ),
     responses(
         (status = 200, description = "The server", body = ServerAnswer),
         (status = 404, description = "Server not found"),
-        (status = 409, description = "It is not in use"),
-        (status = 503, description = "This sidecar keeps no servers"),
+        (status = 409, description = "The server is disabled, or not in use for another reason"),
+        (status = 503, description = "The sidecar has no store"),
     )
 )]
 pub(in crate::routes) async fn connect(
@@ -46,14 +46,14 @@ pub(in crate::routes) async fn connect(
     post,
     path = "/api/v1/servers/{id}/disconnect",
     tag = "servers",
-    summary = "Disconnect an MCP server",
-    description = "Its sessions end, and calls that wait for it fail. Its tools stay in the lists; calls of them fail as `unavailable` until it is connected again, begun anew with or changed, or the sidecar starts again.",
-    params(("id" = String, Path, description = "The server's id or name")),
+    summary = "Disconnect from an MCP server",
+    description = "Closes the server's sessions and fails the calls that wait for the server. The server's tools stay listed, but calls to them fail with `unavailable` until the server is connected, reconnected or changed, or the sidecar restarts.",
+    params(("id" = String, Path, description = "The server's ID or name")),
     responses(
         (status = 200, description = "The server", body = ServerAnswer),
         (status = 404, description = "Server not found"),
-        (status = 409, description = "It is not in use"),
-        (status = 503, description = "This sidecar keeps no servers"),
+        (status = 409, description = "The server is disabled, or not in use for another reason"),
+        (status = 503, description = "The sidecar has no store"),
     )
 )]
 pub(in crate::routes) async fn disconnect(

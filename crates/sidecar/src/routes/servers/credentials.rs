@@ -35,12 +35,12 @@ impl FromRequestParts<App> for OfUser {
     tag = "servers",
     operation_id = "credentials_list",
     summary = "List the users who have a credential for an MCP server",
-    description = "What the credentials are nobody is told.",
-    params(("id" = String, Path, description = "The server's id or name")),
+    description = "Credential values are never returned.",
+    params(("id" = String, Path, description = "The server's ID or name")),
     responses(
         (status = 200, description = "The users", body = UserCredentialList),
         (status = 404, description = "Server not found"),
-        (status = 503, description = "This sidecar keeps no servers, or the store cannot be read"),
+        (status = 503, description = "The sidecar has no store, or the store is not readable"),
     )
 )]
 pub(in crate::routes) async fn list(
@@ -61,11 +61,11 @@ pub(in crate::routes) async fn list(
     path = "/api/v1/servers/{id}/credentials/{user}",
     tag = "servers",
     operation_id = "credentials_set",
-    summary = "Give a user a credential for an MCP server",
-    description = "In the place of the one before. Calls on behalf of this user go out with it from now on. It is for the address that the server has now, and goes to no other.",
+    summary = "Store a user's credential for an MCP server",
+    description = "Replaces the user's stored credential; new calls for the user use the new credential at once. The credential is bound to the scheme, host and port of the server's current URL, and is never sent anywhere else.",
     params(
-        ("id" = String, Path, description = "The server's id or name"),
-        ("user" = String, Path, description = "The user's name, as calls have it", min_length = 1)
+        ("id" = String, Path, description = "The server's ID or name"),
+        ("user" = String, Path, description = "The user's name, as in the `x-pillion-user` header of calls", min_length = 1)
     ),
     request_body(
         content = UserCredentialInput,
@@ -73,12 +73,12 @@ pub(in crate::routes) async fn list(
         example = json!({"authentication": {"type": "bearer", "token": "..."}})
     ),
     responses(
-        (status = 200, description = "The user has it", body = UserCredentialAnswer),
-        (status = 400, description = "It is no credential"),
-        (status = 403, description = "There is no key to encrypt it with"),
+        (status = 200, description = "The credential is stored", body = UserCredentialAnswer),
+        (status = 400, description = "The credential is invalid"),
+        (status = 403, description = "The vault has no encryption key"),
         (status = 404, description = "Server not found"),
-        (status = 409, description = "Calls of this server go out with its own credential"),
-        (status = 503, description = "The store cannot be written to"),
+        (status = 409, description = "The server does not use credentials of users: its calls use the server's own credential"),
+        (status = 503, description = "The store is not writable"),
     )
 )]
 pub(in crate::routes) async fn set(
@@ -100,17 +100,17 @@ pub(in crate::routes) async fn set(
     path = "/api/v1/servers/{id}/credentials/{user}",
     tag = "servers",
     operation_id = "credentials_remove",
-    summary = "Take a user's credential for an MCP server away",
-    description = "The next call on behalf of this user goes out without it.",
+    summary = "Remove a user's credential for an MCP server",
+    description = "Later calls for the user do not use the credential.",
     params(
-        ("id" = String, Path, description = "The server's id or name"),
-        ("user" = String, Path, description = "The user's name, as calls have it", min_length = 1)
+        ("id" = String, Path, description = "The server's ID or name"),
+        ("user" = String, Path, description = "The user's name, as in the `x-pillion-user` header of calls", min_length = 1)
     ),
     responses(
-        (status = 200, description = "It is gone", body = ServerRemoved),
-        (status = 403, description = "There is no key to read it with"),
-        (status = 404, description = "There is no such server, or the user has none"),
-        (status = 503, description = "The store cannot be written to"),
+        (status = 200, description = "The credential is removed", body = ServerRemoved),
+        (status = 403, description = "The vault has no encryption key"),
+        (status = 404, description = "Server not found, or the user has no credential for it"),
+        (status = 503, description = "The store is not writable"),
     )
 )]
 pub(in crate::routes) async fn remove(

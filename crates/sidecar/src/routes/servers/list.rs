@@ -13,12 +13,12 @@ use crate::routes::tagged::EntityTags;
     path = "/api/v1/servers/",
     tag = "servers",
     summary = "List the MCP servers",
-    description = "Those of the configuration file and those that were added, with how it stands with each. Asks none of them.",
-    params(("if-none-match" = Option<String>, Header, description = "The `ETag` of the list that the client has")),
+    description = "Lists the servers of the configuration file and the added servers, each with its last known status. This request contacts no MCP server.",
+    params(("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")),
     responses(
         (status = 200, description = "The servers", body = ServerList),
-        (status = 304, description = "The list is the same"),
-        (status = 503, description = "This sidecar keeps no servers"),
+        (status = 304, description = "The list has not changed"),
+        (status = 503, description = "The sidecar has no store"),
     )
 )]
 pub(in crate::routes) async fn list(

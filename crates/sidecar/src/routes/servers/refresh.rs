@@ -13,12 +13,12 @@ use crate::routes::error::RequestError;
     post,
     path = "/api/v1/servers/refresh",
     tag = "servers",
-    summary = "Look at the store once more",
-    description = "For what somebody else has changed there, such as the operator. The vault's key is read again as well.",
+    summary = "Reload the MCP servers from the store",
+    description = "Applies changes that other processes made to the store, and reads the vault's key again.",
     responses(
         (status = 200, description = "The servers", body = ServerList),
-        (status = 500, description = "The vault's key is another one than the store's"),
-        (status = 503, description = "The store cannot be read"),
+        (status = 500, description = "The vault's key does not match the store"),
+        (status = 503, description = "The store is not readable"),
     )
 )]
 pub(in crate::routes) async fn refresh(
@@ -50,13 +50,13 @@ pub(in crate::routes) struct Rotated {
     post,
     path = "/api/v1/vault/rotate",
     tag = "servers",
-    summary = "Encrypt every credential under another key",
-    description = "The key is in a file beside that of `vault.key_file`, with `.new` at the end of its name; `pillion vault rotate` puts it there, and in the place of the other one afterwards.",
+    summary = "Encrypt every stored secret with a new key",
+    description = "Reads the new key from the file that has the name of `vault.key_file` plus `.new`. `pillion vault rotate` creates that file, sends this request, and then replaces `vault.key_file` with the new key.",
     responses(
-        (status = 200, description = "Only the other key opens the vault now", body = Rotated),
-        (status = 409, description = "There is no such file"),
-        (status = 403, description = "The vault has no key at all"),
-        (status = 503, description = "The store cannot be written to"),
+        (status = 200, description = "Every stored secret is encrypted with the new key", body = Rotated),
+        (status = 409, description = "The file with the new key is missing or invalid, or `vault.key_file` is not set"),
+        (status = 403, description = "The vault has no encryption key"),
+        (status = 503, description = "The store is not writable"),
     )
 )]
 pub(in crate::routes) async fn rotate(

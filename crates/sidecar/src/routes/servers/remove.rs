@@ -12,13 +12,13 @@ use crate::routes::error::RequestError;
     path = "/api/v1/servers/{id}",
     tag = "servers",
     summary = "Remove an MCP server",
-    description = "With its credentials, its recorded calls and the pins of its tools. Its sessions end when the calls have that run.",
-    params(("id" = String, Path, description = "The server's id or name")),
+    description = "Also removes the server's credentials, recorded calls and tool pins. The server's sessions close when their running calls finish.",
+    params(("id" = String, Path, description = "The server's ID or name")),
     responses(
-        (status = 200, description = "It is gone", body = ServerRemoved),
+        (status = 200, description = "The server is removed", body = ServerRemoved),
         (status = 404, description = "Server not found"),
-        (status = 409, description = "It is a server of the configuration file"),
-        (status = 503, description = "The store cannot be written to"),
+        (status = 409, description = "The server is defined in the configuration file"),
+        (status = 503, description = "The store is not writable"),
     )
 )]
 pub(in crate::routes) async fn remove(

@@ -18,17 +18,17 @@ use crate::upstream::Reading;
     path = "/api/v1/servers/{id}/resources",
     tag = "servers",
     operation_id = "resources_list",
-    summary = "List the resources of one MCP server",
-    description = "As the server wrote them. It is asked now; `unavailable_servers` says why it has told nothing. A token with a list of tools that has none of the server's sees none.",
+    summary = "List the resources of an MCP server",
+    description = "Requests the list from the server and returns its entries unchanged. If the server fails, `unavailable_servers` has the reason. A token whose list of tools includes no tool of the server sees no resources.",
     params(
-        ("id" = String, Path, description = "The server's id or name"),
-        ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the server is asked")
+        ("id" = String, Path, description = "The server's ID or name"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the sidecar contacts the server")
     ),
     responses(
-        (status = 200, description = "Its resources", body = ResourceList),
+        (status = 200, description = "The server's resources", body = ResourceList),
         (status = 404, description = "Server not found"),
-        (status = 409, description = "It is not in use"),
-        (status = 503, description = "This sidecar keeps no servers"),
+        (status = 409, description = "The server is disabled, or not in use for another reason"),
+        (status = 503, description = "The sidecar has no store"),
     )
 )]
 pub(in crate::routes) async fn list(
@@ -81,21 +81,21 @@ pub(in crate::routes) struct ResourceQuery {
     path = "/api/v1/servers/{id}/resources/read",
     tag = "servers",
     operation_id = "resources_read",
-    summary = "Read a resource of one MCP server",
-    description = "Over TCP it needs a token of scope `execute`, as at `/mcp`.",
+    summary = "Read a resource of an MCP server",
+    description = "Requests over TCP need a token with the scope `execute`, as for `/mcp`.",
     params(
-        ("id" = String, Path, description = "The server's id or name"),
+        ("id" = String, Path, description = "The server's ID or name"),
         ResourceQuery,
-        ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the server is asked")
+        ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the sidecar contacts the server")
     ),
     responses(
-        (status = 200, description = "What it holds", body = ResourceAnswer),
-        (status = 400, description = "There is no URI"),
+        (status = 200, description = "The contents of the resource", body = ResourceAnswer),
+        (status = 400, description = "The URI is missing"),
         (status = 403, description = "The caller may not use the server"),
-        (status = 404, description = "There is no such server, or it has no such resource"),
-        (status = 409, description = "The server is not in use"),
+        (status = 404, description = "Server not found, or the server has no such resource"),
+        (status = 409, description = "The server is disabled, or not in use for another reason"),
         (status = 502, description = "The server failed"),
-        (status = 503, description = "This sidecar keeps no servers"),
+        (status = 503, description = "The sidecar has no store"),
         (status = 504, description = "The server did not answer in time"),
     )
 )]

@@ -11,12 +11,12 @@ use crate::routes::error::RequestError;
     get,
     path = "/api/v1/servers/{id}",
     tag = "servers",
-    summary = "Show one MCP server",
-    params(("id" = String, Path, description = "The server's id or name")),
+    summary = "Show an MCP server",
+    params(("id" = String, Path, description = "The server's ID or name")),
     responses(
         (status = 200, description = "The server", body = ServerAnswer),
         (status = 404, description = "Server not found"),
-        (status = 503, description = "This sidecar keeps no servers"),
+        (status = 503, description = "The sidecar has no store"),
     )
 )]
 pub(in crate::routes) async fn show(

@@ -11,18 +11,18 @@ use crate::routes::error::RequestError;
     post,
     path = "/api/v1/servers/test",
     tag = "servers",
-    summary = "Ask a server for its tools before it is added",
-    description = "Nothing is kept, and no program is started. The name may be missing. The status is 200 also when the server fails: `reachable` says so.",
+    summary = "Test an MCP server before adding it",
+    description = "Lists the server's tools. Stores nothing and starts no program. The name is optional. The status is 200 even if the server fails: `reachable` has the outcome.",
     request_body(
         content = ServerInput,
         content_type = "application/json",
         example = json!({"url": "http://127.0.0.1:8000/mcp", "timeout": 1_000})
     ),
     responses(
-        (status = 200, description = "How it went", body = ServerTrial),
-        (status = 400, description = "A key is not what it can be"),
-        (status = 403, description = "It is a program"),
-        (status = 503, description = "This sidecar keeps no servers"),
+        (status = 200, description = "The outcome of the test", body = ServerTrial),
+        (status = 400, description = "A setting of the server is invalid"),
+        (status = 403, description = "The server uses the stdio transport, which is not allowed here"),
+        (status = 503, description = "The sidecar has no store"),
     )
 )]
 pub(in crate::routes) async fn test_unsaved(
@@ -37,14 +37,14 @@ pub(in crate::routes) async fn test_unsaved(
     post,
     path = "/api/v1/servers/{id}/test",
     tag = "servers",
-    summary = "Ask a server for its tools over a session of its own",
-    description = "A program is started only where it is in use anyway. The status is 200 also when the server fails: `reachable` says so.",
-    params(("id" = String, Path, description = "The server's id or name")),
+    summary = "Test an MCP server",
+    description = "Lists the server's tools over a separate session. Starts the program of a stdio server only if the server is in use. The status is 200 even if the server fails: `reachable` has the outcome.",
+    params(("id" = String, Path, description = "The server's ID or name")),
     responses(
-        (status = 200, description = "How it went", body = ServerTrial),
-        (status = 403, description = "It is a program that is not in use"),
+        (status = 200, description = "The outcome of the test", body = ServerTrial),
+        (status = 403, description = "The server uses the stdio transport and is not in use"),
         (status = 404, description = "Server not found"),
-        (status = 503, description = "This sidecar keeps no servers"),
+        (status = 503, description = "The sidecar has no store"),
     )
 )]
 pub(in crate::routes) async fn test(

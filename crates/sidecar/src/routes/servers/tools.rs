@@ -14,16 +14,16 @@ use crate::servers::ServerError;
     get,
     path = "/api/v1/servers/{id}/tools",
     tag = "servers",
-    summary = "List the tools of one MCP server",
-    description = "Those that are offered. Servers whose tools are not known are asked now; `unavailable_servers` says why this one has none.",
+    summary = "List the tools of an MCP server",
+    description = "Lists the tools that callers can use. If the server's tools are unknown, this request contacts the server; if that fails, `unavailable_servers` has the reason.",
     params(
-        ("id" = String, Path, description = "The server's id or name"),
-        ("x-pillion-user" = Option<String>, Header, description = "The user whose own tools are listed, where the server lists them for each user")
+        ("id" = String, Path, description = "The server's ID or name"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user whose tools are listed, for servers that list tools per user")
     ),
     responses(
-        (status = 200, description = "Its tools", body = ToolList),
+        (status = 200, description = "The server's tools", body = ToolList),
         (status = 404, description = "Server not found"),
-        (status = 503, description = "This sidecar keeps no servers"),
+        (status = 503, description = "The sidecar has no store"),
     )
 )]
 pub(in crate::routes) async fn tools(

@@ -15,14 +15,14 @@ use crate::routes::store_of;
     get,
     path = "/api/v1/tool-calls/",
     tag = "tool-calls",
-    summary = "List recorded calls, the newest first",
-    description = "A token that was made for one user sees that user's.",
+    summary = "List recorded calls, newest first",
+    description = "A token for one user sees only that user's calls.",
     params(CallQuery, WantedPage),
     responses(
         (status = 200, description = "A page of calls", body = ToolCallList),
-        (status = 400, description = "A parameter is not what it can be"),
-        (status = 403, description = "The token is another user's"),
-        (status = 503, description = "The store cannot be read"),
+        (status = 400, description = "A parameter is invalid"),
+        (status = 403, description = "The token is for another user"),
+        (status = 503, description = "The store is not readable"),
     )
 )]
 pub(in crate::routes) async fn list(

@@ -15,13 +15,13 @@ use crate::routes::store_of;
     get,
     path = "/api/v1/tool-calls/{id}",
     tag = "tool-calls",
-    summary = "Show one recorded call",
-    description = "A token that was made for one user sees that user's.",
-    params(("id" = String, Path, description = "The call's id, as in a result's `metadata.record_id`")),
+    summary = "Show a recorded call",
+    description = "A token for one user sees only that user's calls.",
+    params(("id" = String, Path, description = "The call's ID, from a result's `metadata.record_id`")),
     responses(
         (status = 200, description = "The call", body = ToolCallAnswer),
-        (status = 404, description = "There is no such call"),
-        (status = 503, description = "The store cannot be read"),
+        (status = 404, description = "Call not found"),
+        (status = 503, description = "The store is not readable"),
     )
 )]
 pub(in crate::routes) async fn show(

@@ -14,14 +14,14 @@ use crate::routes::store_of;
     get,
     path = "/api/v1/tool-calls/statistics",
     tag = "tool-calls",
-    summary = "Counts, success rate and latency of each tool",
-    description = "With a token that was made for one user, of that user's calls.",
+    summary = "Return the number of calls, success rate and latency of each tool",
+    description = "For a token for one user, the statistics cover only that user's calls.",
     params(CallQuery),
     responses(
-        (status = 200, description = "Tool by tool", body = ToolCallStatistics),
-        (status = 400, description = "A parameter is not what it can be"),
-        (status = 403, description = "The token is another user's"),
-        (status = 503, description = "The store cannot be read"),
+        (status = 200, description = "The statistics of each tool", body = ToolCallStatistics),
+        (status = 400, description = "A parameter is invalid"),
+        (status = 403, description = "The token is for another user"),
+        (status = 503, description = "The store is not readable"),
     )
 )]
 pub(in crate::routes) async fn statistics(

@@ -21,15 +21,15 @@ use crate::upstream::UpstreamTool;
     path = "/api/v1/tools/",
     tag = "tools",
     summary = "List the tools with their parameters",
-    description = "MCP servers that have not been asked for their tools are asked now; one that cannot be asked is named in the answer.",
+    description = "This request contacts MCP servers whose tools are unknown. `unavailable_servers` has the servers that fail.",
     params(
         Filter,
-        ("x-pillion-user" = Option<String>, Header, description = "The user whose own tools are listed as well"),
-        ("if-none-match" = Option<String>, Header, description = "The `ETag` of the list that the client has")
+        ("x-pillion-user" = Option<String>, Header, description = "The user whose personal tools are included"),
+        ("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")
     ),
     responses(
         (status = 200, description = "The tools", body = ToolList),
-        (status = 304, description = "The list is the same"),
+        (status = 304, description = "The list has not changed"),
     )
 )]
 pub(in crate::routes) async fn list(

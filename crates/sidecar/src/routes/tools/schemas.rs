@@ -14,16 +14,16 @@ use crate::routes::tagged::EntityTags;
     get,
     path = "/api/v1/tools/schemas",
     tag = "tools",
-    summary = "List the tools' schemas in OpenAI's form",
-    description = "MCP servers are asked as for the list of tools.",
+    summary = "List the tools' schemas in OpenAI's format",
+    description = "Like the list of tools, this request contacts MCP servers whose tools are unknown.",
     params(
         Filter,
-        ("x-pillion-user" = Option<String>, Header, description = "The user whose own tools are listed as well"),
-        ("if-none-match" = Option<String>, Header, description = "The `ETag` of the list that the client has")
+        ("x-pillion-user" = Option<String>, Header, description = "The user whose personal tools are included"),
+        ("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")
     ),
     responses(
         (status = 200, description = "The schemas", body = SchemaList),
-        (status = 304, description = "The list is the same"),
+        (status = 304, description = "The list has not changed"),
     )
 )]
 pub(in crate::routes) async fn schemas(

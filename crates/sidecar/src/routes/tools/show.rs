@@ -17,16 +17,16 @@ use crate::routes::error::RequestError;
     get,
     path = "/api/v1/tools/{tool_name}",
     tag = "tools",
-    summary = "Show one tool with its parameters",
-    description = "As the list of tools has it. MCP servers are asked as for the list.",
+    summary = "Show a tool with its parameters",
+    description = "Returns the tool's entry in the list of tools. Like the list, this request contacts MCP servers whose tools are unknown.",
     params(
         ("tool_name" = String, Path, description = "The tool's name or an alias of it", example = "calculator"),
-        ("x-pillion-user" = Option<String>, Header, description = "The user whose own tools count as well")
+        ("x-pillion-user" = Option<String>, Header, description = "The user whose personal tools are included")
     ),
     responses(
         (status = 200, description = "The tool", body = ToolAnswer),
-        (status = 404, description = "There is no such tool for this caller"),
-        (status = 503, description = "It would be one of an MCP server that is unavailable"),
+        (status = 404, description = "Tool not found, or not available to the caller"),
+        (status = 503, description = "The tool's MCP server is unavailable"),
     )
 )]
 pub(in crate::routes) async fn show(
