@@ -70,7 +70,7 @@ impl Collector for Scrape {
 impl Scrape {
     fn encode_calls(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let tools = self.metrics.tools.all();
-        let help = "Calls of tools that ended, by how";
+        let help = "Finished tool calls, by outcome";
         let mut family = counters(encoder, "pillion_tool_calls", help)?;
         for (tool, stats) in &tools {
             for (outcome, count) in stats.outcomes().filter(|(_, count)| *count > 0) {
@@ -78,7 +78,7 @@ impl Scrape {
                 counter(&mut family, &labels, count)?;
             }
         }
-        let help = "How long calls of tools took";
+        let help = "Duration of tool calls";
         let mut family = encoder.encode_descriptor(
             "pillion_tool_call_duration",
             help,
@@ -89,10 +89,10 @@ impl Scrape {
             histogram(&mut family, &[("tool", tool.as_str())], &stats.latency)?;
         }
         let in_flight = self.metrics.tools.in_flight();
-        let help = "Calls of tools that have not ended";
+        let help = "Tool calls that are running or waiting";
         gauge(encoder, "pillion_tool_calls_in_flight", help, in_flight)?;
         let known = i64::try_from(self.tools).unwrap_or(i64::MAX);
-        gauge(encoder, "pillion_tools", "Tools that are known now", known)
+        gauge(encoder, "pillion_tools", "Registered tools", known)
     }
 
     fn encode_executor(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -107,29 +107,29 @@ impl Scrape {
         let gauges = [
             (
                 "pillion_tool_calls_running",
-                "Calls that have a place",
+                "Tool calls that hold a slot",
                 running,
             ),
             (
                 "pillion_tool_calls_queued",
-                "Calls that wait for a place",
+                "Tool calls that wait for a slot",
                 queued,
             ),
             (
                 "pillion_result_cache_entries",
-                "Results that are kept",
+                "Cached tool results",
                 entries,
             ),
             (
                 "pillion_result_cache_bytes",
-                "Bytes of results that are kept",
+                "Size of the cached tool results, in bytes",
                 bytes,
             ),
         ];
         for (name, help, value) in gauges {
             gauge(encoder, name, help, number(value))?;
         }
-        let help = "Calls of tools whose results are kept, by whether one was there";
+        let help = "Result cache lookups, by outcome";
         let mut family = counters(encoder, "pillion_result_cache_lookups", help)?;
         for (outcome, count) in [("hit", hits), ("miss", misses)] {
             counter(&mut family, &[("outcome", outcome)], count)?;
@@ -139,7 +139,11 @@ impl Scrape {
 
     fn encode_http(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let requests = &self.metrics.requests;
-        let mut family = counters(encoder, "pillion_http_requests", "HTTP requests")?;
+        let mut family = counters(
+            encoder,
+            "pillion_http_requests",
+            "HTTP requests, by method, route and status",
+        )?;
         for (seen, count) in requests.all() {
             let status = seen.status.to_string();
             let labels = [
@@ -151,7 +155,7 @@ impl Scrape {
         }
         let mut family = encoder.encode_descriptor(
             "pillion_http_request_duration",
-            "How long HTTP requests took until the head of the answer",
+            "Time until the head of the response to an HTTP request",
             Some(&Unit::Seconds),
             MetricType::Histogram,
         )?;
@@ -160,7 +164,7 @@ impl Scrape {
         family.encode_histogram::<NoLabels>(sum, count, &buckets, None)?;
 
         let both = [("unix", &self.metrics.unix), ("tcp", &self.metrics.tcp)];
-        let help = "Connections that are open";
+        let help = "Open connections, by transport";
         let mut family =
             encoder.encode_descriptor("pillion_connections", help, None, MetricType::Gauge)?;
         for (transport, connections) in both {
@@ -169,7 +173,7 @@ impl Scrape {
                 .encode_family(&[("transport", transport)])?
                 .encode_gauge(&open)?;
         }
-        let help = "Connections there were, and what became of them";
+        let help = "Connections that were accepted, and of these refused and cut off";
         let mut family = counters(encoder, "pillion_connections_seen", help)?;
         for (transport, connections) in both {
             for (fate, count) in connections.totals() {
@@ -181,7 +185,7 @@ impl Scrape {
     }
 
     fn encode_servers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Whether an MCP server answered when it was last asked for its tools";
+        let help = "Whether the last tool discovery of an MCP server succeeded";
         let mut family =
             encoder.encode_descriptor("pillion_upstream_up", help, None, MetricType::Gauge)?;
         for server in self.servers.iter().filter(|server| server.was_asked) {
@@ -197,7 +201,7 @@ impl Scrape {
             let labels = [("server", server.label.as_str())];
             family.encode_family(&labels)?.encode_gauge(&tools)?;
         }
-        let help = "Reloads of the configuration";
+        let help = "Configuration reloads, by outcome";
         let mut family = counters(encoder, "pillion_config_reloads", help)?;
         let outcomes = [
             ("success", &self.metrics.reloads),
@@ -216,7 +220,7 @@ impl Scrape {
         for (pack, all) in &self.packs {
             for (name, count) in all.beginning_with("") {
                 let family = format!("pillion_{pack}_{}", name.replace('.', "_"));
-                let help = format!("What the pack {pack} counts as {name}");
+                let help = format!("Counter {name} of the pack {pack}");
                 counters(encoder, &family, &help)?.encode_counter(&count, NO_EXEMPLAR)?;
             }
         }
@@ -235,21 +239,25 @@ impl Scrape {
         let gauges = [
             (
                 "process_resident_memory_bytes",
-                "Memory in use",
+                "Resident memory, in bytes",
                 resident_bytes,
             ),
             (
                 "process_virtual_memory_bytes",
-                "Address space",
+                "Virtual memory, in bytes",
                 virtual_bytes,
             ),
             ("process_threads", "Threads", threads),
             (
                 "process_open_fds",
-                "File descriptors that are open",
+                "Open file descriptors",
                 open_descriptors,
             ),
-            ("process_max_fds", "As many may be", most_descriptors),
+            (
+                "process_max_fds",
+                "Maximum number of open file descriptors",
+                most_descriptors,
+            ),
         ];
         for (name, help, value) in gauges {
             if let Some(value) = value {
@@ -258,7 +266,11 @@ impl Scrape {
             }
         }
         if let Some(time) = processor_time {
-            let mut metric = counters(encoder, "process_cpu_seconds", "Time on a processor")?;
+            let mut metric = counters(
+                encoder,
+                "process_cpu_seconds",
+                "CPU time in user and kernel mode, in seconds",
+            )?;
             let none = None::<&Exemplar<NoLabels, f64>>;
             metric.encode_counter(&time.as_secs_f64(), none)?;
         }
@@ -267,11 +279,11 @@ impl Scrape {
             .started_at()
             .duration_since(SystemTime::UNIX_EPOCH);
         let started = started.unwrap_or_default().as_secs_f64();
-        let help = "When the process began, in seconds since 1970";
+        let help = "Start time of the process, in seconds since the Unix epoch";
         let name = "process_start_time_seconds";
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         metric.encode_gauge(&started)?;
-        let help = "The program";
+        let help = "Version of the program";
         let mut metric =
             encoder.encode_descriptor("pillion_build", help, None, MetricType::Info)?;
         metric.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
