@@ -205,7 +205,7 @@ fn p_files_that_come_change_and_go_count_without_a_restart() {
     let told = stderr(&host.tools(&["list"]));
     assert!(told.contains("Sandboxed tool 'text_facts': "), "{told}");
     assert!(
-        told.contains("(invalid_component); what was read before is offered"),
+        told.contains("(invalid_component); the previous version stays available"),
         "{told}"
     );
     let status = run(

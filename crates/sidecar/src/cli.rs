@@ -53,9 +53,9 @@ use serde::de::DeserializeOwned;
     version,
     about = "Tools for applications that talk to language models",
     long_about = "Tools for applications that talk to language models.\n\n\
-        `pillion serve` is the sidecar: a daemon that runs beside the applications of a host, keeps \
-        the connections to MCP servers and runs the calls of tools. Most other commands speak to it \
-        over its socket; `pillion mcp` speaks to any MCP server and needs none."
+        `pillion serve` runs the sidecar: a daemon beside the applications of a host that keeps the \
+        connections to MCP servers and runs tool calls. Most other commands connect to the sidecar \
+        over its socket; `pillion mcp` connects to any MCP server and needs no sidecar."
 )]
 struct Cli {
     #[command(subcommand)]

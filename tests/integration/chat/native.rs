@@ -89,7 +89,7 @@ async fn h1_g3_a_call_of_the_providers_waits_for_an_approval_and_is_logged() {
     assert_eq!(log["calls"][0]["toolName"], "dice_roll", "{log}");
     assert_eq!(log["calls"][0]["status"], "success", "{log}");
     assert!(
-        shown(socket).contains("yes, its provider calls it"),
+        shown(socket).contains("yes, called by the provider"),
         "{}",
         shown(socket)
     );
@@ -109,7 +109,7 @@ async fn g3_a_provider_that_asks_nobody_is_told_of_no_tool_that_needs_approval()
         assert_eq!(has_function(body, "dice_roll"), !is_native, "{body}");
         let shown = shown(&daemon.socket);
         assert_eq!(
-            shown.contains("its provider calls it"),
+            shown.contains("called by the provider"),
             is_native,
             "{shown}"
         );

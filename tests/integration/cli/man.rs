@@ -12,8 +12,8 @@ use pillion_testkit::checkout;
 const PREAMBLE: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
 
 const EXIT_STATUS: &str = r#".SH "EXIT STATUS"
-0 when all went well, 1 when something failed, 2 when the command line or the configuration is wrong;
-130 and 143 when SIGINT and SIGTERM ended \fBpillion mcp\fR.
+0 on success, 1 on failure, 2 if the command line or the configuration is invalid;
+130 and 143 if SIGINT or SIGTERM ended \fBpillion mcp\fR.
 "#;
 
 const FILES: &str = r".SH FILES

@@ -26,7 +26,7 @@ fn status_is_a_table_for_people_and_json_for_programs() {
     let text = stdout(&output);
     assert!(text.starts_with("pillion "), "{text}");
     assert!(
-        text.contains("calls: 2 ended, 1 failed, 0 in flight"),
+        text.contains("calls: 2 finished, 1 failed, 0 in flight"),
         "{text}"
     );
     let row = text

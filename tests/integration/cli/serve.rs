@@ -44,7 +44,7 @@ fn e9_a_sidecar_that_has_asked_nobody_yet_says_that_it_serves() {
     );
     let first = stdout(&status);
     assert!(
-        first.contains(": ready; MCP servers not all asked yet, up "),
+        first.contains(": ready; discovery of MCP tools not finished, up "),
         "{first}"
     );
 }

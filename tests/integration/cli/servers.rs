@@ -115,7 +115,7 @@ fn f2_servers_are_added_shown_changed_tried_and_removed() {
         "{added}"
     );
     let tools = well(&daemon, &["servers", "tools", "far"]);
-    assert!(tools.contains("far_echo  echo   Says it"), "{tools}");
+    assert!(tools.contains("far_echo  echo         Says it"), "{tools}");
     let listed = well(&daemon, &["servers", "list"]);
     assert!(
         listed

@@ -19,8 +19,8 @@ use crate::servers::ServerError;
 /// `pillion auth`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The tokens are kept in the vault of the sidecar's store ([vault] of its configuration), which
-renews them: run these as the sidecar's user.
+These commands store the tokens in the vault of the sidecar's store ([vault] in the configuration).
+The sidecar renews the tokens. Run these commands as the sidecar's user.
 
 Examples:
   pillion auth login notion --config /etc/pillion/pillion.toml

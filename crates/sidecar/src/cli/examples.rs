@@ -335,12 +335,12 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
 ];
 
-const EXIT_CODES: &str = "Exit codes: 0 when all went well, 1 when something failed, 2 when the \
-                          command line or the configuration is wrong.";
+const EXIT_CODES: &str = "Exit codes: 0 on success, 1 on failure, 2 if the command line or the \
+                          configuration is invalid.";
 
-const EXIT_CODES_OF_MCP: &str = "Exit codes: 0 when all went well, 1 when the tool or the server \
-                                 failed, 2 when the command line or the configuration is wrong, \
-                                 130 and 143 after SIGINT and SIGTERM.";
+const EXIT_CODES_OF_MCP: &str = "Exit codes: 0 on success, 1 if the tool or the server failed, 2 if \
+                                 the command line or the configuration is invalid, 130 after \
+                                 SIGINT, 143 after SIGTERM.";
 
 /// Adds examples and exit codes to the help of every command.
 pub(super) fn add_to(command: Command) -> Command {

@@ -46,8 +46,8 @@ Examples:
   TOKEN=... pillion mcp read https://mcp.example.com/mcp file:///notes.txt --bearer-env TOKEN
   pillion mcp list https://mcp.example.com/mcp --oauth
 
-Exit codes: 0 when all went well, 1 when the tool or the server failed, 2 when the command \
-line or the configuration is wrong, 130 and 143 after SIGINT and SIGTERM.")]
+Exit codes: 0 on success, 1 if the tool or the server failed, 2 if the command line or the \
+configuration is invalid, 130 after SIGINT, 143 after SIGTERM.")]
 pub(super) struct Mcp {
     #[command(flatten)]
     options: Options,

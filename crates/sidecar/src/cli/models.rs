@@ -102,7 +102,7 @@ impl Show {
         }
         let answer: ModelAnswer = decode(&body)?;
         let rows: Vec<_> = answer.tools.iter().map(tool_row).collect();
-        print(&table(&["TOOL", "SERVER", "SEES IT", "WHY NOT"], &rows))
+        print(&table(&["TOOL", "SERVER", "VISIBLE", "REASON"], &rows))
     }
 }
 
@@ -111,7 +111,7 @@ fn tool_row(tool: &ModelTool) -> [String; 4] {
         tool.name.clone(),
         tool.server.clone().unwrap_or_else(|| "-".to_owned()),
         match (tool.visible, tool.native) {
-            (true, true) => "yes, its provider calls it",
+            (true, true) => "yes, called by the provider",
             (true, false) => "yes",
             (false, _) => "no",
         }

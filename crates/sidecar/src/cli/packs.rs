@@ -94,7 +94,7 @@ impl List {
         }
         let list: PackList = decode(&body)?;
         let rows: Vec<_> = list.packs.iter().map(row_of_pack).collect();
-        let heads = ["PACK", "KEEPS", "TOOLS", "RESOURCES", "STREAMS"];
+        let heads = ["PACK", "STORED", "TOOLS", "RESOURCES", "STREAMS"];
         print(&table(&heads, &rows))?;
         Ok(ExitCode::SUCCESS)
     }

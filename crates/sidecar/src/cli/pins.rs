@@ -133,7 +133,10 @@ fn difference(answer: &PinAnswer) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let Some(pending) = &pin.pending_hash else {
-        let what = format!("{} {} is what it was accepted to be", pin.server, pin.tool);
+        let what = format!(
+            "{} {} has not changed since it was accepted",
+            pin.server, pin.tool
+        );
         return visible_line(&what);
     };
     let _ = writeln!(text, "--- accepted {}  {}", pin.accepted_at, pin.hash);

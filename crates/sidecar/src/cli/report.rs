@@ -20,13 +20,13 @@ pub(super) fn summary(status: &Status) -> String {
     let uptime = duration(status.uptime_seconds);
     let state = match state.as_str() {
         // A starting sidecar is ready for requests: calls trigger the discovery that they need.
-        "starting" => "ready; MCP servers not all asked yet",
+        "starting" => "ready; discovery of MCP tools not finished",
         state => state,
     };
     let mut text = format!("pillion {version}, process {pid}: {state}, up {uptime}\n");
     let _ = writeln!(
         text,
-        "calls: {} ended, {} failed, {} in flight, {} waiting; tools: {} known; connections: {}; requests: {}",
+        "calls: {} finished, {} failed, {} in flight, {} waiting; tools: {}; connections: {}; requests: {}",
         calls.total,
         calls.failed,
         calls.in_flight,
@@ -37,7 +37,7 @@ pub(super) fn summary(status: &Status) -> String {
     );
     let _ = writeln!(
         text,
-        "memory: {}; descriptors: {} of {}; threads: {}; processor: {}",
+        "memory: {}; descriptors: {} of {}; threads: {}; CPU time: {}",
         process.resident_bytes.map_or_else(unknown, bytes),
         process
             .open_descriptors
@@ -58,7 +58,7 @@ pub(super) fn summary(status: &Status) -> String {
             None => writeln!(text, "configuration: reloaded at {}", reload.at),
             Some(error) => writeln!(
                 text,
-                "configuration: the change of {} is refused: {}",
+                "configuration: reload rejected at {}: {}",
                 reload.at,
                 visible(error)
             ),
@@ -77,7 +77,7 @@ pub(super) fn faulty_tool(fault: &FaultyTool) -> String {
         None => "The folder of sandboxed tools".to_owned(),
     };
     let stays = match fault.is_older_offered {
-        true => "; what was read before is offered",
+        true => "; the previous version stays available",
         false => "",
     };
     visible(&format!("{what}: {error} ({code}){stays}"))

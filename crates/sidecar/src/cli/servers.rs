@@ -28,8 +28,8 @@ Examples:
   pillion servers update weather --timeout-ms 5000
   pillion servers disable weather
 
-A server that is a program is added, changed and enabled on the store itself: run these as the
-sidecar's user, with its configuration.")]
+To add, change or enable a stdio server, `pillion servers` writes to the store directly: run it as
+the sidecar's user, with the sidecar's configuration.")]
 pub(super) struct Servers {
     #[command(flatten)]
     common: Common,

@@ -13,8 +13,9 @@ use super::{CliError, print};
 /// `pillion tokens`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-These work on the sidecar's store, whether or not it runs: run them as its user. With
-tcp.tokens_store = true in the configuration, the sidecar lets in whoever brings such a token.
+These commands use the sidecar's store directly, even if the sidecar is not running: run them as
+the sidecar's user. The sidecar accepts these tokens if its configuration has
+tcp.tokens_store = true.
 
 Examples:
   pillion tokens create ci --scope execute --expires-days 90 --config /etc/pillion/pillion.toml

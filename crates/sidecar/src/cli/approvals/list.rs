@@ -54,7 +54,7 @@ impl List {
         }
         let list: ApprovalList = super::decode(&body)?;
         let rows: Vec<_> = list.approvals.iter().map(row).collect();
-        let heads = ["ASKED", "STATUS", "TOOL", "USER", "ID", "ARGUMENTS"];
+        let heads = ["CREATED", "STATUS", "TOOL", "USER", "ID", "ARGUMENTS"];
         super::print(&table(&heads, &rows))?;
         Ok(ExitCode::SUCCESS)
     }

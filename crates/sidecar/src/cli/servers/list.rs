@@ -16,7 +16,7 @@ pub(super) fn apply(context: &Context) -> Result<ExitCode, CliError> {
     let list: ServerList = decode(&body)?;
     let rows: Vec<_> = list.servers.iter().map(row).collect();
     let heads = [
-        "NAME", "STATUS", "TOOLS", "CALLS", "FAILED", "FROM", "WHERE", "ERROR",
+        "NAME", "STATUS", "TOOLS", "CALLS", "FAILED", "ORIGIN", "ADDRESS", "ERROR",
     ];
     print(&table(&heads, &rows))?;
     Ok(ExitCode::SUCCESS)

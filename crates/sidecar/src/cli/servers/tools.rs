@@ -48,7 +48,7 @@ fn list(context: &Context, name: &str, user: Option<&str>) -> Result<ExitCode, C
                 ]
             })
             .collect();
-        print(&table(&["NAME", "THERE", "DESCRIPTION"], &rows))?;
+        print(&table(&["NAME", "SERVER TOOL", "DESCRIPTION"], &rows))?;
     }
     warn_of(&list.unavailable_servers);
     for PinEntry { tool, user, .. } in blocked(context, &server.name, user, &list)? {

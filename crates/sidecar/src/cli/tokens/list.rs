@@ -51,6 +51,6 @@ fn state(token: &AccessToken) -> &'static str {
     match (token.revoked_at, is_over) {
         (Some(_), _) => "revoked",
         (None, true) => "expired",
-        (None, false) => "good",
+        (None, false) => "valid",
     }
 }

@@ -18,9 +18,9 @@ use crate::servers::ServerError;
 /// `pillion vault rotate`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The key is the one in vault.key_file. The next one stands beside it while the store changes; a
-rotation that was cut off is completed by running this once more. The key before stays as
-KEYFILE.old, or KEYFILE.old-2 and so on where that is taken: backups of the store need it.")]
+Replaces the key in vault.key_file (KEYFILE). During the rotation, the new key is in KEYFILE.new;
+if the rotation is interrupted, run this command again to complete it. The old key stays in
+KEYFILE.old, or KEYFILE.old-2 and so on if that file exists: older backups of the store need it.")]
 pub(in crate::cli) struct Rotate {
     #[command(flatten)]
     socket: SocketOption,
