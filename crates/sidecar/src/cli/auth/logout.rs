@@ -38,7 +38,7 @@ impl Logout {
         }
         // Deletes tokens that the sidecar renewed in the meantime.
         clear()?;
-        print(&format!("{}: forgotten", self.server))?;
+        print(&format!("{}: authorization removed", self.server))?;
         Ok(ExitCode::SUCCESS)
     }
 }

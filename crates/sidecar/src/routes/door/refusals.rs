@@ -15,7 +15,7 @@ const REFUSALS: [(&str, &str); 10] = [
     ("413", "The request body is too large"),
     (
         "429",
-        "The provider's rate limit or the chat's budget is exceeded",
+        "The provider's rate limit or the chat's token limit is exceeded",
     ),
     (
         "502",
