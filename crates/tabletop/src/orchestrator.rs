@@ -34,7 +34,7 @@ const NO_MODEL: &str = "no model can be asked: set features.llm and tabletop.mod
 const FACTS: u32 = 15;
 
 /// Maximum length of the model's response, in tokens.
-const MAX_ANSWER_LEN: u64 = 1_000;
+const MAX_ANSWER_TOKENS: u64 = 1_000;
 
 /// The author of public narrations in the transcript.
 const NARRATOR: &str = "narrator";
@@ -196,7 +196,7 @@ impl Orchestrator {
         let conversation = model.conversation(messages);
         let conversation = conversation.map_err(|error| failed(&error))?;
         let options = TurnOptions {
-            max_output_tokens: Some(MAX_ANSWER_LEN),
+            max_output_tokens: Some(MAX_ANSWER_TOKENS),
             ..TurnOptions::default()
         };
         let turn = Turn {

@@ -168,7 +168,8 @@ return [
         'timeout' => 30,
         'tool_timeouts' => [],
         'max_concurrent' => 5,          // concurrent calls of each MCP server, and of the tools of no server
-        'max_concurrent_total' => 20,   // concurrent calls in total; one slot is reserved for tools of no server
+        // 'max_concurrent_total' => 20, // concurrent calls in total: by default four times max_concurrent, at least 20;
+                                        // one slot is reserved for tools of no server
         'server_concurrency' => [],     // overrides max_concurrent for single servers, by label
         'tool_concurrency' => [],
         'queue_timeout' => 30,

@@ -281,6 +281,21 @@ final class SidecarTest extends TestCase
         }
     }
 
+    public function testAnInvalidAnswerFailsTheCallsOfItsRequestAlone(): void
+    {
+        $calls = array_map(fn (int $number) => new ToolCall("c$number", 't'), range(1, 250));
+        $peer = new OddPeer('second batch is no list');
+        try {
+            $results = (new Sidecar($peer->socket, 5))->executeAll($calls);
+        } finally {
+            $peer->stop();
+        }
+        self::assertSame(array_column($calls, 'id'), array_column($results, 'toolCallId'));
+        $codes = [...array_fill(0, 100, null), ...array_fill(0, 100, 'unavailable'), ...array_fill(0, 50, null)];
+        self::assertSame($codes, array_column($results, 'errorCode'));
+        self::assertStringStartsWith("The sidecar's answer has no ", $results[150]->error);
+    }
+
     public function testG3ArgumentsThatNeedApprovalStayAsTheyAre(): void
     {
         $peer = new OddPeer('asks');

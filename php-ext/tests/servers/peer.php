@@ -78,8 +78,8 @@ while (true) {
             })(),
             'silent' => sleep(30),
             'asks' => $write(whole('{"results":[{"success":true,"tool":"t","result":{"success":false,"data":null,"error":"The call of tool \'t\' needs approval","error_code":"approval_required","metadata":{"approval_id":"a1","arguments":{"map":{},"list":[],"f":1.5}}}},{"success":true,"tool":"t","result":{"success":true,"data":{"map":{}},"error":null,"metadata":{}}}]}')),
-            'second batch breaks off' => $count === 2 ? null : $write(whole(json_encode([
-                'results' => array_map(static fn () => ['success' => true, 'tool' => 't', 'result' => ['success' => true, 'data' => 1]], json_decode($body)->calls),
+            'second batch breaks off', 'second batch is no list' => $behaviour === 'second batch breaks off' && $count === 2 ? null : $write(whole(json_encode([
+                'results' => $behaviour === 'second batch is no list' && $count === 2 ? 5 : array_map(static fn () => ['success' => true, 'tool' => 't', 'result' => ['success' => true, 'data' => 1]], json_decode($body)->calls),
             ]))),
             'half a chat' => $write("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\nevent: chat\ndata: {\"id\":\"c1\",\"model\":\"m\"}\n\n: a comment\n\nevent: delta\ndata: {\"text\":\"Hi\"}\n\nevent: del"),
             'no json' => $write(whole('<html>')),

@@ -58,8 +58,8 @@ impl Sockets {
         let mut inheritance = None;
         if take_over {
             inheritance = Inheritance::ask(&path).await?;
-            if inheritance.is_none() && activated.unix.is_none() {
-                // A sidecar whose files were all removed restores them in this time.
+            if inheritance.is_none() && activated.unix.is_none() && !control_path(&path).exists() {
+                // A running sidecar whose control socket was removed restores it in this time.
                 tokio::time::sleep(LOOK_INTERVAL.mul_f32(1.5)).await;
                 inheritance = Inheritance::ask(&path).await?;
             }

@@ -32,7 +32,6 @@ pub(super) struct Listing {
 
 impl Listing {
     /// Returns whether the server is asked again, after a failure, for a tool that it does not list.
-    /// Callers that came while an attempt was in progress share its outcome.
     fn is_retried(&self, server: &Server, sought: &[String], came: Instant) -> bool {
         let lists = |name: &str| {
             self.tools
@@ -103,8 +102,8 @@ impl Upstreams {
     }
 
     /// Returns the tools that only this caller has, for a lookup of these names: of the servers
-    /// whose prefixes the names have, even after a recent failure, or of all servers if a name has
-    /// no such prefix.
+    /// whose prefixes the names have, or of all servers if a name has no such prefix. A server that
+    /// failed recently is asked again if it does not list the name.
     pub(crate) async fn own_named(&self, context: &CallContext, names: &[String]) -> Own {
         let latest = self.latest();
         let named = latest.named_by(names);
@@ -185,8 +184,10 @@ impl Upstreams {
         let came = Instant::now();
         let mut listing = line.listing.lock().await;
         let epoch = server.epoch.load(Ordering::Relaxed);
-        let is_due = listing.next.is_none_or(|next| Instant::now() >= next);
-        let is_due = is_due || listing.epoch != epoch;
+        // Callers that waited for a failed attempt share its outcome.
+        let has_waited = listing.failed_at.is_some_and(|failed| failed >= came);
+        let is_old = listing.next.is_none_or(|next| Instant::now() >= next);
+        let is_due = (is_old && !has_waited) || listing.epoch != epoch;
         let is_retried = listing.is_retried(server, sought, came);
         if is_due || is_retried {
             if is_retried {

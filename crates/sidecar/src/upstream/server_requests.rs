@@ -23,11 +23,11 @@ tokio::task_local! {
 /// REST or in a chat, a request of the server is rejected, because another user must not see it.
 #[derive(Debug, Default)]
 pub(super) struct ServerRequestRouter {
-    waiting: Mutex<RunningRequest>,
+    waiting: Mutex<RunningRequests>,
 }
 
 #[derive(Debug, Default)]
-struct RunningRequest {
+struct RunningRequests {
     links: Vec<Weak<Link>>,
     /// Number of calls in progress without an MCP client.
     without_link: usize,

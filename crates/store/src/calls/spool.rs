@@ -99,21 +99,23 @@ impl CallSpool {
     ///
     /// The `write` is not handed to another thread: that takes longer than most writes.
     pub(crate) async fn append(&self, call: ToolCallRecord) -> Result<(), StoreError> {
-        let is_end = has_run(&call);
-        let placement = match self.shared.database.check_placement() {
-            Err(error) if !is_end => return Err(error),
-            placement => placement,
-        };
         let line = line::encode(&call)?;
+        if let Err(error) = self.shared.database.check_placement() {
+            if has_run(&call) {
+                self.shared.gathered.lock().keep_end(call, &line);
+                self.shared.news.notify_one();
+            }
+            return Err(error);
+        }
         if self.shared.gathered.lock().is_full() {
             let settled = self.settle().await;
-            if !is_end {
+            if !has_run(&call) {
                 settled?;
             }
         }
         let added = self.shared.gathered.lock().add(call, &line);
         self.shared.news.notify_one();
-        placement.and(added)
+        added
     }
 
     /// Returns the calls whose current state the database does not have while it cannot be written,

@@ -6,6 +6,7 @@ namespace Pillion\Fallback;
 
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\PillionException;
+use Pillion\Fallback\Http\Trouble;
 use Pillion\ToolCall;
 use Pillion\ToolResult;
 
@@ -134,7 +135,7 @@ final class Batch
         try {
             $answer = $this->api->batch($calls, $names, $this->mode, $this->context, $part);
         } catch (PillionException $e) {
-            $this->silence = $e;
+            $this->silence = Trouble::isWithoutAnswer($e) ? $e : null;
             $this->fail($places, $e);
             return true;
         }

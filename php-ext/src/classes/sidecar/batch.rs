@@ -3,8 +3,8 @@
 use std::iter::repeat_with;
 
 use ext_php_rs::types::Zval;
-use pillion_client::BatchPart;
 use pillion_client::wire::{BatchCall, BatchMode};
+use pillion_client::{BatchPart, ClientError};
 use pillion_core::tool::{ErrorCode, ToolCall};
 
 use super::answer::Answer;
@@ -66,10 +66,19 @@ fn run(
     }
     let mut answered = Vec::with_capacity(sent.len());
     if !sent.is_empty() || results.is_empty() {
-        for part in ask(call, |client| {
+        let parts = ask(call, |client| {
             client.raw().batch_in_parts(&sent, mode, &caller)
-        })? {
-            answered.extend(results_of(part, &sent)?);
+        })?;
+        let is_only = parts.len() == 1;
+        for BatchPart { calls, answer } in parts {
+            let calls = sent.get(calls).unwrap_or_default();
+            answered.extend(match results_of(calls, answer) {
+                // Other requests may have results.
+                Err(Failure::Thrown(thrown)) if !is_only => {
+                    failed(calls, ErrorCode::Unavailable.as_str(), &thrown.message)?
+                }
+                results => results?,
+            });
         }
     }
     let mut answered = answered.into_iter();
@@ -79,18 +88,23 @@ fn run(
         .collect())
 }
 
+/// Returns a failed result for each call.
+fn failed(calls: &[BatchCall], code: &str, message: &str) -> Result<Vec<Zval>, Failure> {
+    let failed = |call: &BatchCall| {
+        let answer = Answer::refused(code, message.to_owned());
+        answer.into_result(call.id.clone(), call.name.clone())
+    };
+    calls.iter().map(failed).collect()
+}
+
 /// Returns the results of the calls of one request.
-fn results_of(part: BatchPart, sent: &[BatchCall]) -> Result<Vec<Zval>, Failure> {
-    let calls = sent.get(part.calls).unwrap_or_default();
-    let body = match part.answer {
+fn results_of(
+    calls: &[BatchCall],
+    answer: Result<Vec<u8>, ClientError>,
+) -> Result<Vec<Zval>, Failure> {
+    let body = match answer {
         Ok(body) => body,
-        Err(error) => {
-            let refused = |call: &BatchCall| {
-                let answer = Answer::refused(error.code(), error.to_string());
-                answer.into_result(call.id.clone(), call.name.clone())
-            };
-            return calls.iter().map(refused).collect();
-        }
+        Err(error) => return failed(calls, error.code(), &error.to_string()),
     };
     let results = list_in(&body, "results", EmptyObject::Array)?;
     if results.array().map_or(0, |results| results.len()) != calls.len() {

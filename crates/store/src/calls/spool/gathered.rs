@@ -97,6 +97,20 @@ impl Gathered {
         })
     }
 
+    /// Adds the end of a call while the database's file is away. Makes no file, because another
+    /// database may be at the path.
+    pub(super) fn keep_end(&mut self, call: ToolCallRecord, line: &[u8]) {
+        if self.is_closed {
+            return;
+        }
+        if self.files[self.taking].is_in_place()
+            && let Err(error) = self.files[self.taking].append(line)
+        {
+            tracing::debug!(%error, "The end of a call is only in memory");
+        }
+        self.remember(call, line.len());
+    }
+
     fn remember(&mut self, call: ToolCallRecord, bytes: usize) {
         self.bytes += bytes;
         self.calls.insert(call.id, call);

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Fallback\Http;
 
+use Pillion\Exception\PillionException;
 use Pillion\Exception\TimeoutException;
 use Pillion\Exception\TransportException;
 use Pillion\Exception\UnavailableException;
@@ -18,6 +19,7 @@ final class Trouble
 {
     private const NO_SUCH_FILE = 2;
     private const REFUSED = 111;
+    private const BROKEN_OFF = 'The sidecar closed the connection before it had answered: ';
     /** Maximum number of tools that an error names, and maximum length of each name in characters. */
     private const MAX_NAMES = 3;
     private const MAX_NAME_LEN = 128;
@@ -58,7 +60,15 @@ final class Trouble
 
     public static function brokenOff(string $reason): TransportException
     {
-        return Failure::transport("The sidecar closed the connection before it had answered: $reason");
+        return Failure::transport(self::BROKEN_OFF . $reason);
+    }
+
+    /** Returns whether the sidecar did not answer at all, so that it would not answer another request either. */
+    public static function isWithoutAnswer(PillionException $e): bool
+    {
+        return $e instanceof TimeoutException
+            || $e instanceof UnavailableException
+            || str_starts_with($e->getMessage(), self::BROKEN_OFF);
     }
 
     public static function tooLong(): TransportException
