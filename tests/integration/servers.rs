@@ -22,7 +22,7 @@ fn echo() -> McpServer {
     McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]))
 }
 
-pub(crate) fn ask(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Reply {
+fn ask(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Reply {
     let body = if body.is_null() {
         String::new()
     } else {
@@ -33,7 +33,7 @@ pub(crate) fn ask(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Re
 }
 
 /// Adds a server, which must work; what it is then.
-pub(crate) fn add(daemon: &Daemon, server: &Value) -> Value {
+fn add(daemon: &Daemon, server: &Value) -> Value {
     let reply = ask(daemon, "POST", "", server);
     assert_eq!(reply.status, 201, "{}", reply.json());
     let shown = reply.json()["server"].clone();

@@ -210,24 +210,6 @@ fn f4_an_error_of_the_server_is_the_end_of_the_record() {
 }
 
 #[test]
-fn f4_a_call_of_a_removed_server_has_its_name_alone() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
-    let daemon = Daemon::start();
-    let added = crate::servers::add(&daemon, &json!({"name": "far", "url": server.url}));
-    let id = added["id"].as_str().unwrap();
-    let client = Client::builder(&daemon.socket).build();
-    client
-        .execute("far_echo", &json!({}), &Caller::default())
-        .unwrap();
-    let call_of = || listed(&daemon, &["--server", "far"]).remove(0);
-    assert_eq!(call_of()["serverId"], json!(id));
-    crate::servers::ask(&daemon, "DELETE", &format!("/{id}"), &Value::Null);
-    let call = call_of();
-    assert_eq!(call["serverName"], json!("far"));
-    assert_eq!(call.get("serverId"), None, "{call}");
-}
-
-#[test]
 fn f4_while_postgres_says_nothing_calls_end_and_so_does_the_sidecar() {
     let Some(postgres) = Postgres::start() else {
         return;

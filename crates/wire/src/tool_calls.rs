@@ -9,7 +9,7 @@ use serde_json::Value;
 pub struct ToolCallEntry {
     /// Its id: a UUID of version 7.
     pub id: String,
-    /// The id of the tool's MCP server; absent for a local tool and for a removed server.
+    /// The id of the tool's MCP server; absent for a local tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_id: Option<String>,
     /// The name of the tool's MCP server, which is its label in the configuration file.

@@ -13,6 +13,7 @@ use super::error::RequestError;
 use super::parameters::parsed;
 use crate::access::Grant;
 use crate::app::App;
+use crate::credentials::file_id;
 
 /// Which calls.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -48,10 +49,11 @@ impl ServerIds {
         Self(servers.map(|servers| servers.names()).unwrap_or_default())
     }
 
-    /// Returns the id of a server, if a server of this name still exists.
-    fn id_of(&self, name: &str) -> Option<String> {
+    /// Returns the id of a server. A server that no longer exists was in the configuration file, so
+    /// its id is derived from its name.
+    fn id_of(&self, name: &str) -> String {
         let known = self.0.iter().find(|(_, known)| known == name);
-        known.map(|(id, _)| id.clone())
+        known.map_or_else(|| file_id(name), |(id, _)| id.clone())
     }
 
     /// Returns the name of the server with this id or name.

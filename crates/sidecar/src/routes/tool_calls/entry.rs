@@ -12,7 +12,7 @@ pub(super) fn of(call: ToolCallRecord, servers: &ServerIds) -> ToolCallEntry {
     ToolCallEntry {
         id: call.id.to_string(),
         started_at: text_of(call.started_at()),
-        server_id: call.server.as_deref().and_then(|name| servers.id_of(name)),
+        server_id: call.server.as_deref().map(|name| servers.id_of(name)),
         server_name: call.server,
         tool_name: call.tool,
         user: call.user,
@@ -34,7 +34,7 @@ pub(super) fn of(call: ToolCallRecord, servers: &ServerIds) -> ToolCallEntry {
 pub(super) fn of_tool(tool: ToolStatistics, servers: &ServerIds) -> ToolUse {
     ToolUse {
         success_rate: tool.success_rate(),
-        server_id: tool.server.as_deref().and_then(|name| servers.id_of(name)),
+        server_id: tool.server.as_deref().map(|name| servers.id_of(name)),
         server_name: tool.server,
         tool_name: tool.tool,
         calls: tool.calls,
