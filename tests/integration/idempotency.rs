@@ -209,7 +209,7 @@ fn f4_a_key_of_a_sidecar_that_was_taken_over_from_is_cut_off_when_that_one_ends(
 fn a_call_with_a_key_goes_on_when_its_caller_has_gone() {
     let server = server();
     let toml = format!("{}[tools.get_time]\n", config(&server, 3_000));
-    let daemon = Daemon::with_config(&toml, &[("PILLION__EXECUTOR__MAX_CONCURRENT", "1")]);
+    let daemon = Daemon::with_config(&toml, &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")]);
     discover(&daemon);
     server.set_mood(Mood::Asleep);
     let socket = daemon.socket.clone();
@@ -337,7 +337,7 @@ fn f4_after_a_crash_a_call_that_had_begun_is_not_run_again_and_one_that_had_not_
     let server = server();
     let mut daemon = Daemon::with_config(
         &config(&server, 30_000),
-        &[("PILLION__EXECUTOR__MAX_CONCURRENT", "1")],
+        &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")],
     );
     discover(&daemon);
     server.set_mood(Mood::Asleep);

@@ -184,7 +184,7 @@ fn c3_checks_of_arguments_without_end_hold_up_nobody_else() {
 fn c1_a_full_queue_refuses_and_the_status_shows_it() {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let toml = format!(
-        "[executor]\nmax_concurrent = 1\nmax_queued = 2\ntimeout_ms = 3000\n\
+        "[executor]\nmax_concurrent_total = 1\nmax_queued = 2\ntimeout_ms = 3000\n\
          [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
         server.url
     );

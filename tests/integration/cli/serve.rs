@@ -199,7 +199,7 @@ fn the_socket_comes_from_the_option_the_variable_or_the_file() {
 
 #[test]
 fn n1_the_calculators_time_can_be_set() {
-    // What it has a place for, another holds: the calculator's time is over before it runs.
+    // Another call holds the only slot, so the calculator times out before it runs.
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let toml = format!(
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",

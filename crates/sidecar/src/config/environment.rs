@@ -25,12 +25,13 @@ pub(super) fn overlay(
         let Ok(variable) = variable.into_string() else {
             continue;
         };
-        if let Some(setting) = Setting::of(&variable) {
-            named.insert((setting.precedence, variable), (setting, value));
+        for setting in Setting::of(&variable) {
+            let order = (setting.precedence, variable.clone(), setting.key.clone());
+            named.insert(order, (setting, value.clone()));
         }
     }
     let mut origins = Origins::new();
-    for ((_, variable), (setting, value)) in named {
+    for ((_, variable, _), (setting, value)) in named {
         let key = setting.key;
         let error = |key: &KeyPath, message: &str| ConfigError::Variable {
             variable: variable.clone(),
@@ -62,30 +63,49 @@ struct Setting {
 }
 
 impl Setting {
-    fn of(variable: &str) -> Option<Self> {
-        let (precedence, names, read): (_, Vec<String>, fn(&str) -> _) = match variable {
-            "MCP_MAX_CONCURRENT_TOOLS" => (0, names(&["executor", "max_concurrent"]), toml_or_text),
-            "MCP_CALCULATOR_TIMEOUT" => (0, names(&["tools", "calculator", "timeout_ms"]), seconds),
-            "MCP_SEARCH_TIMEOUT" => (0, names(&["tools", "web_search", "timeout_ms"]), seconds),
-            "LOG_LEVEL" => (0, names(&["log", "filter"]), text),
-            _ => {
-                let key = variable.strip_prefix(PREFIX)?;
-                let names = key.split("__").map(str::to_ascii_lowercase).collect();
-                (1, names, toml_or_text)
+    /// Returns the settings that a variable sets.
+    fn of(variable: &str) -> Vec<Self> {
+        match variable {
+            // The maximum for all tools together: no source may have fewer slots than that.
+            "MCP_MAX_CONCURRENT_TOOLS" => ["max_concurrent", "max_concurrent_total"]
+                .map(|key| Self::alias(&["executor", key], toml_or_text))
+                .into(),
+            "MCP_CALCULATOR_TIMEOUT" => {
+                vec![Self::alias(&["tools", "calculator", "timeout_ms"], seconds)]
             }
-        };
+            "MCP_SEARCH_TIMEOUT" => {
+                vec![Self::alias(&["tools", "web_search", "timeout_ms"], seconds)]
+            }
+            "LOG_LEVEL" => vec![Self::alias(&["log", "filter"], text)],
+            _ => {
+                let key = variable.strip_prefix(PREFIX);
+                let names = key.map(|key| key.split("__").map(str::to_ascii_lowercase).collect());
+                names
+                    .map(|names| Self::new(1, names, toml_or_text))
+                    .into_iter()
+                    .collect()
+            }
+        }
+    }
+
+    fn alias(names: &[&str], read: fn(&str) -> Result<Value, &'static str>) -> Self {
+        let names = names.iter().map(|&name| name.to_owned()).collect();
+        Self::new(0, names, read)
+    }
+
+    fn new(
+        precedence: u8,
+        names: Vec<String>,
+        read: fn(&str) -> Result<Value, &'static str>,
+    ) -> Self {
         let key = KeyPath::from_names(names.iter().map(String::as_str));
-        Some(Self {
+        Self {
             precedence,
             names,
             key,
             read,
-        })
+        }
     }
-}
-
-fn names(names: &[&str]) -> Vec<String> {
-    names.iter().map(|&name| name.to_owned()).collect()
 }
 
 fn text(value: &str) -> Result<Value, &'static str> {

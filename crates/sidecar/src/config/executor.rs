@@ -17,7 +17,8 @@ pub struct ExecutorSection {
     #[serde(rename = "timeout_ms", deserialize_with = "millis::positive")]
     pub timeout: Duration,
     /// Maximum number of concurrent calls of one source: of each MCP server, and of local tools.
-    /// `PILLION__EXECUTOR__MAX_CONCURRENT`, or `MCP_MAX_CONCURRENT_TOOLS`. Default 5.
+    /// `PILLION__EXECUTOR__MAX_CONCURRENT`. Default 5. `MCP_MAX_CONCURRENT_TOOLS` sets this key and
+    /// `max_concurrent_total`.
     pub max_concurrent: Option<NonZeroUsize>,
     /// Maximum number of concurrent calls of local tools, which belong to no MCP server.
     /// `PILLION__EXECUTOR__MAX_CONCURRENT_LOCAL`. Default `executor.max_concurrent`.

@@ -93,6 +93,7 @@ fn n1_the_variables_of_the_seed_are_read_and_pillions_own_win() {
     let config = with_variables("[executor]\nmax_concurrent = 2", &seeds).unwrap();
     assert_eq!(config.executor.max_concurrent, NonZeroUsize::new(7));
     let core = config.executor.to_core(&config.tools);
+    assert_eq!(core.max_concurrent_total.get(), 7);
     assert_eq!(
         core.tool_timeouts["calculator"],
         Duration::from_millis(2500)
