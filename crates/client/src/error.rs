@@ -5,33 +5,33 @@ use std::time::Duration;
 
 use pillion_wire::Failure;
 
-/// Why a call through the sidecar has no answer. A tool that failed is not among these: it
-/// has an answer that says so.
+/// The error of a request to the sidecar. A failed tool is not an error of the request: its result
+/// contains the failure.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// There is no socket at the path, or nobody listens on it.
+    /// There is no socket at the path, or no process listens on it.
     #[error("The sidecar is not running: nobody listens on {}", path.display())]
     NotRunning {
         /// The socket's path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// The socket cannot be used: no permission, not a socket, too long a path.
+    /// The socket cannot be used: no permission, not a socket, or a path that is too long.
     #[error("Cannot connect to the sidecar at {}: {source}{}", path.display(), rule(source))]
     Connect {
         /// The socket's path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// The deadline passed first. The tool may have run.
+    /// The deadline passed before the sidecar answered. The tool may have run.
     #[error("The sidecar did not answer within {:.1}s", after.as_secs_f64())]
     Timeout {
-        /// The time the call was given.
+        /// The timeout of the call.
         after: Duration,
     },
     /// The deadline passed while one or more tools ran. The tools may still run.
@@ -39,7 +39,7 @@ pub enum ClientError {
     ToolTimeout {
         /// The tools that ran, as text: `Tool 'slow'`.
         tools: String,
-        /// The deadline of the call.
+        /// The timeout of the call.
         after: Duration,
     },
     /// The caller's interrupt hook ended the wait. The tool may have run.
@@ -49,7 +49,7 @@ pub enum ClientError {
     /// client does not send the call again by itself.
     #[error("The sidecar closed the connection before it had answered: {source}")]
     Disconnected {
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -63,45 +63,45 @@ pub enum ClientError {
     /// The answer is longer than the client's limit.
     #[error("The sidecar's answer is longer than {limit_bytes} bytes")]
     TooLarge {
-        /// The limit.
+        /// The client's limit, in bytes.
         limit_bytes: u64,
     },
-    /// What came back is not HTTP as it should be.
+    /// The response is not valid HTTP.
     #[error("The sidecar's answer is not valid HTTP: {source}")]
     Protocol {
-        /// What is wrong with it.
+        /// The violation of HTTP.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// What came back is not the JSON it should be.
+    /// The response is not the expected JSON.
     #[error("The sidecar's answer (HTTP status {status}) is not the JSON it should be: {source}")]
     Decode {
         /// The HTTP status.
         status: u16,
-        /// Where the JSON goes wrong.
+        /// The error with its position in the JSON.
         #[source]
         source: serde_json::Error,
     },
-    /// The arguments cannot be written as JSON.
+    /// The arguments cannot be encoded as JSON.
     #[error("The arguments cannot be written as JSON: {source}")]
     Encode {
-        /// Why not.
+        /// The error of the encoder.
         #[source]
         source: serde_json::Error,
     },
-    /// A user, a channel or a request id that no header can carry, such as one with a line
-    /// break in it.
+    /// A user, channel or request id with characters that HTTP headers cannot contain, such as a
+    /// line break.
     #[error("The value for the header {header} has characters that no header can carry")]
     InvalidHeader {
         /// The header.
         header: &'static str,
     },
-    /// The sidecar refused the request as such: its body, its size, its route.
+    /// The sidecar rejected the request because of its body, size or route.
     #[error("{}", failure.error)]
     Status {
         /// The HTTP status, not 200.
         status: u16,
-        /// The body.
+        /// The body of the response.
         failure: Box<Failure>,
     },
 }
@@ -135,13 +135,13 @@ impl ClientError {
         Self::ToolTimeout { tools, after }
     }
 
-    /// Whether there is no sidecar to talk to, so that nothing has been sent.
+    /// Returns whether no sidecar is running, so that nothing was sent.
     #[must_use]
     pub fn is_not_running(&self) -> bool {
         matches!(self, Self::NotRunning { .. })
     }
 
-    /// Whether the deadline passed.
+    /// Returns whether the deadline passed.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::Timeout { .. } | Self::ToolTimeout { .. })
@@ -157,7 +157,7 @@ impl ClientError {
             )
     }
 
-    /// The error code of the fixed set (C5).
+    /// Returns the error code, such as `unavailable`.
     #[must_use]
     pub fn code(&self) -> &str {
         match self {
@@ -174,7 +174,7 @@ impl ClientError {
     }
 }
 
-/// Who may use the socket, where this user may not.
+/// Returns the users that may use the socket, if this user may not.
 fn rule(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied => {

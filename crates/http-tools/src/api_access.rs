@@ -111,8 +111,8 @@ impl ApiAccess {
         checked.map_err(|error| HttpToolError::new("url", error.to_string()))
     }
 
-    /// Returns whether the value of a tool's header is a secret: because the operator says so, or
-    /// because the header usually contains credentials.
+    /// Returns whether the value of a tool's header is a secret: because the operator declared it,
+    /// or because the header usually contains credentials.
     pub(crate) fn is_secret(&self, name: &HeaderName) -> bool {
         self.secret_headers.contains(name) || SECRET_HEADERS.contains(name)
     }

@@ -105,7 +105,7 @@ impl Orchestrator {
         *self.settings.write() = settings;
     }
 
-    /// Forgets accepted and running actions of a scene, so that later identical actions run anew.
+    /// Forgets accepted and running actions of a scene, so that later identical actions run again.
     pub(crate) fn forget(&self, scene: &str) {
         self.recent.forget(scene);
     }

@@ -128,7 +128,7 @@ class Sidecar
 
     /**
      * Runs calls concurrently, in as few requests as the sidecar accepts: up to 100 calls in each request, or
-     * fewer if the sidecar's configuration says so. A call that cannot be sent becomes a failed result.
+     * fewer if the sidecar is configured with lower limits. A call that cannot be sent becomes a failed result.
      *
      * @param list<ToolCall|array<string, mixed>>                           $calls
      * @param array{user?: string, channel?: string, request_id?: string, approval?: string, approval_wait?: int|float} $context

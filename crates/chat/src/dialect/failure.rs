@@ -29,7 +29,7 @@ pub(crate) struct Failure<'a> {
     pub(super) kind: Option<ModelErrorKind>,
     /// The provider's message.
     pub(super) message: Option<&'a str>,
-    /// When to retry, if the error body says so.
+    /// When to retry, if the error body contains a time.
     pub(super) retry_after: Option<Duration>,
 }
 

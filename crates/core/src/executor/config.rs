@@ -6,7 +6,7 @@ use super::fair_queue::Bounds;
 use super::{ApprovalRules, CacheConfig};
 use crate::registry::RegisteredTool;
 
-/// How an [`Executor`](super::Executor) runs its calls.
+/// The settings of an [`Executor`](super::Executor).
 ///
 /// ```
 /// use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::registry::RegisteredTool;
 /// ```
 #[derive(Debug, Clone)]
 pub struct ExecutorConfig {
-    /// How long a call may take from the moment that nothing but its turn is in its way (C2):
-    /// it waits for a place and runs. Default 30 s.
+    /// Timeout of a call, from the time at which the call enters the queue until its tool has
+    /// ended. Default 30 s.
     pub timeout: Duration,
-    /// Other times for single tools, by name. A tool that is not among them may have one of its own
+    /// Timeouts of single tools, by name. Other tools may define their own timeout
     /// ([`Tool::time_limit`](crate::tool::Tool::time_limit)), at most `timeout`.
     pub tool_timeouts: HashMap<String, Duration>,
     /// Maximum number of concurrent calls of one source: of each MCP server, so that a slow server
@@ -34,11 +34,11 @@ pub struct ExecutorConfig {
     /// Maximum number of concurrent calls of all sources together. MCP servers together have one
     /// slot less: one slot is reserved for local tools. Default 20.
     pub max_concurrent_total: NonZeroUsize,
-    /// Fewer at once of single tools, by name: with 1 the calls of a tool run one after the
-    /// other, those of one user in the order in which they came. Tools that make calls are
-    /// not held to it.
+    /// Lower maximum of concurrent calls of single tools, by name. With 1, the calls of a tool run
+    /// one after the other, and calls of one user keep their order. Ignored for tools that make
+    /// calls.
     pub tool_concurrency: HashMap<String, NonZeroUsize>,
-    /// How long a call waits for one of those places before it ends as `unavailable`, at most
+    /// Maximum time that a call waits for a slot before it ends as `unavailable`, at most
     /// `timeout`. Default 30 s.
     pub queue_timeout: Duration,
     /// Maximum number of queued calls of all users. When the queue is full, either the new call
@@ -46,20 +46,19 @@ pub struct ExecutorConfig {
     /// the busiest server. Servers take turns, and the users of each server take turns. Default
     /// 1,000.
     pub max_queued: usize,
-    /// The largest output, as JSON, in bytes; of a failure that says more, or has a larger
-    /// result, there is the beginning. Default 16 MiB.
+    /// Maximum size of an output as JSON, in bytes. Longer error messages and results of failed
+    /// calls are cut. Default 16 MiB.
     pub max_output_bytes: usize,
-    /// A larger result is put aside ([`Spill`](super::Spill)), and the caller gets its
-    /// beginning; of a larger failure (and larger than 2 KiB) there is only that. None by
-    /// default.
+    /// Larger results are stored ([`Spill`](super::Spill)), and the caller gets the beginning.
+    /// Results of failed calls that are larger than this, and than 2 KiB, are cut. None by default.
     pub max_result_bytes: Option<usize>,
-    /// The same for single tools, by name.
+    /// `max_result_bytes` of single tools, by name.
     pub tool_result_bytes: HashMap<String, usize>,
-    /// Which results are kept and given again.
+    /// The settings of the result cache.
     pub cache: CacheConfig,
-    /// Rate limits (C7). None by default.
+    /// Rate limits. None by default.
     pub rate_limits: RateLimits,
-    /// Which calls need approval (G1, G2).
+    /// The calls that need approval.
     pub approvals: ApprovalRules,
 }
 
@@ -113,7 +112,7 @@ impl ExecutorConfig {
         }
     }
 
-    /// The smallest of the limits that hold for every server and for local tools.
+    /// Returns the smallest limit that applies to every server and to local tools.
     pub(super) fn calls_at_once(&self) -> NonZeroUsize {
         let local = self.max_concurrent_local.unwrap_or(self.max_concurrent);
         let source = self.max_concurrent.min(local);
@@ -149,19 +148,19 @@ impl ExecutorConfig {
     }
 }
 
-/// Which rate limits hold (C7). Each counts per user; calls that name no user count as one.
+/// Rate limits. Each limit counts per user; all calls without a user count as one user.
 #[derive(Debug, Clone, Default)]
 pub struct RateLimits {
-    /// For each tool that `tools` does not name.
+    /// The limits of each tool that is not in `tools`.
     pub every_tool: RateWindows,
-    /// For single tools, by name; in place of `every_tool`.
+    /// The limits of single tools, by name; override `every_tool`.
     pub tools: HashMap<String, RateWindows>,
-    /// For all tools of one MCP server together, by the server's label; beside the limit
-    /// of the tool.
+    /// The limits of all tools of one MCP server together, by the server's label. The limit of the
+    /// tool applies too.
     pub servers: HashMap<String, RateWindows>,
 }
 
-/// At most so many calls in any minute, hour and day. An absent number is no limit.
+/// Maximum numbers of calls in any minute, hour and day. An absent number means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RateWindows {
     /// Calls in any 60 seconds.

@@ -153,7 +153,7 @@ impl FairQueue {
     fn call(self: &Arc<Self>, next: Vec<(Waiter, Box<Counted>)>) {
         for (waiter, counted) in next {
             let queue = Arc::clone(self);
-            // If the call no longer waits, the permit is dropped and thereby released.
+            // If the call no longer waits, dropping the permit releases it.
             drop(waiter.answer.send(Ok(QueuePermit { queue, counted })));
         }
     }

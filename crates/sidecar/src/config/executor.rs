@@ -8,11 +8,11 @@ use serde::Deserialize;
 
 use super::{CacheScopeName, builtins, millis};
 
-/// `[executor]`: how tools run.
+/// `[executor]`: limits of calls.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExecutorSection {
-    /// How long a call may take, waiting for its turn included (C2).
+    /// Timeout of a call, including the time in the queue.
     /// `PILLION__EXECUTOR__TIMEOUT_MS`. Default 30,000 ms.
     #[serde(rename = "timeout_ms", deserialize_with = "millis::positive")]
     pub timeout: Duration,
@@ -27,20 +27,21 @@ pub struct ExecutorSection {
     /// tools. `PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL`. Default four times
     /// `executor.max_concurrent`, at least 20.
     pub max_concurrent_total: Option<NonZeroUsize>,
-    /// How long a call waits for one of those places before it ends as `unavailable`.
+    /// Maximum time that a call waits for a slot before it ends as `unavailable`.
     /// `PILLION__EXECUTOR__QUEUE_TIMEOUT_MS`. Default 30,000 ms.
     #[serde(rename = "queue_timeout_ms", deserialize_with = "millis::positive")]
     pub queue_timeout: Duration,
     /// Maximum number of queued calls. Servers take turns, and the users of each server take turns.
     /// `PILLION__EXECUTOR__MAX_QUEUED`. Default 1,000.
     pub max_queued: usize,
-    /// A larger result is put into a file, in bytes; its caller gets the beginning.
-    /// `PILLION__EXECUTOR__MAX_RESULT_BYTES`. Default none.
+    /// Maximum size of a result that its caller gets whole, in bytes. A larger result is stored in
+    /// a file, and its caller gets the beginning. `PILLION__EXECUTOR__MAX_RESULT_BYTES`. Default
+    /// none.
     pub max_result_bytes: Option<NonZeroUsize>,
-    /// The largest output of a tool, as JSON, in bytes.
+    /// Maximum size of a tool's output as JSON, in bytes.
     /// `PILLION__EXECUTOR__MAX_OUTPUT_BYTES`. Default 16 MiB.
     pub max_output_bytes: NonZeroUsize,
-    /// The rate limit of each tool that has none of its own (C7).
+    /// The rate limit of each tool without a separate rate limit.
     /// `PILLION__EXECUTOR__RATE_LIMIT__PER_MINUTE` and so on. Default none.
     pub rate_limit: RateLimitSection,
 }
@@ -66,35 +67,37 @@ impl Default for ExecutorSection {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolSection {
-    /// How long this tool may run. `PILLION__TOOLS__NAME__TIMEOUT_MS`. Default
+    /// Timeout of this tool. `PILLION__TOOLS__NAME__TIMEOUT_MS`. Default
     /// `executor.timeout_ms`, but 5,000 ms for the calculator, which
-    /// `MCP_CALCULATOR_TIMEOUT` sets in seconds, and 10,000 ms for `get_weather` and
-    /// `web_search`, for which `MCP_SEARCH_TIMEOUT` does (N1).
+    /// `MCP_CALCULATOR_TIMEOUT` sets in seconds, and 10,000 ms for `get_weather` and for
+    /// `web_search`, whose timeout `MCP_SEARCH_TIMEOUT` sets in seconds.
     #[serde(rename = "timeout_ms", deserialize_with = "millis::optional")]
     pub timeout: Option<Duration>,
-    /// How many calls of this tool run at once: with 1 they run one after the other, those of
-    /// one user in the order in which they came. `PILLION__TOOLS__NAME__MAX_CONCURRENT`. Default `executor.max_concurrent`.
+    /// Maximum number of concurrent calls of this tool. With 1, the calls run one after the other,
+    /// and calls of one user keep their order. `PILLION__TOOLS__NAME__MAX_CONCURRENT`. Default
+    /// `executor.max_concurrent`.
     pub max_concurrent: Option<NonZeroUsize>,
     /// This tool's rate limit, in place of `executor.rate_limit`.
     /// `PILLION__TOOLS__NAME__RATE_LIMIT__PER_MINUTE` and so on. Default none.
     pub rate_limit: Option<RateLimitSection>,
-    /// How long a result of this tool is kept and given again for the same arguments; with 0
-    /// none is. `PILLION__TOOLS__NAME__CACHE_TTL_MS`. Default none, but 300,000 ms for
-    /// `get_weather` and `web_search` (N1).
+    /// How long a result of this tool is cached for the same arguments; 0 disables the cache.
+    /// `PILLION__TOOLS__NAME__CACHE_TTL_MS`. Default none, but 300,000 ms for `get_weather` and
+    /// `web_search`.
     #[serde(rename = "cache_ttl_ms", deserialize_with = "millis::any_or_none")]
     pub cache_ttl: Option<Duration>,
-    /// For whom: `private`, the user whose call it was, or `public`, everybody.
-    /// `PILLION__TOOLS__NAME__CACHE_SCOPE`. Default `private`, but `public` for those two.
+    /// Who gets a cached result: `private`, the user of the first call, or `public`, all users.
+    /// `PILLION__TOOLS__NAME__CACHE_SCOPE`. Default `private`, but `public` for
+    /// `get_weather` and `web_search`.
     pub cache_scope: Option<CacheScopeName>,
-    /// As `executor.max_result_bytes`. `PILLION__TOOLS__NAME__MAX_RESULT_BYTES`. Default that.
+    /// Overrides `executor.max_result_bytes`. `PILLION__TOOLS__NAME__MAX_RESULT_BYTES`.
     pub max_result_bytes: Option<NonZeroUsize>,
-    /// Whether calls of this tool need approval (G2), whatever `[approvals]` and its server say:
-    /// `never`, `always`, `prompt` or a policy of `[approvals]`.
-    /// `PILLION__TOOLS__NAME__REQUIRE_APPROVAL`. Default what those say.
+    /// Whether calls of this tool need approval: `never`, `always`, `prompt` or a policy of
+    /// `[approvals]`. Overrides `[approvals]` and the setting of the tool's server.
+    /// `PILLION__TOOLS__NAME__REQUIRE_APPROVAL`. Default: those settings.
     pub require_approval: Option<ApprovalPolicy>,
 }
 
-/// A rate limit: at most so many calls of one user in any minute, hour and day (C7).
+/// A rate limit: the maximum numbers of calls of one user in any minute, hour and day.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RateLimitSection {
@@ -117,7 +120,7 @@ impl From<RateLimitSection> for RateWindows {
 }
 
 impl ExecutorSection {
-    /// The executor's configuration, with that of single tools.
+    /// Returns the executor's configuration, including the settings of single tools.
     #[must_use]
     pub fn to_core(&self, tools: &BTreeMap<String, ToolSection>) -> ExecutorConfig {
         let mut config = ExecutorConfig {

@@ -10,16 +10,15 @@ use super::millis;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpSection {
-    /// The longest request body, in bytes; a longer one gets status 413.
+    /// Maximum size of a request body, in bytes; a larger body gets status 413.
     /// `PILLION__HTTP__MAX_BODY_BYTES`. Default 1 MiB.
     pub max_body_bytes: NonZeroUsize,
-    /// How long a request's body may take to arrive; then it gets status 408.
+    /// Timeout for receiving a request body; then the request gets status 408.
     /// `PILLION__HTTP__BODY_TIMEOUT_MS`. Default 30,000 ms.
     #[serde(rename = "body_timeout_ms", deserialize_with = "millis::positive")]
     pub body_timeout: Duration,
-    /// How long a connection may be without a complete request head, whether it is idle
-    /// between requests or a head comes slowly; then it is closed.
-    /// `PILLION__HTTP__IDLE_TIMEOUT_MS`. Default 75,000 ms.
+    /// Maximum time in which a connection receives no complete request head, idle or with a slow
+    /// head; then the connection is closed. `PILLION__HTTP__IDLE_TIMEOUT_MS`. Default 75,000 ms.
     #[serde(rename = "idle_timeout_ms", deserialize_with = "millis::positive")]
     pub idle_timeout: Duration,
     /// Maximum time in which a client reads nothing of its response; then the connection is closed.
@@ -28,21 +27,22 @@ pub struct HttpSection {
     pub write_timeout: Duration,
     /// Maximum number of response bytes that wait for clients, over all connections. Above this
     /// limit, clients that have read nothing for at least 2 s are disconnected, the one that has
-    /// stalled longest first; clients that read are not. `PILLION__HTTP__MAX_WAITING_BYTES`. Default 64 MiB.
+    /// stalled longest first; clients that read are not. `PILLION__HTTP__MAX_WAITING_BYTES`.
+    /// Default 64 MiB.
     pub max_waiting_bytes: NonZeroUsize,
-    /// The longest request head, in bytes, at least 8,192; a longer one gets status 431.
+    /// Maximum size of a request head, in bytes, at least 8,192; a larger head gets status 431.
     /// `PILLION__HTTP__MAX_HEADER_BYTES`. Default 64 KiB.
     #[serde(deserialize_with = "head_bytes")]
     pub max_header_bytes: usize,
-    /// How many headers a request may have; with more it gets status 431.
+    /// Maximum number of headers of a request; a request with more gets status 431.
     /// `PILLION__HTTP__MAX_HEADERS`. Default 100.
     pub max_headers: NonZeroUsize,
-    /// How many connections are served at once; more wait in the system's queue.
-    /// `PILLION__HTTP__MAX_CONNECTIONS`. Default 512.
+    /// Maximum number of connections that are served at once; further connections wait in the queue
+    /// of the operating system. `PILLION__HTTP__MAX_CONNECTIONS`. Default 512.
     pub max_connections: NonZeroUsize,
-    /// How many calls one batch may have. `PILLION__HTTP__MAX_BATCH_CALLS`. Default 100.
+    /// Maximum number of calls in a batch. `PILLION__HTTP__MAX_BATCH_CALLS`. Default 100.
     pub max_batch_calls: NonZeroUsize,
-    /// How long an `Idempotency-Key` stands for the request that it came with first.
+    /// Time for which the sidecar remembers the request of an `Idempotency-Key`.
     /// `PILLION__HTTP__IDEMPOTENCY_TTL_MS`. Default 86,400,000 ms, a day.
     #[serde(rename = "idempotency_ttl_ms", deserialize_with = "millis::positive")]
     pub idempotency_ttl: Duration,
@@ -76,7 +76,7 @@ impl Default for HttpSection {
     }
 }
 
-/// The HTTP parser's own least.
+/// Minimum that the HTTP parser accepts.
 const MIN_HEAD_BYTES: usize = 8192;
 
 fn head_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {

@@ -18,18 +18,18 @@ use crate::socket::{FileId, Permissions, Socket, SocketError, SocketGuard};
 /// Interval at which the sidecar checks that clients can reach its sockets by their paths.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The sockets beside their listeners: what they leave behind, and who gets them next.
+/// The files and descriptors of the sockets, for cleanup and for a successor.
 pub(super) struct Sockets {
     pub(super) path: PathBuf,
-    /// What the process before this one waits for before it stops.
+    /// Tells the predecessor that this process is ready, so that the predecessor stops.
     pub(super) confirmation: Option<Confirmation>,
-    /// Holds the path; none when the service manager does.
+    /// Owns the path; `None` if the service manager owns it.
     guard: Option<SocketGuard>,
-    /// Where a successor asks; none where there is no place for its socket.
+    /// The control socket for successors; `None` if it could not be bound.
     control: Option<Control>,
-    /// The processes before this one that still end calls.
+    /// The predecessors that still finish calls.
     pub(super) predecessors: Predecessors,
-    /// What the successor gets.
+    /// The descriptors that the successor gets.
     items: Vec<(Item, OwnedFd)>,
     /// Receives a listener that replaces the current listener.
     replacements: mpsc::Sender<UnixListener>,
@@ -39,15 +39,15 @@ pub(super) struct Sockets {
     trouble: Option<String>,
 }
 
-/// Where the sockets come from.
+/// The origin of the Unix socket.
 enum Origin {
     Bound(SocketGuard),
     Activated,
 }
 
 impl Sockets {
-    /// Gets the sockets: those that the service manager holds, else those of the sidecar that
-    /// runs if this one is to take over, else new ones.
+    /// Returns the sockets: with `take_over` those of the running sidecar, otherwise those of the
+    /// service manager, otherwise new ones.
     pub(super) async fn open(
         config: &Config,
         take_over: bool,
@@ -218,8 +218,8 @@ impl Sockets {
         }
     }
 
-    /// Lets go of the sockets, for nobody is to be served any more. Says what that means for
-    /// those who connect.
+    /// Releases the sockets because this process serves no more requests. Returns whether new
+    /// connections are rejected or wait for the next process.
     pub(super) fn close(&mut self) -> Stop {
         if let Some(control) = self.control.take() {
             control.remove();
@@ -227,26 +227,26 @@ impl Sockets {
         self.leave();
         match self.guard {
             Some(_) => Stop::Ending,
-            // They wait in the queue of the service manager's socket.
+            // New connections wait in the queue of the service manager's socket.
             None => Stop::Continued {
                 last_requests: LAST_REQUESTS_BEFORE_RESTART,
             },
         }
     }
 
-    /// Lets go of the sockets, which somebody else has.
+    /// Releases the sockets, which another process holds.
     pub(super) fn leave(&mut self) {
         self.items.clear();
         self.control = None;
     }
 
-    /// Removes the socket, which nobody serves any more.
+    /// Removes the file of the socket, which no process serves any more.
     pub(super) fn remove(self) -> Result<(), SocketError> {
         self.guard.map_or(Ok(()), SocketGuard::remove)
     }
 }
 
-/// Replaces the descriptor of that kind.
+/// Replaces the descriptor of this kind.
 fn put(items: &mut Vec<(Item, OwnedFd)>, item: Item, owned: OwnedFd) {
     items.retain(|(known, _)| *known != item);
     items.push((item, owned));
@@ -275,7 +275,7 @@ fn inherited(
     Ok((unix, origin, Some(control)))
 }
 
-/// The first of the sockets that listens on the address, else a new one.
+/// Returns the first given socket that listens on the address, or else a new socket.
 async fn listen(address: SocketAddr, given: [Option<OwnedFd>; 2]) -> io::Result<TcpListener> {
     for owned in given.into_iter().flatten() {
         let listener = TcpListener::from_std(owned.into())?;
@@ -286,7 +286,7 @@ async fn listen(address: SocketAddr, given: [Option<OwnedFd>; 2]) -> io::Result<
     TcpListener::bind(address).await
 }
 
-/// Without it there is nothing to take over from, and everything else works.
+/// Binds the control socket. If this fails, no sidecar can take over, and everything else works.
 fn control_beside(path: &Path) -> Option<Control> {
     match Control::bind(path) {
         Ok(control) => Some(control),

@@ -15,7 +15,7 @@ use crate::access::Grant;
 use crate::app::App;
 use crate::credentials::file_id;
 
-/// Which calls.
+/// The filters of a list of calls.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct CallQuery {
@@ -25,7 +25,7 @@ pub(super) struct CallQuery {
     tool: Option<String>,
     /// Only calls on behalf of this user.
     user: Option<String>,
-    /// Only calls that this call has made.
+    /// Only calls made by the composed tool's call with this id.
     #[param(pattern = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")]
     parent: Option<String>,
     /// Only calls of this status: `pending`, `running`, `success`, `error`, `cancelled`,
@@ -63,7 +63,7 @@ impl ServerIds {
     }
 }
 
-/// How a status is written.
+/// The names of the statuses.
 #[derive(utoipa::ToSchema)]
 #[schema(rename_all = "lowercase")]
 #[expect(dead_code, reason = "describes a parameter, and is never made")]
@@ -78,7 +78,7 @@ enum StatusName {
 }
 
 impl CallQuery {
-    /// What is wanted, of what `grant` lets one see.
+    /// Returns the filter, limited to the calls that `grant` may see.
     fn filter(self, grant: &Grant, servers: &ServerIds) -> Result<CallFilter, RequestError> {
         let known = || RequestError::word("status", CallStatus::ALL.map(CallStatus::as_str));
         let status = match self.status {
@@ -98,7 +98,7 @@ impl CallQuery {
     }
 }
 
-/// The user whose records are looked for, where `own` is the only one whose may be seen.
+/// Returns the user whose records are requested. `own` is the only visible user, if set.
 pub(super) fn only_of(
     own: Option<&str>,
     wanted: Option<String>,

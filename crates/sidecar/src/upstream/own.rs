@@ -1,4 +1,4 @@
-//! Tools that a server lists for one user alone.
+//! Tools that a server lists for a single user.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,13 +16,13 @@ use tokio::time::Instant;
 use super::discovery::MAX_PAUSE;
 use super::{Server, UpstreamTool, Upstreams};
 
-/// What a server lists on a line, and when it is asked again.
+/// The tools that a server lists on one connection, and the time of the next `tools/list`.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     tools: Vec<OwnTool>,
-    /// None before the first time.
+    /// `None` before the first attempt.
     next: Option<Instant>,
-    /// That of the server when it was asked.
+    /// The server's epoch at the last attempt.
     epoch: u64,
     error: Option<String>,
     failures: u32,
@@ -31,7 +31,8 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// Returns whether the server is asked again, after a failure, for a tool that it does not list.
+    /// Returns whether the server is asked again, after a failure, for a tool that it does not
+    /// list.
     fn is_retried(&self, server: &Server, sought: &[String], came: Instant) -> bool {
         let lists = |name: &str| {
             self.tools
@@ -49,39 +50,40 @@ struct OwnTool {
     upstream: Arc<UpstreamTool>,
 }
 
-/// What a caller alone has, of all servers.
+/// The tools of all servers that only one caller has.
 #[derive(Debug, Default)]
 pub(crate) struct Own {
-    /// For the executor.
+    /// The tools, for the executor.
     pub(crate) tools: Arc<OwnTools>,
-    /// The same as their servers listed them.
+    /// The tools as their servers listed them.
     pub(crate) listed: IndexMap<ToolName, Arc<UpstreamTool>>,
-    /// The servers that could not be asked.
+    /// The servers that failed.
     pub(crate) unavailable: Vec<UnavailableServer>,
-    /// The servers that this caller has no credential for.
+    /// The servers for which the caller has no credential.
     refused: Vec<Refused>,
 }
 
-/// A server that a caller has no credential for.
+/// A server for which a caller has no credential.
 #[derive(Debug)]
 pub(crate) struct Refused {
-    /// What stands before the names of its tools.
+    /// The prefix of the server's tool names.
     prefix: String,
-    /// Where they come from.
+    /// The origin of the server's tools.
     pub(crate) origin: ToolOrigin,
-    /// Why they are not there.
+    /// The reason why the tools are unavailable.
     pub(crate) failure: ToolFailure,
 }
 
 impl Own {
-    /// Why a tool of that name is not there, if it would be one of a server that this caller has
-    /// no credential for.
+    /// Returns the reason why a tool with this name is unavailable, if its prefix belongs to a
+    /// server for which the caller has no credential.
     pub(crate) fn refusal(&self, name: &str) -> Option<&Refused> {
         let mut refused = self.refused.iter();
         refused.find(|Refused { prefix, .. }| !prefix.is_empty() && name.starts_with(prefix))
     }
 
-    /// The only tool that its server calls so, if the configuration leaves its prefix to us.
+    /// Returns the only tool with this name at its server, among servers without a configured
+    /// prefix.
     pub(crate) fn only_named(&self, remote_name: &str) -> Option<Arc<RegisteredTool>> {
         let mut so_named = self.listed.iter().filter(|(_, tool)| {
             tool.remote_name() == remote_name && tool.server().configured_prefix.is_none()
@@ -93,8 +95,8 @@ impl Own {
 }
 
 impl Upstreams {
-    /// What this caller alone has. Servers that have not been asked on the caller's behalf, or
-    /// long ago, are asked now.
+    /// Returns the tools that only this caller has. Servers without a current list for this caller
+    /// are asked first.
     pub(crate) async fn own(&self, context: &CallContext) -> Own {
         let latest = self.latest();
         let servers = latest.servers.iter().cloned();
@@ -154,7 +156,7 @@ impl Upstreams {
                     }));
                 }
                 Err(failure) => {
-                    // Whoever names no user asks for what is there for everybody.
+                    // A caller without a user expects only the tools of all users.
                     if context.user.is_some() {
                         own.unavailable.push(UnavailableServer {
                             label: server.label.clone(),
@@ -173,7 +175,8 @@ impl Upstreams {
         own
     }
 
-    /// What one server lists for this caller, and why the last try failed, if it did.
+    /// Returns the tools that one server lists for this caller, and the error of the last attempt
+    /// if it failed.
     async fn own_of(
         &self,
         server: &Arc<Server>,
@@ -238,14 +241,14 @@ impl Upstreams {
         Ok((listing.tools.clone(), listing.error.clone()))
     }
 
-    /// Ends those connections of users that are of no use any more, once their calls have ended.
+    /// Closes unneeded connections of users once their calls have ended.
     pub(crate) async fn sweep_users(&self) {
         let servers = self.latest().servers.iter();
         let of_users = servers.filter(|server| server.is_of_users());
         join_all(of_users.map(|server| server.sweep())).await;
     }
 
-    /// A user's credential for the server of that label has changed or is gone.
+    /// Closes a user's connection to a server after the user's credential was changed or removed.
     pub(crate) fn forget_user(&self, label: &str, user: &str) {
         let mut servers = self.latest().servers.iter();
         if let Some(server) = servers.find(|server| server.label == label) {
@@ -263,7 +266,7 @@ fn refresh_after(configured: Duration) -> Duration {
     }
 }
 
-/// One that cannot be offered is left out (F6).
+/// Returns `None` for a tool that cannot be offered.
 fn own_tool(server: &Arc<Server>, raw: &super::offer::RawTool) -> Option<OwnTool> {
     let upstream = UpstreamTool::read(server, raw)?;
     match RegisteredTool::new(Arc::clone(&upstream) as Arc<dyn Tool>) {

@@ -1,10 +1,10 @@
 //! The records of calls on their way to the database.
 //!
-//! A commit of SQLite takes longer than many a call. So a record is acknowledged when it stands
-//! in a small file beside the database, which is one `write`: the operating system has it
-//! then, as it has a commit. A task writes what has gathered into the database a moment later;
-//! by then most calls have ended, and are one row written once. What a process leaves in its
-//! files is read by whoever opens the store next.
+//! A commit of SQLite takes longer than many calls. A record is therefore acknowledged once a small
+//! file beside the database contains it, which takes one `write`: like a commit, the record then
+//! survives the process. A task writes the gathered records to the database a moment later; by then
+//! most calls have ended, so that each is written once. The process that opens the store next reads
+//! the files that a crashed process left.
 
 mod file;
 mod gathered;
@@ -26,11 +26,12 @@ use super::{closed, query, repeat};
 use crate::database::Database;
 use gathered::Gathered;
 
-/// How long records gather before they are written into the database.
+/// How long records gather before they are written to the database.
 const DELAY: Duration = Duration::from_millis(25);
-/// How long after a failure it is tried again, if nobody asks for it sooner.
+/// Delay before a failed write is repeated, unless a caller requests it sooner.
 const RETRY: Duration = Duration::from_secs(1);
-/// Calls, and bytes of their records, that gather at most before more have to wait.
+/// Maximum number of gathered calls, and maximum size of their records in bytes. Further calls
+/// wait.
 const MAX_CALLS: usize = 4_096;
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
@@ -45,15 +46,15 @@ pub(crate) struct StuckCalls {
     pub(crate) ids: Vec<CallId>,
 }
 
-/// Takes records at once, and sees to it that they come into the database. What others write of
-/// these calls stands in its files.
+/// Acknowledges records immediately and writes them to the database later. Until then, the files
+/// contain the current state of the calls.
 #[derive(Debug)]
 pub(crate) struct CallSpool {
     shared: Arc<Shared>,
     askers: mpsc::Sender<Asker>,
 }
 
-/// Somebody who waits until everything is in the database.
+/// A caller that waits until all records are in the database.
 type Asker = oneshot::Sender<Result<(), StoreError>>;
 
 #[derive(Debug)]
@@ -64,10 +65,11 @@ struct Shared {
 }
 
 impl CallSpool {
-    /// Makes the files beside the database and starts the task, which ends when this is dropped.
+    /// Creates the files beside the database, and starts the task, which ends when this value is
+    /// dropped.
     ///
     /// # Errors
-    /// `unavailable` when there is no room for them.
+    /// `unavailable` if the files cannot be created.
     pub(crate) fn start(path: &Path, database: Database) -> Result<Self, StoreError> {
         let gathered = Gathered::beside(path).map_err(|error| {
             let message = format!(
@@ -97,7 +99,7 @@ impl CallSpool {
     /// database. The record of a call that has run is stored as long as its file accepts it. It is
     /// kept even while the database's file is away, but not acknowledged.
     ///
-    /// The `write` is not handed to another thread: that takes longer than most writes.
+    /// The `write` runs on this thread: using another thread takes longer than most writes.
     pub(crate) async fn append(&self, call: ToolCallRecord) -> Result<(), StoreError> {
         let line = line::encode(&call)?;
         if let Err(error) = self.shared.database.check_placement() {
@@ -125,10 +127,10 @@ impl CallSpool {
         gathered.is_stuck().then(|| gathered.waiting(filter))
     }
 
-    /// Waits until what was appended is in the database, so that it can be read there.
+    /// Waits until all appended records are in the database and can be read there.
     ///
     /// # Errors
-    /// `unavailable` while the database cannot be written: it does not have everything.
+    /// `unavailable` if the database cannot be written, so that records are missing there.
     pub(crate) async fn catch_up(&self) -> Result<(), StoreError> {
         let is_due = {
             let gathered = self.shared.gathered.lock();
@@ -137,12 +139,12 @@ impl CallSpool {
         if is_due { self.settle().await } else { Ok(()) }
     }
 
-    /// Whether the database could not be written the last time.
+    /// Returns whether the last write to the database failed.
     pub(crate) fn is_stuck(&self) -> bool {
         self.shared.gathered.lock().is_stuck()
     }
 
-    /// Writes everything into the database, and removes the files; later records are refused.
+    /// Writes all records to the database and removes the files. Later records are rejected.
     pub(crate) async fn finish(&self) {
         self.shared.gathered.lock().close();
         match self.settle().await {
@@ -161,12 +163,12 @@ impl CallSpool {
     }
 }
 
-/// The task that writes into the database.
+/// The task that writes records to the database.
 struct Spooler {
     shared: Arc<Shared>,
     database: Database,
     statements: Statements,
-    /// What is to be written before anything else is taken.
+    /// Records that must be written before further records are taken.
     batch: Arc<Vec<ToolCallRecord>>,
 }
 
@@ -191,7 +193,7 @@ impl Spooler {
             }
             for asker in askers {
                 let outcome = outcome.as_ref().copied().map_err(repeat);
-                let _ = asker.send(outcome); // Whoever asked may have given up.
+                let _ = asker.send(outcome); // The caller may have given up.
             }
         }
     }
@@ -205,7 +207,7 @@ impl Spooler {
         }
     }
 
-    /// Writes what is left of an earlier time, and what has gathered.
+    /// Writes the records of a failed write, then the gathered records.
     async fn write_all(&mut self) -> Result<(), StoreError> {
         if !self.batch.is_empty() {
             self.write_batch().await?;
@@ -231,8 +233,8 @@ impl Spooler {
     }
 }
 
-/// Writes into the database what processes that are gone have left beside it. Who comes while
-/// another does so waits until it is done.
+/// Writes the records in files of ended processes to the database. A concurrent call in another
+/// process waits for this one.
 pub(crate) async fn recover(path: &Path, database: &Database) -> Result<(), StoreError> {
     let unreadable = |error| unreadable(path, error);
     if !file::are_there(path).map_err(unreadable)? {
@@ -256,16 +258,16 @@ pub(crate) async fn recover(path: &Path, database: &Database) -> Result<(), Stor
     Ok(())
 }
 
-/// What processes have recorded beside a database, and may not have written into it yet.
+/// The records in the files beside a database, which may not be in the database yet.
 #[derive(Debug, Default)]
 pub(crate) struct RecordsOnTheWay(Vec<ToolCallRecord>);
 
 impl RecordsOnTheWay {
-    /// Reads the files of those that live, too. A record that is in no file any more is in the
-    /// database.
+    /// Reads the files of all processes, including running ones. A record that is in no file is in
+    /// the database.
     ///
     /// # Errors
-    /// `unavailable` when they cannot be read.
+    /// `unavailable` if the files cannot be read.
     pub(crate) fn beside(path: &Path) -> Result<Self, StoreError> {
         let mut calls = Calls::new();
         for bytes in file::contents(path).map_err(|error| unreadable(path, error))? {
@@ -278,15 +280,16 @@ impl RecordsOnTheWay {
         self.0.is_empty()
     }
 
-    /// Writes into the database those that it has not, or has as they were before.
+    /// Writes the records that are missing or outdated in the database.
     pub(crate) async fn write_into(&self, database: &Database) -> Result<(), StoreError> {
-        // Whoever has a file may have written the end of a call that it has the beginning of.
+        // The owner of a file may already have written the end of a call to the database.
         let written = write(database, &Statements::new(database), &self.0).await;
         written.map(drop)
     }
 }
 
-/// Adds the records of a file, each call as it was last. Whether all of them are known.
+/// Adds the records of a file, the last record of each call. Returns whether all lines were
+/// understood.
 fn read(bytes: &[u8], calls: &mut Calls) -> bool {
     let mut is_known = true;
     for line in bytes.split(|byte| *byte == b'\n') {
@@ -305,7 +308,8 @@ pub(super) fn has_run(call: &ToolCallRecord) -> bool {
     call.status.is_final() && took_time
 }
 
-/// A call that has ended stays so: its end may stand in the file that is read first.
+/// Adds a record, unless the end of the call is known: the end may be in the file that is read
+/// first.
 fn add_or_end(mut call: ToolCallRecord, calls: &mut Calls) {
     match calls.get_mut(&call.id) {
         Some(known) if known.status.is_final() => {}
@@ -326,8 +330,9 @@ fn unreadable(path: &Path, error: io::Error) -> StoreError {
     StoreError::unavailable(message).with_source(error)
 }
 
-/// Writes the records in as few statements as may be. One that the database refuses by itself
-/// is left out, and said. How many were of calls that the database knows to have ended.
+/// Writes the records in as few statements as possible. A record that the database rejects is
+/// skipped and logged. Returns the number of records of calls that had already ended in the
+/// database.
 async fn write(
     database: &Database,
     statements: &Statements,

@@ -137,7 +137,7 @@ impl Entry {
             },
         };
         self.is_over = true;
-        // Whoever decided may have written the end already.
+        // The approver's process may have written the end already.
         if let Err(error) = written
             && !(waits && error.is_conflict())
         {
