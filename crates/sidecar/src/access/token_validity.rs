@@ -57,6 +57,6 @@ impl TokenValidity {
 impl fmt::Debug for TokenValidity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let grant = self.0.as_ref().map(|token| &token.grant);
-        f.debug_tuple("Standing").field(&grant).finish()
+        f.debug_tuple("TokenValidity").field(&grant).finish()
     }
 }

@@ -12,13 +12,10 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
 use pillion_chat::Backlog;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::access::TokenValidity;
-
-/// Interval of heartbeats on an idle stream, which detect a disconnected client.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+use crate::access::{Heartbeat, TokenValidity};
 
 /// Maximum size of unread events, in bytes, before the job is paused.
 const MAX_UNREAD: usize = 256 * 1024;
@@ -31,31 +28,14 @@ pub(super) trait Events: Send + 'static {
 }
 
 /// Returns an event stream that takes the next event only when the connection has room for it. The
-/// token of the request is checked with each heartbeat, and the stream ends when the token is no
-/// longer valid.
-pub(super) fn of(events: impl Events, standing: TokenValidity) -> Response {
-    let first = (events, standing, Instant::now() + HEARTBEAT);
-    let body = Body::from_stream(Box::pin(unfold(
-        first,
-        async |(mut events, standing, at)| {
-            let next = match timeout_at(at, events.next()).await {
-                Ok(next) => next?,
-                Err(_) => Bytes::from_static(b": \n\n"),
-            };
-            let mut next_heartbeat = at;
-            let now = Instant::now();
-            if now >= at {
-                if !standing.holds().await {
-                    return None;
-                }
-                next_heartbeat = now + HEARTBEAT;
-            }
-            Some((
-                Ok::<_, Infallible>(next),
-                (events, standing, next_heartbeat),
-            ))
-        },
-    )));
+/// stream ends when the token of the request is no longer valid.
+pub(super) fn of(events: impl Events, token: TokenValidity) -> Response {
+    let state = (events, Heartbeat::new(token));
+    let stream = unfold(state, async |(mut events, mut heartbeat)| {
+        let next = heartbeat.or_event(events.next()).await?;
+        Some((Ok::<_, Infallible>(next), (events, heartbeat)))
+    });
+    let body = Body::from_stream(Box::pin(stream));
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
         (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
