@@ -31,16 +31,15 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// Returns whether the server is asked again, after a failure, for a tool that it does not
-    /// list.
-    fn is_retried(&self, server: &Server, sought: &[String], came: Instant) -> bool {
+    /// Returns whether one of the names has the server's prefix and is not listed.
+    fn lacks(&self, server: &Server, names: &[String]) -> bool {
         let lists = |name: &str| {
             self.tools
                 .iter()
                 .any(|tool| tool.registered.name().as_str() == name)
         };
         let is_missing = |name: &String| server.is_told_by(name) && !lists(name);
-        self.failed_at.is_some_and(|failed| failed < came) && sought.iter().any(is_missing)
+        names.iter().any(is_missing)
     }
 }
 
@@ -191,7 +190,7 @@ impl Upstreams {
         let has_waited = listing.failed_at.is_some_and(|failed| failed >= came);
         let is_old = listing.next.is_none_or(|next| Instant::now() >= next);
         let is_due = (is_old && !has_waited) || listing.epoch != epoch;
-        let is_retried = listing.is_retried(server, sought, came);
+        let is_retried = listing.failures > 0 && !has_waited && listing.lacks(server, sought);
         if is_due || is_retried {
             if is_retried {
                 line.client.end_pause();
