@@ -6,8 +6,9 @@ mod tool;
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
-use pillion_core::mcp::{McpClient, McpTool};
 use pillion_core::tool::Tool;
+use pillion_mcp_client::McpClient;
+use pillion_mcp_tools::McpTool;
 use serde_json::json;
 use serde_json::value::RawValue;
 

@@ -33,8 +33,8 @@ pub use engine::{Engine, Unattended};
 use futures_util::future::join_all;
 use pillion_chat::HttpModel;
 use pillion_client::Client;
-use pillion_core::mcp::McpClient;
 use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::McpClient;
 use recent::Recent;
 use sessions::Sessions;
 

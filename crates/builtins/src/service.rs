@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use pillion_core::egress::{EgressPolicy, HttpClient, HttpError, HttpRequest};
 use pillion_core::tool::{ErrorCode, ToolFailure};
+use pillion_egress::{EgressPolicy, HttpClient, HttpError, HttpRequest};
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 

@@ -9,9 +9,9 @@ use indexmap::IndexMap;
 use parking_lot::RwLock;
 use serde_json::Value;
 
-use crate::schema::SchemaError;
 use crate::tool::{Tool, ToolName, ToolOrigin};
 pub use entry::RegisteredTool;
+use pillion_schema::SchemaError;
 
 /// The registered tools by name, in insertion order. Lookup takes constant time; the registry can
 /// be shared between threads.

@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use pillion_core::egress::{EgressPolicy, HttpClient, HttpError};
-use pillion_core::mcp::Authentication;
 use pillion_core::tool::{ErrorCode, ToolFailure};
+use pillion_egress::{EgressPolicy, HttpClient, HttpError};
+use pillion_mcp_client::Authentication;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use url::Url;

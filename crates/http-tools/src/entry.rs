@@ -3,10 +3,10 @@ use std::sync::Arc;
 
 use http::{HeaderName, Method};
 use pillion_core::compose::InputTemplate;
-use pillion_core::egress::{CONNECTION_HEADERS, EgressPolicy};
-use pillion_core::mcp::Authentication;
-use pillion_core::schema::CompiledSchema;
 use pillion_core::tool::{JsonObject, ToolDefinition};
+use pillion_egress::{CONNECTION_HEADERS, EgressPolicy};
+use pillion_mcp_client::Authentication;
+use pillion_schema::CompiledSchema;
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -7,9 +7,9 @@ mod schema;
 
 use std::path::PathBuf;
 
-use pillion_core::egress::EgressPolicy;
-use pillion_core::mcp::Authentication;
 use pillion_core::tool::JsonObject;
+use pillion_egress::EgressPolicy;
+use pillion_mcp_client::Authentication;
 use serde::Deserialize;
 use serde_json::Value;
 

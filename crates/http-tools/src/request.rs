@@ -1,8 +1,8 @@
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use pillion_core::compose::InputTemplate;
-use pillion_core::egress::HttpRequest;
 use pillion_core::tool::ToolFailure;
+use pillion_egress::HttpRequest;
 use serde_json::Value;
 
 use crate::api_access::ApiAccess;

@@ -18,8 +18,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
-use pillion_core::mcp::TokenKey;
 use pillion_core::store::{ServerRecord, Store};
+use pillion_mcp_client::TokenKey;
 use pillion_store::MasterKey;
 use pillion_wire::ServerTrial;
 use serde_json::{Map, Value};

@@ -30,9 +30,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use indexmap::IndexMap;
 use parking_lot::RwLock;
-use pillion_core::mcp::LogLevel;
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::tool::{ToolName, ToolOrigin};
+use pillion_mcp_client::LogLevel;
 
 use crate::config::{McpSection, McpServerSection, OfferedTools};
 use crate::connections::{ConnectionStatus, Connections, ServerReport};

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pillion_core::mcp::{OAuthCredentials, StoreFuture, TokenKey, TokenStore, TokenStoreError};
 use pillion_core::store::SecretKind;
+use pillion_mcp_client::{OAuthCredentials, StoreFuture, TokenKey, TokenStore, TokenStoreError};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;

@@ -2,7 +2,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use pillion_core::egress::{CONNECTION_HEADERS, EgressPolicy, HttpClient, HttpError, HttpRequest};
+use pillion_egress::{CONNECTION_HEADERS, EgressPolicy, HttpClient, HttpError, HttpRequest};
 use url::Url;
 
 use crate::bindings::pillion::tool::http as wit;

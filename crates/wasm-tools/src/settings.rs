@@ -3,7 +3,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pillion_core::egress::EgressPolicy;
+use pillion_egress::EgressPolicy;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::permissions::{Access, Origin};

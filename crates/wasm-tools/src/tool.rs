@@ -2,10 +2,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use pillion_core::digest::sha256_hex;
-use pillion_core::schema::CompiledSchema;
 use pillion_core::tool::{
     CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture, ToolOutput,
 };
+use pillion_schema::CompiledSchema;
 use serde_json::{Value, json};
 
 use crate::bindings::ToolPre;

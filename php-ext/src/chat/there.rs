@@ -2,7 +2,7 @@ use std::cell::RefCell;
 
 use pillion_client::wire::ChatRequest;
 use pillion_client::{Caller, Client, Stream};
-use pillion_core::mcp::SseDecoder;
+use pillion_sse::SseDecoder;
 use serde_json::{Map, Value};
 
 use super::{Done, Settings, Step};

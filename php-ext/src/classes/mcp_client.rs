@@ -8,7 +8,7 @@ mod options;
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ClassEntry;
-use pillion_core::mcp::{LogLevel, McpClient};
+use pillion_mcp_client::{LogLevel, McpClient};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

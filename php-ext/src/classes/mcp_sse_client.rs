@@ -3,8 +3,8 @@
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ClassEntry;
-use pillion_core::mcp::McpClient;
 use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::McpClient;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 

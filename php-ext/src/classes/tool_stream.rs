@@ -8,8 +8,8 @@ use std::time::Instant;
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::{ClassFlags, PropertyFlags};
 use ext_php_rs::types::Zval;
-use pillion_core::mcp::RequestOptions;
 use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::RequestOptions;
 
 use super::cancellation_token::Cancellation;
 use super::mcp_client::{self, Finished, Spec, finish, result_of_call, tell_end, tell_failure};

@@ -1,7 +1,7 @@
 //! The PHP callbacks that answer the server's requests.
 
 use ext_php_rs::types::Zval;
-use pillion_core::mcp::{AuthorizationResponse, PromptError, RpcError};
+use pillion_mcp_client::{AuthorizationResponse, PromptError, RpcError};
 use serde_json::{Map, Value, json};
 
 use super::errand::{Asked, Question};

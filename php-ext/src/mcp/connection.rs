@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pillion_core::mcp::{Callbacks, McpClient, ServerConfig};
+use pillion_mcp_client::{Callbacks, McpClient, ServerConfig};
 
 use super::credentials::{PhpPrompt, TokenSlot};
 use super::desk::Desk;

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ext_php_rs::types::Zval;
-use pillion_core::mcp::{
+use pillion_mcp_client::{
     AuthorizationPrompt, AuthorizationRequest, OAuthCredentials, PendingAuthorization, PromptError,
     PromptFuture, StoreFuture, TokenKey, TokenStore,
 };

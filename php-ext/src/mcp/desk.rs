@@ -14,7 +14,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use pillion_core::mcp::{Notification, RpcError};
+use pillion_mcp_client::{Notification, RpcError};
 use serde_json::Value;
 use serde_json::value::RawValue;
 

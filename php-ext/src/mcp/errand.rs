@@ -1,4 +1,4 @@
-use pillion_core::mcp::{AuthorizationResponse, Progress, PromptError, RpcError};
+use pillion_mcp_client::{AuthorizationResponse, Progress, PromptError, RpcError};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;

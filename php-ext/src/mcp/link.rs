@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ext_php_rs::types::Zval;
-use pillion_core::mcp::{McpClient, McpError, OAuthGrant, TransportKind};
+use pillion_mcp_client::{McpClient, McpError, OAuthGrant, TransportKind};
 use serde_json::json;
 use serde_json::value::RawValue;
 

@@ -3,7 +3,7 @@ mod wording;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::mcp::{Authentication, OAuthConfig, ServerConfig, Wording};
+use pillion_mcp_client::{Authentication, OAuthConfig, ServerConfig, Wording};
 use serde_json::{Map, Value, json};
 
 use crate::classes::tool_definition::seconds;

@@ -2,7 +2,7 @@
 
 use ext_php_rs::types::Zval;
 use pillion_core::digest::sha256_hex;
-use pillion_core::mcp::{McpClient, McpError};
+use pillion_mcp_client::{McpClient, McpError};
 use serde_json::json;
 use serde_json::value::RawValue;
 

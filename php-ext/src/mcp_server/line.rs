@@ -1,6 +1,6 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pillion_core::mcp::McpClient;
+use pillion_mcp_client::McpClient;
 
 use crate::runtime::Bound;
 

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
-use pillion_core::mcp::McpTool;
 use pillion_core::tool::{
     ApprovalPolicy, CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure,
     ToolFuture, ToolOrigin,
 };
+use pillion_mcp_tools::McpTool;
 
 use super::line::Line;
 

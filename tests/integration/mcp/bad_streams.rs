@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use pillion_core::mcp::{McpClient, McpErrorKind, SseError, TransportKind};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpClient, McpErrorKind, TransportKind};
+use pillion_sse::SseError;
 use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer};
 
 use super::{
@@ -12,7 +13,7 @@ use super::{
 };
 
 const TOO_LARGE: Failure = Failure {
-    code: ErrorCode::InternalError,
+    class: ErrorClass::Internal,
     text: "MCP SSE request failed: the answer is larger than 16777216 bytes",
     kind: |kind| matches!(kind, McpErrorKind::TooLarge { .. }),
 };
@@ -28,7 +29,7 @@ async fn a_line_without_end_is_an_error() {
     faults.insert(1, Fault::Send(b"data: ".to_vec()));
     fails_then_works("the whole limit", faults.clone(), &TOO_LARGE).await;
     let failure = Failure {
-        code: ErrorCode::InternalError,
+        class: ErrorClass::Internal,
         text: "MCP SSE request failed: an event of the stream is larger than 65536 bytes",
         kind: |kind| matches!(kind, McpErrorKind::Sse(SseError::EventTooLarge { .. })),
     };
@@ -43,7 +44,7 @@ async fn a_line_without_end_is_an_error() {
 #[tokio::test]
 async fn events_without_end_are_an_error() {
     let failure = Failure {
-        code: ErrorCode::InternalError,
+        class: ErrorClass::Internal,
         text: "MCP SSE request failed: no answer in the first 10000 events",
         kind: |kind| matches!(kind, McpErrorKind::TooManyEvents { limit: 10_000 }),
     };
@@ -71,7 +72,7 @@ async fn a_stream_without_an_endpoint_ends_with_the_deadline() {
         config.timeout = Duration::from_millis(500);
         let error = roll(&McpClient::new(config)).await.unwrap_err();
         assert!(error.is_timeout(), "{bytes}: {error:?}");
-        assert_eq!(error.code(), ErrorCode::Timeout);
+        assert_eq!(error.class(), ErrorClass::Timeout);
         let text = "MCP SSE request failed: tool 'roll' of server 'test' timed out after 0.5s";
         assert_eq!(error.to_string(), text);
     }

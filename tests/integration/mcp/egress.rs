@@ -1,8 +1,8 @@
 //! Where the client does not go, whatever it is told.
 
-use pillion_core::egress::EgressError;
-use pillion_core::mcp::{McpClient, McpErrorKind, TransportKind};
-use pillion_core::tool::ErrorCode;
+use pillion_egress::EgressError;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpClient, McpErrorKind, TransportKind};
 use pillion_testkit::{Fault, FaultServer};
 use serde_json::json;
 
@@ -33,7 +33,7 @@ async fn a_url_that_may_not_be_requested_is_denied_over_every_transport() {
             assert_eq!(config.validate().unwrap_err().to_string(), text);
             let error = roll(&McpClient::new(config)).await.unwrap_err();
             assert!(matches!(error.kind(), McpErrorKind::Egress(_)), "{error:?}");
-            assert_eq!(error.code(), ErrorCode::Denied);
+            assert_eq!(error.class(), ErrorClass::Denied);
             assert!(error.to_string().ends_with(text), "{error}");
         }
     }
@@ -53,7 +53,7 @@ async fn a_name_of_this_machine_is_resolved_and_denied_where_the_rules_say_so() 
         ),
         "{error:?}"
     );
-    assert_eq!(error.code(), ErrorCode::Denied);
+    assert_eq!(error.class(), ErrorClass::Denied);
     assert!(server.requests.all().is_empty());
 
     config.egress = serde_json::from_value(json!({

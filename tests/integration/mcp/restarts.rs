@@ -1,6 +1,6 @@
 //! Real servers that forget their sessions, as they do whenever they are restarted.
 
-use pillion_core::mcp::TransportKind;
+use pillion_mcp_client::TransportKind;
 use pillion_testkit::Peer;
 use serde_json::json;
 

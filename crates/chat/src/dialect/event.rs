@@ -1,7 +1,7 @@
 //! Parses the data of an event of a streamed answer.
 
-use pillion_core::mcp::SseEvent;
 use pillion_core::provider::Provider;
+use pillion_sse::SseEvent;
 use serde_json::Value;
 
 use super::failure::malformed;

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use pillion_core::mcp::{SseDecoder, SseEvent};
 use pillion_core::provider::{Provider, assistant_text, parse_tool_calls};
+use pillion_sse::{SseDecoder, SseEvent};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
-use pillion_core::egress::{HttpAnswer, HttpError};
-use pillion_core::mcp::SseDecoder;
 use pillion_core::provider::{Provider, assistant_text};
+use pillion_egress::{HttpAnswer, HttpError};
+use pillion_sse::SseDecoder;
 
 use super::{FailedAttempt, retry};
 use crate::dialect::{self, Dialect};

@@ -9,8 +9,8 @@ use tokio::time::{Instant, timeout_at};
 use super::fair_queue::{Bounds, FairQueue, Need};
 use super::{Account, ExecutorConfig, run};
 use crate::registry::RegisteredTool;
-use crate::schema::{MAX_CHECK_TIME, OptionalNull};
 use crate::tool::{CallContext, JsonObject, ToolFailure};
+use pillion_schema::{MAX_CHECK_TIME, OptionalNull};
 
 /// A null for an optional argument counts as absent: models send null for arguments that they do
 /// not set.

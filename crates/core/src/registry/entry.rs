@@ -2,8 +2,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::RegistryError;
-use crate::schema::CompiledSchema;
 use crate::tool::{Tool, ToolDefinition, ToolName, ToolOrigin};
+use pillion_schema::CompiledSchema;
 
 /// A registered tool with its compiled schema.
 pub struct RegisteredTool {

@@ -8,10 +8,10 @@ use std::sync::{Arc, OnceLock};
 use axum::body::Bytes;
 use parking_lot::Mutex;
 use pillion_core::digest::sha256_hex;
-use pillion_core::mcp::{
+use pillion_core::tool::TraceContext;
+use pillion_mcp_client::{
     Feature, LogLevel, Progress, ProtocolVersion, RESERVED_META, RequestOptions, RpcError,
 };
-use pillion_core::tool::TraceContext;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};

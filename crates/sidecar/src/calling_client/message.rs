@@ -2,8 +2,8 @@
 
 use axum::body::Bytes;
 use indexmap::IndexMap;
-use pillion_core::mcp::RpcError;
 use pillion_core::{is_lone_surrogate, json_error_text};
+use pillion_mcp_client::RpcError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use pillion_core::mcp::{ServerConfig, TokenKey};
+use pillion_mcp_client::{ServerConfig, TokenKey};
 use pillion_store::VaultTokenStore;
 
 use super::operator::Operator;

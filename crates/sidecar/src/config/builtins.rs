@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use pillion_builtins::get_weather::{Units, WeatherProvider};
 use pillion_builtins::web_search::SearchProvider;
 use pillion_builtins::{GetTime, SearchSettings, WeatherSettings};
-use pillion_core::egress::EgressPolicy;
+use pillion_egress::EgressPolicy;
 use secrecy::SecretString;
 use serde::{Deserialize, Deserializer, de};
 use toml::{Table, Value};

@@ -2,8 +2,8 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use pillion_chat::HttpModelConfig;
-use pillion_core::egress::EgressPolicy;
 use pillion_core::provider::Provider;
+use pillion_egress::EgressPolicy;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use url::Url;

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
-use pillion_core::mcp::ServerConfig;
+use pillion_mcp_client::ServerConfig;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 

@@ -1,6 +1,6 @@
 //! The credentials of a server itself, stored as one entry of the vault.
 
-use pillion_core::mcp::Authentication;
+use pillion_mcp_client::Authentication;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use pillion_core::mcp::{Authentication, ServerConfig, TokenKey};
 use pillion_core::store::{SecretKind, SecretPlace, Store, StoreError, Timestamp};
+use pillion_mcp_client::{Authentication, ServerConfig, TokenKey};
 use pillion_store::{Vault, VaultTokenStore};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};

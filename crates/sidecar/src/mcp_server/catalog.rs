@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use parking_lot::RwLock;
-use pillion_core::mcp::{EntryKind, Feature, McpError, RpcError};
+use pillion_mcp_client::{EntryKind, Feature, McpError, RpcError};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use parking_lot::Mutex;
-use pillion_core::mcp::RpcError;
+use pillion_mcp_client::RpcError;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

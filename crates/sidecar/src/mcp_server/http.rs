@@ -10,7 +10,7 @@ mod stream;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use pillion_core::mcp::{Feature, ProtocolVersion, RpcError};
+use pillion_mcp_client::{Feature, ProtocolVersion, RpcError};
 use serde_json::value::RawValue;
 
 use super::Caller;

@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pillion_core::mcp::SubscriptionFilter;
 use pillion_core::pack::Packs;
+use pillion_mcp_client::SubscriptionFilter;
 use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;

@@ -2,11 +2,11 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use pillion_core::mcp::RpcError;
 use pillion_core::pack::{
     ChangeListener, Packs, Reader, ResourceBody, ResourceChange, without_query,
 };
 use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::RpcError;
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;

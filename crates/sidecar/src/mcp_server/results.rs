@@ -1,6 +1,6 @@
 //! Offloaded tool results as resources.
 
-use pillion_core::mcp::{Feature, ProtocolVersion, RpcError};
+use pillion_mcp_client::{Feature, ProtocolVersion, RpcError};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 

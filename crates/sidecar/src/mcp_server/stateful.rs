@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use pillion_core::mcp::{LogLevel, ProtocolVersion, RpcError};
+use pillion_mcp_client::{LogLevel, ProtocolVersion, RpcError};
 use serde_json::value::RawValue;
 use serde_json::{Map, json};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use pillion_core::mcp::{
+use pillion_mcp_client::{
     CLIENT_CAPABILITIES, Feature, ProtocolVersion, RpcError, SubscriptionFilter,
 };
 use serde_json::value::RawValue;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use parking_lot::Mutex;
-use pillion_core::mcp::{Feature, ProtocolVersion, RpcError};
 use pillion_core::tool::CallContext;
+use pillion_mcp_client::{Feature, ProtocolVersion, RpcError};
 use serde_json::json;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, mpsc};

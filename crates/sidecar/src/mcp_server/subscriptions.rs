@@ -1,6 +1,6 @@
 //! Subscriptions to single resources, of packs or of upstream servers.
 
-use pillion_core::mcp::{RpcError, SubscriptionFilter};
+use pillion_mcp_client::{RpcError, SubscriptionFilter};
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;

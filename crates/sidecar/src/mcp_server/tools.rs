@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pillion_core::mcp::{
-    EntryKind, ProtocolVersion, RpcError, as_call_tool_result, param_header_mismatch,
-};
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{self, CallContext, ErrorCode, ToolCall, ToolResult};
+use pillion_mcp_client::{
+    EntryKind, ProtocolVersion, RpcError, as_call_tool_result, param_header_mismatch,
+};
 use pillion_wire::UnavailableServer;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

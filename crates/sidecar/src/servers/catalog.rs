@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use pillion_core::egress::EgressPolicy;
-use pillion_core::mcp::ServerConfig;
 use pillion_core::store::{NamedRecords, SecretKind, ServerRecord, Store, Timestamp};
+use pillion_egress::EgressPolicy;
+use pillion_mcp_client::ServerConfig;
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
 use uuid::Uuid;

@@ -5,10 +5,10 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use pillion_core::executor::ApprovalPolicy;
-use pillion_core::mcp::{
+use pillion_core::tool::ToolName;
+use pillion_mcp_client::{
     Authentication, Endpoint, Handshake, ProtocolVersion, ServerConfig, StdioCommand, TransportKind,
 };
-use pillion_core::tool::ToolName;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -256,7 +256,7 @@ impl Definition {
                 program.env = credentials.texts("env")?.into_iter().collect();
                 ServerConfig::of_command(name, program)
             }
-            _ => return Err(pillion_core::mcp::ServerConfigError::Endpoint.into()),
+            _ => return Err(pillion_mcp_client::ServerConfigError::Endpoint.into()),
         };
         server.description = self.description.clone().unwrap_or_default();
         server.transport = self.transport;

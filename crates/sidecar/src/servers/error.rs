@@ -1,7 +1,7 @@
 use axum::http::StatusCode;
-use pillion_core::mcp::ServerConfigError;
 use pillion_core::store::StoreError;
 use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ServerConfigError;
 use pillion_store::{MasterKeyError, VaultError};
 
 use crate::credentials::CredentialError;

@@ -1,10 +1,10 @@
 use opentelemetry::KeyValue;
 use opentelemetry::trace::SpanKind;
 use pillion_core::executor::{CallSpan, Tracer};
-use pillion_core::mcp::{RpcError, ServerConfig};
 use pillion_core::tool::{
     CallContext, ErrorCode, ToolCall, ToolFailure, ToolOrigin, ToolResult, TraceContext,
 };
+use pillion_mcp_client::{RpcError, ServerConfig};
 
 use super::{Span, Telemetry};
 use crate::echo::shortened;

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
-use pillion_core::egress::{self, Courier};
+use pillion_egress::Courier;
 use tokio::runtime::Handle;
 use url::Url;
 
@@ -22,7 +22,7 @@ impl Collector {
         url: Url,
         timeout: Duration,
         runtime: Handle,
-    ) -> Result<Self, egress::HttpError> {
+    ) -> Result<Self, pillion_egress::HttpError> {
         Ok(Self {
             courier: Courier::new(url, timeout)?,
             runtime,

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::hash::{BuildHasher, RandomState};
 
 use parking_lot::Mutex;
-use pillion_core::mcp::EntryKind;
+use pillion_mcp_client::EntryKind;
 use serde_json::Value;
 use serde_json::value::RawValue;
 

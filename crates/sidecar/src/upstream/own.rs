@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use indexmap::IndexMap;
 use pillion_core::executor::OwnTools;
-use pillion_core::mcp::EntryKind;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{CallContext, Tool, ToolFailure, ToolName, ToolOrigin};
+use pillion_mcp_client::EntryKind;
 use pillion_wire::UnavailableServer;
 use tokio::time::Instant;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use parking_lot::RwLock;
-use pillion_core::mcp::{Feature, McpClient};
 use pillion_core::store::{PinOwner, Timestamp};
 use pillion_core::tool::{ToolOrigin, TraceContext};
+use pillion_mcp_client::{Feature, McpClient};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::time::timeout;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pillion_core::mcp::{Authentication, ServerConfig};
 use pillion_core::tool::{ActsAs, CallContext, ErrorCode, ToolFailure};
+use pillion_mcp_client::{Authentication, ServerConfig};
 use tokio::time::{Instant, sleep};
 
 use super::Server;

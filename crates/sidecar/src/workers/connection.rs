@@ -2,8 +2,8 @@ use std::io;
 use std::pin::Pin;
 
 use futures_util::StreamExt;
-use pillion_core::mcp::as_call_tool_result;
 use pillion_core::tool::{ErrorCode, ToolFailure};
+use pillion_mcp_client::as_call_tool_result;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};

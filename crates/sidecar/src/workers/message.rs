@@ -1,7 +1,7 @@
 //! The messages between the sidecar and a worker: lines of JSON-RPC 2.0 with the types of MCP.
 
-use pillion_core::mcp::Progress;
 use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput, TraceContext};
+use pillion_mcp_client::Progress;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

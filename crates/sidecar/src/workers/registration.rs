@@ -2,9 +2,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::mcp::{EntryError, EntryKind};
 use pillion_core::registry::{RegistryError, ToolRegistry};
 use pillion_core::tool::{DefinitionError, ToolDefinition, ToolName};
+use pillion_mcp_client::{EntryError, EntryKind};
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value};

@@ -8,8 +8,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pillion_core::mcp::{McpClient, McpError, RequestOptions, ToolCallResult};
 use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::{McpClient, McpError, RequestOptions, ToolCallResult};
 use serde_json::value::RawValue;
 
 use super::options::CallOptions;
@@ -81,7 +81,7 @@ impl CallError {
     /// Returns the error code.
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Mcp(error) => error.code(),
+            Self::Mcp(error) => pillion_mcp_tools::error_code(error.class()),
             Self::Cancelled(_) => ErrorCode::Cancelled,
             Self::Arguments(_) => ErrorCode::InvalidInput,
         }

@@ -1,6 +1,6 @@
 //! Lists of tools, resources and prompts, and completion.
 
-use pillion_core::mcp::{McpClient, McpError};
+use pillion_mcp_client::{McpClient, McpError};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 

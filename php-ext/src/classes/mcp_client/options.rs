@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ext_php_rs::types::{ZendHashTable, Zval};
-use pillion_core::mcp::RequestOptions;
+use pillion_mcp_client::RequestOptions;
 use serde_json::{Map, Value};
 
 use crate::classes::cancellation_token::Cancellation;

@@ -3,7 +3,7 @@
 use ext_php_rs::boxed::ZBox;
 use ext_php_rs::flags::DataType;
 use ext_php_rs::types::{ArrayKey, ZendHashTable, Zval};
-use pillion_core::mcp::ServerConfig;
+use pillion_mcp_client::ServerConfig;
 
 use crate::zend::{Call, Key, Outcome, Properties, entries, guarded, string_of, table_of};
 

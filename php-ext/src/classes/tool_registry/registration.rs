@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use ext_php_rs::types::Zval;
 use pillion_core::registry::RegistryError;
-use pillion_core::schema::CompiledSchema;
 use pillion_core::tool::{ApprovalPolicy, Tool, ToolDefinition, ToolName, ToolOrigin};
+use pillion_schema::CompiledSchema;
 use serde_json::Value;
 use serde_json::value::RawValue;
 

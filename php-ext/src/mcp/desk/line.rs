@@ -2,7 +2,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use pillion_core::mcp::{Progress, ProgressCallback};
+use pillion_mcp_client::{Progress, ProgressCallback};
 
 use super::{Desk, Mailbox};
 use crate::mcp::errand::Errand;

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use pillion_core::mcp::Notification;
+use pillion_mcp_client::Notification;
 
 use super::lock;
 

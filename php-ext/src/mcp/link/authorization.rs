@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pillion_core::mcp::{AuthorizationResponse, McpError};
 use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::{AuthorizationResponse, McpError};
 
 use super::Link;
 use crate::exception;

@@ -1,7 +1,7 @@
 //! Error messages about a server's options, with the option names of the PHP classes.
 
-use pillion_core::egress::EgressError;
-use pillion_core::mcp::ServerConfigError;
+use pillion_egress::EgressError;
+use pillion_mcp_client::ServerConfigError;
 
 use super::Of;
 use crate::exception;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use pillion_core::mcp::{McpClient, OAuthError, TransportKind};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpClient, OAuthError, TransportKind};
 use pillion_testkit::{FakeOAuth, OAuthRules};
 use serde_json::json;
 
@@ -52,7 +52,7 @@ async fn e8_without_anybody_to_ask_the_call_is_denied_and_nothing_is_registered(
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let client = McpClient::new(oauth(&server, &json!({})));
     let error = roll(&client).await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::Denied);
+    assert_eq!(error.class(), ErrorClass::Denied);
     let text = error.to_string();
     assert!(
         text.contains("the server asks for an authorization"),
@@ -116,7 +116,7 @@ async fn an_answer_that_belongs_elsewhere_is_not_used() {
         let client = asking(&server, &Consenting::answering(answer));
         let error = roll(&client).await.unwrap_err();
         assert!(expected(oauth_error(&error)), "{case}: {error}");
-        assert_eq!(error.code(), ErrorCode::Denied, "{case}");
+        assert_eq!(error.class(), ErrorClass::Denied, "{case}");
         assert!(server.requests_to("/token").is_empty(), "{case}");
     }
 }
@@ -169,7 +169,7 @@ async fn a_scope_that_was_asked_for_in_vain_is_not_asked_for_again() {
         for asked in asked_by_call {
             let before = person.asked();
             let error = roll(&client).await.unwrap_err();
-            assert_eq!(error.code(), ErrorCode::Denied);
+            assert_eq!(error.class(), ErrorClass::Denied);
             assert_eq!(error.http_status(), Some(403));
             assert_eq!(person.asked() - before, asked, "greedy: {greedy}");
         }
@@ -231,7 +231,7 @@ async fn a_person_may_take_longer_than_a_call() {
     let client = McpClient::new(config);
     let mut calls = 0;
     while let Err(error) = roll(&client).await {
-        assert_eq!(error.code(), ErrorCode::Timeout, "{error}");
+        assert_eq!(error.class(), ErrorClass::Timeout, "{error}");
         calls += 1;
         assert!(calls < 100);
     }
@@ -261,7 +261,7 @@ async fn a_person_who_refuses_late_is_asked_once() {
         let client = McpClient::new(config);
         let error = loop {
             match roll(&client).await.unwrap_err() {
-                error if error.code() == ErrorCode::Timeout => {}
+                error if error.class() == ErrorClass::Timeout => {}
                 error => break error,
             }
         };

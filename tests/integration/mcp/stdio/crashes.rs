@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use pillion_core::mcp::{McpClient, McpErrorKind, ServerConfig};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpClient, McpErrorKind, ServerConfig};
 use serde_json::json;
 
 use super::{call, exists, fake, fake_config, pid};
@@ -16,12 +16,12 @@ use crate::mcp::{eventually, roll};
 #[tokio::test]
 async fn e9_a_server_that_dies_during_a_call_fails_it_with_its_last_words_and_starts_again() {
     let mut config = fake_config(&[]);
-    if let pillion_core::mcp::Endpoint::Command(command) = &mut config.endpoint {
+    if let pillion_mcp_client::Endpoint::Command(command) = &mut config.endpoint {
         command.env.insert("KEY".into(), "s3cret".into());
     }
     let client = McpClient::new(config);
     let error = client.call_tool("crash", &json!({})).await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::Unavailable);
+    assert_eq!(error.class(), ErrorClass::Unavailable);
     assert_eq!(
         error.to_string(),
         "MCP request failed: the server's process ended (exit status: 3): \
@@ -70,7 +70,7 @@ async fn e9_a_server_that_crashes_again_and_again_is_left_alone_for_a_while() {
     let mut refused = None;
     for _ in 0..10 {
         let error = client.list_tools().await.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::Unavailable, "{error}");
+        assert_eq!(error.class(), ErrorClass::Unavailable, "{error}");
         match error.kind() {
             McpErrorKind::ProcessEnded { last_words, .. } => {
                 assert_eq!(last_words, "cannot find the configuration");
@@ -136,7 +136,7 @@ async fn e9_a_server_that_is_killed_again_and_again_is_waited_for() {
 async fn e9_a_server_that_ends_after_the_handshake_is_an_error_and_no_hang() {
     let client = fake(&["exit-after-hello"]);
     let error = client.list_tools().await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::Unavailable, "{error}");
+    assert_eq!(error.class(), ErrorClass::Unavailable, "{error}");
 }
 
 #[tokio::test]
@@ -179,11 +179,11 @@ async fn e9_output_that_somebody_else_holds_open_does_not_hide_the_end() {
 #[tokio::test]
 async fn e9_a_program_that_is_no_server_is_an_error() {
     for (program, args) in [("true", vec![]), ("echo", vec!["hello"])] {
-        let mut command = pillion_core::mcp::StdioCommand::new(program);
+        let mut command = pillion_mcp_client::StdioCommand::new(program);
         command.args = args.into_iter().map(str::to_owned).collect();
         let mut config = ServerConfig::of_command("x", command);
         config.timeout = Duration::from_secs(3);
         let error = McpClient::new(config).connect().await.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::Unavailable, "{program}: {error}");
+        assert_eq!(error.class(), ErrorClass::Unavailable, "{program}: {error}");
     }
 }

@@ -1,6 +1,6 @@
 //! What a server is asked first, and what is made of its answer, or of none.
 
-use pillion_core::mcp::{
+use pillion_mcp_client::{
     Handshake, McpClient, McpErrorKind, ProtocolVersion, ServerConfig, StdioCommand, TransportKind,
 };
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-use pillion_core::mcp::SseEvent;
 use pillion_core::provider::Provider;
+use pillion_sse::SseEvent;
 use serde_json::{Map, Value, json};
 
 use super::super::failure::malformed;

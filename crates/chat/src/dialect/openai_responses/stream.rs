@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
-use pillion_core::mcp::SseEvent;
 use pillion_core::provider::Provider;
+use pillion_sse::SseEvent;
 use serde_json::{Value, json};
 
 use super::super::failure::malformed;

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pillion_core::mcp::{
+use pillion_mcp_client::{
     Authentication, AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, OAuthConfig,
     OAuthGrant, PromptError, PromptFuture, ServerConfig,
 };

@@ -4,7 +4,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use pillion_core::mcp::{Authentication, ServerConfig};
+use pillion_mcp_client::{Authentication, ServerConfig};
 use secrecy::SecretString;
 
 use super::error::McpCommandError;

@@ -2,8 +2,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use pillion_core::mcp::{McpError, McpErrorKind, OAuthError, ProbeStep, ServerConfigError};
 use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::{McpError, McpErrorKind, OAuthError, ProbeStep, ServerConfigError};
 use pillion_wire::Failure;
 use serde_json::{Value, json};
 
@@ -120,7 +120,7 @@ impl McpCommandError {
     pub(super) fn code(&self) -> ErrorCode {
         match self {
             Self::Request { available, .. } if !available.is_empty() => ErrorCode::NotFound,
-            Self::Request { source, .. } => source.code(),
+            Self::Request { source, .. } => pillion_mcp_tools::error_code(source.class()),
             Self::TimedOut { .. } => ErrorCode::Timeout,
             Self::Interrupted(_) => ErrorCode::Cancelled,
             Self::Result { .. } | Self::Signals(_) | Self::Output(_) => ErrorCode::InternalError,

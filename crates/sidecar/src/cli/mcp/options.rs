@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use pillion_core::mcp::{ProtocolVersion, TransportKind};
+use pillion_mcp_client::{ProtocolVersion, TransportKind};
 
 /// The options of every command of `pillion mcp`.
 #[derive(Debug, Default, Args)]

@@ -2,7 +2,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::mcp::{
+use pillion_mcp_client::{
     Authentication, Callbacks, McpClient, McpError, McpErrorKind, Notification, OAuthGrant,
     ProbeStep, RequestOptions, ServerConfig,
 };

@@ -1,7 +1,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use pillion_core::mcp::Endpoint;
+use pillion_mcp_client::Endpoint;
 
 use super::*;
 use crate::config::{Group, LogFilter, LogFormat};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use pillion_core::mcp::{ProtocolVersion, RpcError};
+use pillion_mcp_client::{ProtocolVersion, RpcError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

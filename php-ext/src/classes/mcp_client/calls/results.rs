@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use ext_php_rs::types::Zval;
-use pillion_core::mcp::ToolCallResult;
 use pillion_core::tool::{ErrorCode, whole_seconds};
+use pillion_mcp_client::ToolCallResult;
 
 use crate::classes::mcp_client::EMPTY;
 use crate::classes::tool_result::Parts;

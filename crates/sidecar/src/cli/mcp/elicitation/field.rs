@@ -1,4 +1,4 @@
-use pillion_core::schema::CompiledSchema;
+use pillion_schema::CompiledSchema;
 use serde_json::Value;
 
 use super::super::{plain, typed};

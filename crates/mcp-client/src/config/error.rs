@@ -1,0 +1,64 @@
+use pillion_egress::EgressError;
+
+/// Why the configuration of a server is invalid. The messages contain no secrets.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerConfigError {
+    /// The URL cannot be parsed, or its scheme is not `http`, `https`, `ws` or `wss`.
+    #[error(
+        "Invalid server URL: use http:// or https:// (ws:// or wss:// for WebSocket) and a host"
+    )]
+    Url,
+    /// There is neither a URL nor a command, or both.
+    #[error("A server has either a 'url' or a 'command'")]
+    Endpoint,
+    /// A key that requires a command is used with a URL.
+    #[error("'{key}' belongs to a 'command', not to a 'url'")]
+    CommandKey {
+        /// The key.
+        key: &'static str,
+    },
+    /// The program, the directory or a variable name is empty, a value contains a NUL, or a
+    /// variable name contains a `=`.
+    #[error(
+        "Invalid command: the program, the directory or the name of a variable is empty, there is a NUL, or a '=' in such a name"
+    )]
+    Command,
+    /// The endpoint does not support the transport.
+    #[error(
+        "The transport does not fit: a 'command' is spoken to over stdio, ws:// and wss:// over WebSocket, http:// and https:// over all others"
+    )]
+    Transport,
+    /// The URL contains a user or a password.
+    #[error("The server URL holds a user or password: put them into 'authentication'")]
+    CredentialInUrl,
+    /// The header's name or value is not valid in HTTP.
+    #[error("Invalid header '{name}'")]
+    Header {
+        /// The configured name of the header.
+        name: String,
+    },
+    /// The connection sets this header itself, as with `Content-Length`.
+    #[error("Header '{name}' is the connection's own and cannot be set")]
+    ConnectionHeader {
+        /// The configured name of the header.
+        name: String,
+    },
+    /// A key of the `oauth` authentication is missing or invalid.
+    #[error("The OAuth authentication needs a proper '{key}'{}", purpose(key))]
+    OAuth {
+        /// The key in the configuration.
+        key: &'static str,
+    },
+    /// Requests to the URL are not allowed.
+    #[error(transparent)]
+    Egress(#[from] EgressError),
+}
+
+/// Returns why a key of the `oauth` authentication is required, if the key's name does not tell.
+fn purpose(key: &str) -> &'static str {
+    match key {
+        "issuer" => ": the URL of the only authorization server that may see the credentials",
+        _ => "",
+    }
+}
