@@ -643,7 +643,7 @@ fn a_killed_workers_call_fails_at_once_though_a_program_of_its_holds_the_connect
     kill(left, Signal::SIGKILL).unwrap();
     assert_eq!(answer["result"]["error_code"], "unavailable", "{answer}");
     let error = answer["result"]["error"].as_str().unwrap();
-    assert!(error.contains("its process has ended"), "{error}");
+    assert!(error.contains("the worker's process has ended"), "{error}");
     assert!(took < Duration::from_secs(15), "{took:?}");
     eventually("it is gone", || workers(&daemon.socket).is_empty());
 }
