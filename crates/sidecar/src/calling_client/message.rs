@@ -179,7 +179,7 @@ pub(crate) fn unknown(what: &str, name: &str) -> RpcError {
 
 /// Returns the error for a header that differs from the message.
 pub(crate) fn header_mismatch(header: &str) -> RpcError {
-    let reason = format!("The header {header} does not agree with the message");
+    let reason = format!("The header {header} does not match the message");
     RpcError::new(HEADER_MISMATCH, reason)
 }
 
