@@ -97,7 +97,7 @@ fn l1_a_credential_reaches_the_server_and_nothing_else_shows_it() {
         String::from_utf8_lossy(&answers)
     );
     let kept = everything_kept(&daemon);
-    assert!(holds(&kept, "A server was added") && holds(&kept, "SQLite format 3"));
+    assert!(holds(&kept, "An MCP server was added") && holds(&kept, "SQLite format 3"));
     assert!(!holds(&kept, TOKEN));
     far.set_mood(Mood::Well);
     daemon.kill();
@@ -158,7 +158,7 @@ fn l1_another_key_than_the_stores_is_said_at_start() {
         listed["error"]
             .as_str()
             .unwrap()
-            .contains("there is no key"),
+            .contains("no key is configured"),
         "{listed}"
     );
 }
