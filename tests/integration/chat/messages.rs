@@ -274,7 +274,7 @@ async fn what_anthropics_door_refuses_is_said_in_its_words() {
             json!({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}),
             400,
             "invalid_request_error",
-            "one that Anthropic runs",
+            "a tool that Anthropic runs",
         ),
         (
             json!({"tool_choice": {"type": "tool"}}),
