@@ -79,7 +79,7 @@ fn a_parameter_that_is_not_what_it_can_be_is_named() {
         ("events?types=x", "'types' must be some of call.started, "),
         (
             "tool-calls?from=now",
-            "'from' must be a time, as 2026-11-21T18:00:00Z",
+            "'from' must be a time such as 2026-11-21T18:00:00Z",
         ),
         (
             "tool-calls?status=x",
