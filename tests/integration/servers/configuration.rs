@@ -103,7 +103,7 @@ fn f1_what_a_server_cannot_be_is_refused_by_its_key() {
         ),
         (
             with("toolPrefix", json!("a b")),
-            "toolPrefix: must start with",
+            "toolPrefix: must have at most 128",
         ),
         (
             with("color", json!("red")),

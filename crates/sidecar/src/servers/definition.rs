@@ -186,8 +186,8 @@ impl Definition {
             && !prefix.is_empty()
             && ToolName::new(prefix).is_err()
         {
-            let message = "must start with a letter or '_', have only letters, digits, '_' and \
-                           '-', and at most 128 characters";
+            let message = "must have at most 128 letters, digits, '_' and '-', and start with a \
+                           letter or '_'";
             return Err(ServerError::invalid("toolPrefix", message));
         }
         Ok(definition)
@@ -245,7 +245,7 @@ impl Definition {
             }
             (Some(url), None) => ServerConfig::new(name, url)?,
             (None, Some(_)) if self.credential.is_of_users() => {
-                let message = "a server with a command cannot use credentials of users";
+                let message = "a server with a command only supports the credential \"shared\"";
                 return Err(ServerError::invalid("credential", message));
             }
             (None, Some(command)) => {
