@@ -218,7 +218,7 @@ impl Workers {
         let mut state = self.state.lock();
         let state = &mut *state;
         let Some(offered) = state.tools.get_mut(tool.name()) else {
-            let message = format!("No worker offers tool '{}' any more", tool.name());
+            let message = format!("No connected worker offers tool '{}'", tool.name());
             return Err(ToolFailure::new(ErrorCode::Unavailable, message));
         };
         if offered.tool.asks_otherwise(tool) {
@@ -349,7 +349,7 @@ impl Workers {
                 "Removed a tool: its last worker disconnected"
             );
             for (_, job) in waiting {
-                let message = format!("No worker offers tool '{}' any more", tool.name());
+                let message = format!("No connected worker offers tool '{}'", tool.name());
                 drop(
                     job.reply
                         .send(Err(ToolFailure::new(ErrorCode::Unavailable, message))),

@@ -53,7 +53,11 @@ pub(crate) enum ConnectError {
         status: StatusCode,
         failure: Box<Failure>,
     },
-    #[error("the sidecar at {} did not respond within {:.0}s", socket.display(), CONNECT_TIMEOUT.as_secs_f64())]
+    #[error(
+        "the sidecar at {} did not respond within {:.0}s",
+        socket.display(),
+        CONNECT_TIMEOUT.as_secs_f64()
+    )]
     TooSlow { socket: PathBuf },
     #[error(
         "the process that listens on {} is not a sidecar of this version: it responded with HTTP \

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub enum SocketError {
     /// The path is too long for a socket's address.
     #[error(
-        "the socket path is {length} bytes long, and the system takes at most 107: {}",
+        "the socket path is {length} bytes long, but the system allows at most 107: {}",
         path.display()
     )]
     PathTooLong {

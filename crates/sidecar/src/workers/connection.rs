@@ -28,7 +28,7 @@ enum End {
     NoMessage(#[from] serde_json::Error),
     #[error("the worker sent a message longer than workers.max_message_bytes")]
     TooLong,
-    #[error("the worker answered a call that it did not get")]
+    #[error("the worker sent a response to an unknown call")]
     WrongId,
     #[error("the worker did not read its call before the caller gave up")]
     DoesNotRead,

@@ -87,12 +87,8 @@ impl WorkerTool {
         arguments: JsonObject,
         context: CallContext,
     ) -> Result<ToolOutput, ToolFailure> {
-        let gone = || {
-            ToolFailure::new(
-                ErrorCode::Unavailable,
-                "This sidecar runs no workers any more",
-            )
-        };
+        let gone =
+            || ToolFailure::new(ErrorCode::Unavailable, "The sidecar no longer runs workers");
         let workers = self
             .workers
             .get()
