@@ -256,13 +256,13 @@ async fn what_anthropics_door_refuses_is_said_in_its_words() {
             json!({"messages": []}),
             400,
             "invalid_request_error",
-            "'messages' must be there",
+            "'messages' must be a non-empty array",
         ),
         (
             json!({"messages": [{"role": "user", "content": [{"type": "document"}]}]}),
             400,
             "invalid_request_error",
-            "messages[0].content[0] is of a type",
+            "messages[0].content[0] has a type",
         ),
         (
             json!({"max_tokens": "x"}),

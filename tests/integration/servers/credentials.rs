@@ -172,7 +172,7 @@ fn l1_whoever_moves_a_server_does_not_get_its_credentials() {
     let moved = json!({"url": thief.url});
     let (status, _, error) = refusal(&daemon, "PATCH", "/far", &moved);
     assert_eq!(status, 400);
-    assert!(error.contains("give 'authentication' again"), "{error}");
+    assert!(error.contains("send 'authentication' again"), "{error}");
     let moved =
         json!({"url": thief.url, "authentication": {"type": "none"}, "headers": {"y": "z"}});
     let shown = change(&daemon, "PATCH", "/far", &moved);
