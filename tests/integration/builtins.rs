@@ -190,11 +190,11 @@ fn l1_a_tool_whose_provider_wants_no_key_says_which_do() {
     for (tool, expected) in [
         (
             "web_search",
-            "web_search has no provider that wants a key: set tools.web_search.provider (google, brave)",
+            "The tool web_search has no provider that needs an API key: set tools.web_search.provider (google, brave)",
         ),
         (
             "get_time",
-            "There is no such built-in tool whose service wants a key",
+            "There is no built-in tool with this name whose service needs an API key",
         ),
     ] {
         let path = format!("/api/v1/tool-keys/{tool}");
@@ -250,7 +250,7 @@ async fn l1_a_key_in_the_vault_counts_at_once_and_for_its_service_alone() {
 
     // One that wants no key is told apart from a tool that is not there.
     let set_key = |tool: &str| stderr(&run(&["tools", "set-key", tool, "--socket", socket], &[]));
-    assert!(set_key("nope").contains("no such built-in tool"));
+    assert!(set_key("nope").contains("no built-in tool with this name"));
     let said = set_key("get_weather");
     assert!(
         said.contains("set tools.get_weather.provider (openweathermap)"),

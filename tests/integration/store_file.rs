@@ -34,7 +34,9 @@ fn f4_no_call_is_acknowledged_that_would_be_lost_with_the_file() {
         "{said}"
     );
     eventually("the log says so", || {
-        daemon.log().contains("The store is gone: calls fail")
+        daemon
+            .log()
+            .contains("The store file is missing or was replaced")
     });
     fs::rename(&moved, &file).unwrap();
     assert_eq!(calculate(&daemon)["success"], true);

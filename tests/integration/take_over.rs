@@ -245,6 +245,6 @@ fn the_service_manager_hears_of_a_reload_and_how_it_went() {
     eventually("the refusal is told", || {
         manager
             .hear()
-            .contains("the new configuration is refused: pillion.toml:1: ")
+            .contains("rejected the new configuration: pillion.toml:1: ")
     });
 }

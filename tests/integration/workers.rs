@@ -513,12 +513,12 @@ fn what_is_no_worker_is_refused_and_changes_nothing() {
         (
             tool("calculator", json!({"type": "object"})),
             "409",
-            "'calculator' belongs",
+            "'calculator' is already used",
         ),
         (
             tool("not a name", json!({"type": "object"})),
             "400",
-            "index 0",
+            "tools[0]",
         ),
         (tool("t", json!({"type": "string"})), "400", "type object"),
         (
@@ -534,7 +534,7 @@ fn what_is_no_worker_is_refused_and_changes_nothing() {
         (
             json!({"name": "x", "tools": [{"name": "a", "description": "x"}, {"name": "a", "description": "x"}]}),
             "400",
-            "twice",
+            "two tools with the name 'a'",
         ),
         (
             json!({"name": "x", "tools": [{"name": "a", "description": "x", "cooldownSeconds": -1}]}),
@@ -643,7 +643,7 @@ fn a_killed_workers_call_fails_at_once_though_a_program_of_its_holds_the_connect
     kill(left, Signal::SIGKILL).unwrap();
     assert_eq!(answer["result"]["error_code"], "unavailable", "{answer}");
     let error = answer["result"]["error"].as_str().unwrap();
-    assert!(error.contains("its process has ended"), "{error}");
+    assert!(error.contains("the worker's process has ended"), "{error}");
     assert!(took < Duration::from_secs(15), "{took:?}");
     eventually("it is gone", || workers(&daemon.socket).is_empty());
 }

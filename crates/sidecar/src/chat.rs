@@ -291,7 +291,10 @@ pub(crate) async fn list(app: &App, context: &CallContext) -> Result<Vec<ChatAns
             summary => match serde_json::from_str(summary) {
                 Ok(answer) => answer,
                 Err(error) => {
-                    tracing::warn!(chat = chat.id, %error, "A chat is not listed");
+                    tracing::warn!(
+                        chat = chat.id, %error,
+                        "Cannot list a stored chat: its summary is invalid"
+                    );
                     continue;
                 }
             },
@@ -437,7 +440,7 @@ async fn find(
     let record = store.chat(&owner_of(context), id).await?;
     let record = record.ok_or(ChatRefusal::Unknown)?;
     let kept = StoredChat::from_json(&record.json).map_err(|error| {
-        tracing::warn!(chat = id, %error, "A chat cannot be read");
+        tracing::warn!(chat = id, %error, "Cannot read a stored chat");
         ChatRefusal::Unreadable
     })?;
     Ok((record, kept))

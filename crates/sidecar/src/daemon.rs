@@ -51,7 +51,7 @@ pub enum DaemonError {
     #[error(transparent)]
     Registry(#[from] RegistryError),
     /// The threads that serve connections cannot be created.
-    #[error("cannot start the threads that serve: {0}")]
+    #[error("cannot start the server threads: {0}")]
     Threads(#[source] io::Error),
     /// Signal handlers cannot be installed.
     #[error("cannot listen for signals: {0}")]
@@ -155,7 +155,11 @@ async fn catch_up(servers: Arc<Servers>) {
     for wait in [Duration::ZERO, LAST_REQUESTS + LAST_REQUESTS_BEFORE_RESTART] {
         tokio::time::sleep(wait).await;
         if let Err(error) = servers.refresh().await {
-            tracing::warn!(%error, "Cannot look for servers that were added meanwhile");
+            tracing::warn!(
+                %error,
+                "Cannot load the MCP server changes that the previous sidecar accepted before it \
+                 stopped"
+            );
         }
     }
 }

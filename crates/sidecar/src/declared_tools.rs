@@ -57,15 +57,18 @@ impl Registered {
             let put = match registry.put(tool, may_replace) {
                 Ok(put) => put,
                 Err(error) => {
-                    tracing::warn!(tool.name = %name, %error, "A tool of the configuration is not offered");
+                    tracing::warn!(
+                        tool.name = %name, %error,
+                        "Cannot register a tool of the configuration"
+                    );
                     continue;
                 }
             };
             if put.outcome == Placed::StandsBy {
                 tracing::warn!(
                     tool.name = %name,
-                    "The name {name} belongs to another tool, which stays; that of the \
-                     configuration is offered when it is gone"
+                    "Another tool already has the name {name}: the tool of the configuration is \
+                     offered once that tool is removed"
                 );
             }
             now.push(put.entry);

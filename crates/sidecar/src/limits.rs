@@ -97,7 +97,10 @@ impl PastCalls {
         for (looks, apart) in LOOKS {
             for _ in 0..looks {
                 if let Err(error) = self.count().await {
-                    tracing::warn!(%error, "Cannot read which calls count towards the limits");
+                    tracing::warn!(
+                        %error,
+                        "Cannot read the recorded calls that count towards the rate limits"
+                    );
                 }
                 tokio::time::sleep(apart).await;
             }

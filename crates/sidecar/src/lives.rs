@@ -105,7 +105,10 @@ impl Life {
     /// Removes the lock file.
     pub(crate) fn end(&self) {
         if let Err(error) = fs::remove_file(&self.path) {
-            tracing::debug!(%error, path = %self.path.display(), "Cannot remove the lock of a life");
+            tracing::debug!(
+                %error, path = %self.path.display(),
+                "Cannot remove the lock file of this process"
+            );
         }
     }
 }

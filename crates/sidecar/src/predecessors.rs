@@ -70,10 +70,10 @@ impl Predecessors {
             let (this, has_ended) = (self.clone(), has_ended.clone());
             tokio::spawn(async move {
                 if let Err(error) = end_of(line).await {
-                    tracing::warn!(%error, "It is not known when the sidecar before ends");
+                    tracing::warn!(%error, "Cannot observe when the previous sidecar ends");
                     return;
                 }
-                tracing::info!(life, "The sidecar before has ended");
+                tracing::info!(life, "The previous sidecar has ended");
                 // The process closes its connections in any order, so others may still be open.
                 tokio::time::sleep(CLOSING).await;
                 this.0.lock().retain(|one| one.life != life);

@@ -187,7 +187,10 @@ impl Reloader {
     async fn put_in_force(&mut self, config: Config, access: Access) -> Result<(), ServerError> {
         self.servers.reconfigure(&config, access).await?;
         for key in needing_a_restart(&self.config, &config) {
-            tracing::warn!(key, "{key} has changed; it takes effect at the next start");
+            tracing::warn!(
+                key,
+                "{key} has changed: restart the sidecar to apply the change"
+            );
         }
         self.log.set_filter(&config.log.filter);
         tell_doubts(&config);
@@ -199,13 +202,13 @@ impl Reloader {
 /// Logs the warnings about the configuration that `pillion check` prints.
 fn tell_doubts(config: &Config) {
     for doubt in config.doubts(|name| std::env::var(name).ok()) {
-        tracing::warn!("The configuration may not mean what it says: {doubt}");
+        tracing::warn!("Configuration warning: {doubt}");
     }
 }
 
 /// Reports why the configuration was rejected.
 fn refuse(process: &Process, error: String) {
-    tracing::error!(%error, "The configuration is refused; what held before still does");
+    tracing::error!(%error, "Rejected the new configuration; the previous one stays in effect");
     service_manager::reload_failed(&error);
     process.reloaded(Some(error));
 }

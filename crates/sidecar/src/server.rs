@@ -271,7 +271,7 @@ async fn drain(
     let cut_off = connections.len() + clients.len();
     tracing::warn!(
         connections = cut_off,
-        "The grace time is over; cutting off what is still running"
+        "The shutdown grace period is over; closing the remaining connections"
     );
     connections.shutdown().await;
     Drained { cut_off }

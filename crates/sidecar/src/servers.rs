@@ -64,8 +64,8 @@ impl Servers {
         let vault = open_vault(&store, config).await?;
         if vault.is_none() && !store.secrets().await?.is_empty() {
             tracing::warn!(
-                "The store has credentials, and no key opens them: set vault.key_file or \
-                 vault.key_env"
+                "The store has encrypted credentials, but no key is configured: set vault.key_file \
+                 or vault.key_env"
             );
         }
         let servers = Self {
@@ -115,7 +115,10 @@ impl Servers {
         let known = match catalog.all().await {
             Ok(known) => known.into_iter().map(Arc::new).collect(),
             Err(error) => {
-                tracing::error!(%error, "The servers of the store cannot be read; those that are known stay");
+                tracing::error!(
+                    %error,
+                    "Cannot read the MCP servers of the store; keeping those already loaded"
+                );
                 self.known()
             }
         };
@@ -130,7 +133,7 @@ impl Servers {
             let is_taken = config.mcp_servers.iter().any(|it| it.label() == name);
             let problem = match &known.section {
                 _ if is_taken => {
-                    Some("the configuration file has a server of this name".to_owned())
+                    Some("the configuration file has a server with this name".to_owned())
                 }
                 Err(error) => Some(error.to_string()),
                 Ok(_) => None,
@@ -143,7 +146,7 @@ impl Servers {
                     tracing::warn!(
                         server.label = name,
                         problem,
-                        "A server of the store is left out"
+                        "Skipped an MCP server of the store"
                     );
                 }
                 _ => {}
@@ -250,7 +253,7 @@ impl Servers {
         self.check_file(&base, &keys)?;
         let record = self.catalog(&base, Who::Caller).add(keys).await?;
         self.put_in_force(&base, None).await;
-        tracing::info!(server.label = record.name, "A server was added");
+        tracing::info!(server.label = record.name, "An MCP server was added");
         Ok(record.id)
     }
 
@@ -267,7 +270,7 @@ impl Servers {
         let catalog = self.catalog(&base, Who::Caller);
         let record = catalog.change(&record, keys, how).await?;
         self.put_in_force(&base, None).await;
-        tracing::info!(server.label = record.name, "A server was changed");
+        tracing::info!(server.label = record.name, "An MCP server was changed");
         Ok(record.id)
     }
 
@@ -277,7 +280,7 @@ impl Servers {
         let record = self.record(&base, key).await?;
         self.catalog(&base, Who::Caller).remove(&record).await?;
         self.put_in_force(&base, None).await;
-        tracing::info!(server.label = record.name, "A server was removed");
+        tracing::info!(server.label = record.name, "An MCP server was removed");
         Ok(record.id)
     }
 
@@ -325,7 +328,10 @@ impl Servers {
         let vault = self.user_credentials.vault();
         let vault = vault.ok_or(CredentialError::NoKey)?;
         let rotated = vault.rotate(next).await?;
-        tracing::info!(secrets = rotated, "The vault has another key");
+        tracing::info!(
+            secrets = rotated,
+            "Encrypted the stored secrets with a new key"
+        );
         Ok(rotated)
     }
 

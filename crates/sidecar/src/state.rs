@@ -89,7 +89,8 @@ impl State {
         let mut life = None;
         if let Some(lives) = &lives {
             let begun = lives.begin(name).map_err(|error| {
-                let message = format!("Cannot show that this process lives: {error}");
+                let message =
+                    format!("Cannot lock the file that marks this process as running: {error}");
                 StoreError::unavailable(message).with_source(error)
             })?;
             process.owner = lives.owner();
@@ -166,7 +167,7 @@ impl State {
             let (store, process, others) = (Arc::clone(&store), process.clone(), others.clone());
             async move {
                 if let Err(error) = interrupt_calls(&store, &process, &others).await {
-                    tracing::warn!(%error, "Cannot mark the calls that were interrupted");
+                    tracing::warn!(%error, "Cannot mark interrupted calls in the call log");
                 }
             }
         });
@@ -215,7 +216,10 @@ impl State {
         let left = self.store.interrupt_life(&self.process, Timestamp::now());
         let outcome = left.await;
         if let Err(error) = &outcome {
-            tracing::warn!(%error, "Cannot say which calls were cut off");
+            tracing::warn!(
+                %error,
+                "Cannot mark the unfinished calls of this process as interrupted"
+            );
         }
         outcome.is_ok()
     }
@@ -244,7 +248,7 @@ async fn interrupt_lives(store: &SqlStore, lives: Option<Lives>) -> Result<u64, 
     let ended = match lives.ended() {
         Ok(ended) => ended,
         Err(error) => {
-            tracing::warn!(%error, "Cannot see which processes have ended");
+            tracing::warn!(%error, "Cannot determine which sidecar processes have ended");
             return Ok(0);
         }
     };
@@ -264,7 +268,7 @@ fn warn_of(interrupted: u64) {
     if interrupted > 0 {
         tracing::warn!(
             calls = interrupted,
-            "Calls were interrupted by an earlier end"
+            "Marked calls of ended sidecar processes as interrupted"
         );
     }
 }
@@ -272,7 +276,9 @@ fn warn_of(interrupted: u64) {
 /// Returns the location and options of the store.
 pub(crate) fn store_options(config: &Config) -> Result<StoreOptions, StoreError> {
     config.store.options().ok_or_else(|| {
-        StoreError::unavailable("This user has no directory for a store: set store.location")
+        StoreError::unavailable(
+            "This user has no state directory for the store: set store.location",
+        )
     })
 }
 
@@ -319,7 +325,7 @@ async fn clean_up(
             tracing::warn!(
                 seconds = by.as_secs(),
                 forward = set.is_ok(),
-                "The system's clock was set; nothing is removed for its age now"
+                "The system clock was changed; skipping the removal of old records this time"
             );
             tokio::time::sleep(CLEAN_UP_EVERY).await;
             continue;
@@ -329,13 +335,10 @@ async fn clean_up(
         }
         match store.prune_calls(&retention, Timestamp::now()).await {
             Ok(pruned) if pruned.calls > 0 => {
-                tracing::info!(
-                    calls = pruned.calls,
-                    "Removed calls that were too old or too many"
-                );
+                tracing::info!(calls = pruned.calls, "Removed old calls from the call log");
             }
             Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "Cannot remove old calls"),
+            Err(error) => tracing::warn!(%error, "Cannot remove old calls from the call log"),
         }
         let chats = store.remove_old_chats(Timestamp::now().minus(keep_chats));
         if let Err(error) = chats.await {
@@ -344,13 +347,16 @@ async fn clean_up(
         let a_while_ago = Timestamp::now().minus(BETWEEN_APPROVAL_AND_RUN);
         let cancelled = store.cancel_undecided(a_while_ago, Timestamp::now());
         if let Err(error) = cancelled.await {
-            tracing::warn!(%error, "Cannot look for calls that wait in vain");
+            tracing::warn!(
+                %error,
+                "Cannot cancel calls whose approval has expired or was used by another call"
+            );
         }
         if let Err(error) = store.remove_expired_keys(Timestamp::now()).await {
             tracing::warn!(%error, "Cannot remove old idempotency keys");
         }
         if let Err(error) = store.remove_expired_steps(Timestamp::now()).await {
-            tracing::warn!(%error, "Cannot remove steps that wait in vain");
+            tracing::warn!(%error, "Cannot remove expired checkpoints of composed tools");
         }
         let long_ago = Timestamp::now().minus(KEPT_APPROVALS);
         if let Err(error) = store.remove_expired_approvals(long_ago).await {

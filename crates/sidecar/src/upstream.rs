@@ -108,8 +108,8 @@ impl Blocked {
     pub(crate) fn reason(&self, name: &str) -> String {
         let (server, tool) = (&self.server.label, &self.tool);
         format!(
-            "Tool '{name}' is blocked: its server has changed it since it was accepted. See \
-             `pillion pins diff {server} {tool}`, and accept it with \
+            "Tool '{name}' is blocked: its MCP server has changed its definition since it was \
+             accepted. See `pillion pins diff {server} {tool}`, and accept the change with \
              `pillion pins accept {server} {tool}`"
         )
     }
@@ -252,7 +252,10 @@ impl Upstreams {
             let server = Arc::clone(server);
             tokio::spawn(async move {
                 if let Err(error) = server.shared.client.set_log_level(level).await {
-                    tracing::debug!(server.label = server.label, %error, "No log messages");
+                    tracing::debug!(
+                        server.label = server.label, %error,
+                        "Cannot set the log level of an MCP server"
+                    );
                 }
             });
         }

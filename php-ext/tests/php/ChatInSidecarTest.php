@@ -169,7 +169,7 @@ final class ChatInSidecarTest extends TestCase
                 self::assertSame('You said: One two three four five', $chat->send(state: $state)->text);
                 return;
             } catch (PillionException $e) {
-                self::assertSame('Another request goes on with this chat now', $e->getMessage());
+                self::assertSame('Another request is continuing this chat', $e->getMessage());
                 usleep(10_000);
             }
         }

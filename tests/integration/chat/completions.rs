@@ -250,9 +250,13 @@ async fn failures_are_errors_as_openais_clients_read_them() {
     for (more, status, words) in [
         (json!({"model": "gone"}), 404, "There is no model 'gone'"),
         (json!({"n": 2}), 400, "'n' must be 1"),
-        (json!({"messages": []}), 400, "'messages' must be there"),
+        (
+            json!({"messages": []}),
+            400,
+            "'messages' must be a non-empty array",
+        ),
         (json!({"temperature": "hot"}), 400, "invalid type"),
-        (json!({"tools": [{"type": "function"}]}), 400, "index 0"),
+        (json!({"tools": [{"type": "function"}]}), 400, "tools[0]"),
     ] {
         let reply = complete(&daemon, "", &more);
         assert_eq!(reply.status, status, "{more}: {reply:?}");

@@ -154,7 +154,7 @@ async fn g3_nothing_is_asked_for_that_a_provider_would_run_past_the_approvals() 
             assert_eq!(reply.status, 400, "{door} {name}: {reply:?}");
             let message = reply.json()["error"]["message"].to_string();
             assert!(
-                message.contains(&format!("'{name}' must be absent")),
+                message.contains(&format!("'{name}' must be omitted")),
                 "{message}"
             );
         }

@@ -77,8 +77,8 @@ fn what_is_not_there_is_named_with_the_list_that_has_what_is() {
     let daemon = Daemon::start();
     let socket = daemon.socket.to_str().unwrap();
     for (what, said) in [
-        ("calls", "There is no recorded call with this id"),
-        ("approvals", "There is no approval with this id"),
+        ("calls", "There is no recorded call with this ID"),
+        ("approvals", "There is no approval with this ID"),
     ] {
         let output = run(&[what, "show", "nope", "--socket", socket], &[]);
         assert_eq!(output.status.code(), Some(1));

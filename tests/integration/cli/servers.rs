@@ -164,7 +164,7 @@ fn f1_what_cannot_be_is_refused_in_a_line() {
         (
             &["servers", "add", "far", "--url", url, "--timeout-ms", "999"][..],
             1,
-            "timeout: a timeout is between",
+            "timeout: must be between",
         ),
         (
             &["servers", "add", "far", "--url", "not-a-url"],

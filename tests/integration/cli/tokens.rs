@@ -153,7 +153,10 @@ fn l3_a_token_may_have_a_list_of_tools() {
         );
         assert_eq!(output.status.code(), Some(2), "{bad}");
         let said = stderr(&output);
-        assert!(said.contains("separated by commas alone"), "{said}");
+        assert!(
+            said.contains("separated by commas without spaces"),
+            "{said}"
+        );
     }
 }
 

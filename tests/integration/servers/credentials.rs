@@ -97,7 +97,7 @@ fn l1_a_credential_reaches_the_server_and_nothing_else_shows_it() {
         String::from_utf8_lossy(&answers)
     );
     let kept = everything_kept(&daemon);
-    assert!(holds(&kept, "A server was added") && holds(&kept, "SQLite format 3"));
+    assert!(holds(&kept, "An MCP server was added") && holds(&kept, "SQLite format 3"));
     assert!(!holds(&kept, TOKEN));
     far.set_mood(Mood::Well);
     daemon.kill();
@@ -158,7 +158,7 @@ fn l1_another_key_than_the_stores_is_said_at_start() {
         listed["error"]
             .as_str()
             .unwrap()
-            .contains("there is no key"),
+            .contains("no key is configured"),
         "{listed}"
     );
 }
@@ -172,7 +172,7 @@ fn l1_whoever_moves_a_server_does_not_get_its_credentials() {
     let moved = json!({"url": thief.url});
     let (status, _, error) = refusal(&daemon, "PATCH", "/far", &moved);
     assert_eq!(status, 400);
-    assert!(error.contains("give 'authentication' again"), "{error}");
+    assert!(error.contains("send 'authentication' again"), "{error}");
     let moved =
         json!({"url": thief.url, "authentication": {"type": "none"}, "headers": {"y": "z"}});
     let shown = change(&daemon, "PATCH", "/far", &moved);

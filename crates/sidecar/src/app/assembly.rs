@@ -168,10 +168,10 @@ impl Config {
     pub(super) fn set_up_builtins(&self, registry: &ToolRegistry) {
         let zone = self.builtins.time_zone.as_deref();
         if let Err(error) = tools::set_time_zone(registry, zone) {
-            tracing::error!(%error, "The time is told in another zone");
+            tracing::error!(%error, "Cannot set the time zone of the built-in tools");
         }
         if let Err(error) = pillion_builtins::set_aliases(registry) {
-            tracing::error!(%error, "Not every built-in tool has its other names");
+            tracing::error!(%error, "Cannot register the aliases of the built-in tools");
         }
     }
 

@@ -29,7 +29,10 @@ pub(super) fn question(redaction: &Redaction, request: &ApprovalRequest) -> Aski
         return None;
     }
     let Some(message) = message(redaction, request) else {
-        tracing::debug!(tool.name = %request.tool.name(), "The arguments are too long for a question in place");
+        tracing::debug!(
+            tool.name = %request.tool.name(),
+            "The arguments are too long to ask the MCP client for approval"
+        );
         return None;
     };
     let params = to_raw_value(&json!({

@@ -34,7 +34,7 @@ pub(super) fn denied(record: &ApprovalRecord) -> ToolFailure {
 /// Another call has used the approval that this call requested.
 pub(super) fn used(record: &ApprovalRecord) -> ToolFailure {
     let message = format!(
-        "Another call of tool '{}' used approval {}",
+        "Another call to tool '{}' has already used approval {}",
         record.tool, record.id
     );
     ToolFailure::new(ErrorCode::Cancelled, message)
@@ -42,15 +42,18 @@ pub(super) fn used(record: &ApprovalRecord) -> ToolFailure {
 
 /// The task that reads the decision from the store has ended.
 pub(super) fn unreachable() -> ToolFailure {
-    ToolFailure::new(ErrorCode::Unavailable, "The approvals cannot be reached")
-}
-
-/// The store of approvals failed.
-#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
-pub(super) fn of_store(error: StoreError) -> ToolFailure {
-    tracing::error!(%error, "The store of approvals failed");
     ToolFailure::new(
         ErrorCode::Unavailable,
-        "The approvals cannot be read or written",
+        "The decision on the approval cannot be read",
+    )
+}
+
+/// The approval cannot be read or written.
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
+pub(super) fn of_store(error: StoreError) -> ToolFailure {
+    tracing::error!(%error, "Cannot read or write approvals in the store");
+    ToolFailure::new(
+        ErrorCode::Unavailable,
+        "Approvals cannot be read or written: the store failed",
     )
 }

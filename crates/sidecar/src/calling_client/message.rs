@@ -146,12 +146,14 @@ impl Inbound {
                     (Some(error), _) => Err(serde_json::from_value(error)
                         .unwrap_or_else(|_| RpcError::new(INTERNAL_ERROR, "Unknown error"))),
                     (None, Some(result)) => Ok(result),
-                    (None, None) => return Err(invalid("neither 'method' nor 'result'")),
+                    (None, None) => {
+                        return Err(invalid("'method', 'result' and 'error' are missing"));
+                    }
                 };
                 let id = id.to_owned();
                 Ok(Self::Response { id, outcome })
             }
-            (None, None) => Err(invalid("neither 'method' nor 'id'")),
+            (None, None) => Err(invalid("'method' and 'id' are missing")),
         }
     }
 }
@@ -179,7 +181,7 @@ pub(crate) fn unknown(what: &str, name: &str) -> RpcError {
 
 /// Returns the error for a header that differs from the message.
 pub(crate) fn header_mismatch(header: &str) -> RpcError {
-    let reason = format!("The header {header} does not agree with the message");
+    let reason = format!("The header {header} does not match the message");
     RpcError::new(HEADER_MISMATCH, reason)
 }
 

@@ -12,13 +12,15 @@ pub(crate) enum ChatRefusal {
     NoModel,
     #[error("There is no model '{}'", shortened(id))]
     UnknownModel { id: String },
-    #[error("There is no chat with this id: it is too old, somebody else's, or never was")]
+    #[error(
+        "There is no chat with this ID: it has expired, belongs to another user, or never existed"
+    )]
     Unknown,
-    #[error("The chat was kept by another version and cannot be read")]
+    #[error("The stored chat cannot be read: another version of Pillion has stored it")]
     Unreadable,
-    #[error("Another request goes on with this chat now")]
+    #[error("Another request is continuing this chat")]
     Busy,
-    #[error("This sidecar keeps nothing")]
+    #[error("This sidecar has no store for chats")]
     NoStore,
     #[error("{0}")]
     Store(#[from] StoreError),

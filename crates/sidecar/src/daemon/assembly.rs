@@ -46,7 +46,10 @@ impl Assembly {
         let mut past_calls = PastCalls::new(state.clone(), live.clone());
         let counted = past_calls.count().await?;
         if counted > 0 {
-            tracing::info!(calls = counted, "Earlier calls count towards the limits");
+            tracing::info!(
+                calls = counted,
+                "Counted recorded calls towards the rate limits"
+            );
         }
         Ok(Self {
             live,

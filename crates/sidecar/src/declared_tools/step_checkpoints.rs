@@ -31,7 +31,8 @@ impl StepKeeper for StepCheckpoints {
                 return Ok(None);
             };
             let steps: Result<KeptSteps, _> = serde_json::from_str(&json);
-            let unreadable = |_| ToolFailure::internal("What was kept of this call is unreadable");
+            let unreadable =
+                |_| ToolFailure::internal("The stored steps of this call cannot be read");
             steps.map(Some).map_err(unreadable)
         })
     }
@@ -49,6 +50,6 @@ impl StepKeeper for StepCheckpoints {
 }
 
 fn of_store(error: &StoreError) -> ToolFailure {
-    tracing::warn!(%error, "The steps of a composed tool are out of reach");
-    ToolFailure::new(ErrorCode::Unavailable, "The store cannot be used")
+    tracing::warn!(%error, "Cannot read or write the stored steps of a composed tool");
+    ToolFailure::new(ErrorCode::Unavailable, "The store is unavailable")
 }

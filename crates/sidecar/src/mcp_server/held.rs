@@ -163,7 +163,7 @@ impl Held {
         else {
             return Ok(None);
         };
-        let unknown = || invalid_params("'requestState' is not known, or not any more");
+        let unknown = || invalid_params("'requestState' is unknown or has expired");
         let id = Uuid::parse_str(id).map_err(|_| unknown())?;
         let mut held = self.0.lock();
         let fits = |waiting: &Waiting| {

@@ -284,7 +284,10 @@ async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
                 }
             }
             Err(error) => {
-                tracing::debug!(server.label = server.label, %error, "No notices of changes");
+                tracing::debug!(
+                    server.label = server.label, %error,
+                    "Cannot subscribe to the change notifications of an MCP server"
+                );
             }
         }
         if since.elapsed() > MAX_PAUSE {

@@ -75,7 +75,12 @@ pub(super) async fn read(
     match contents.body {
         ResourceBody::Text(text) => written["text"] = json!(text),
         ResourceBody::Bytes(bytes) => written["blob"] = json!(STANDARD.encode(bytes)),
-        _ => return Err(RpcError::new(INTERNAL_ERROR, "The contents have no form")),
+        _ => {
+            return Err(RpcError::new(
+                INTERNAL_ERROR,
+                "The contents of the resource are neither text nor binary",
+            ));
+        }
     }
     raw(&json!({"contents": [written]})).map(Some)
 }

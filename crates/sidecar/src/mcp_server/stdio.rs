@@ -265,7 +265,8 @@ impl Conversation {
             let id = request.id.get().to_owned();
             let is_stream = request.method == "subscriptions/listen";
             if is_stream && streams.len() >= MAX_STREAMS {
-                let reason = format!("There are {MAX_STREAMS} subscriptions already");
+                let reason =
+                    format!("The connection already has {MAX_STREAMS} subscriptions, the maximum");
                 let error = RpcError::new(INVALID_REQUEST, reason);
                 return self.say(&request, &Err(error)).await;
             }
@@ -281,7 +282,10 @@ impl Conversation {
             (None, "initialize") => self.initialize(&app, &caller, &request, streams).await,
             (None, "ping") => self.say(&request, &message::raw(&json!({}))).await,
             (None, _) => {
-                let error = RpcError::new(INVALID_REQUEST, "Begin with initialize");
+                let error = RpcError::new(
+                    INVALID_REQUEST,
+                    "The session is not initialized: send initialize first",
+                );
                 self.say(&request, &Err(error)).await;
             }
             (Some(session), _) => {

@@ -105,7 +105,10 @@ fn native(name: &str, tool: &RegisteredTool) -> Option<Box<RawValue>> {
     match EntryKind::Tool.check(&checked) {
         Ok(checked) => Some(checked.entry),
         Err(error) => {
-            tracing::warn!(tool.name = name, %error, "MCP clients are not shown a tool");
+            tracing::warn!(
+                tool.name = name, %error,
+                "Cannot list a tool for MCP clients: its definition is invalid"
+            );
             None
         }
     }

@@ -44,10 +44,10 @@ fn kinds(text: &str) -> Vec<&'static str> {
     let has = |is_it: fn(char) -> bool| text.chars().any(is_it);
     let kinds = [
         ("tag characters", has(is_tag)),
-        ("characters that turn the direction of text", has(is_bidi)),
+        ("characters that change the text direction", has(is_bidi)),
         ("invisible characters", has(is_invisible)),
         (
-            "control characters or escapes of terminals",
+            "control characters or terminal escape sequences",
             has(is_control),
         ),
         ("an HTML comment", text.contains("<!--")),
@@ -126,11 +126,11 @@ mod tests {
     fn what_nobody_sees_is_found_wherever_it_stands() {
         for (text, what) in [
             ("Adds\u{e0069}\u{e0067}", "tag characters"),
-            ("a\u{202e}b", "characters that turn the direction of text"),
+            ("a\u{202e}b", "characters that change the text direction"),
             ("a\u{200b}b", "invisible characters"),
             (
                 "\u{1b}[8mhidden",
-                "control characters or escapes of terminals",
+                "control characters or terminal escape sequences",
             ),
             ("a <!-- read ~/.ssh --> b", "an HTML comment"),
         ] {

@@ -125,7 +125,12 @@ pub(super) async fn remove(
     if !was_there {
         return Err(RequestError::NotKept);
     }
-    tracing::info!(pack, kind, name = removed, "What a pack kept is removed");
+    tracing::info!(
+        pack,
+        kind,
+        name = removed,
+        "Removed a stored entry of a pack"
+    );
     Ok(Json(KeptRemoved {
         success: true,
         removed,

@@ -174,7 +174,7 @@ pub(super) async fn accept(
     } else {
         let body: Value = serde_json::from_slice(&body).map_err(RequestError::MalformedJson)?;
         let request: Result<Option<AcceptPin>, _> = serde_json::from_value(body);
-        let request = request.map_err(|_| RequestError::parameter("hash", "a text"))?;
+        let request = request.map_err(|_| RequestError::parameter("hash", "a string"))?;
         request.unwrap_or_default()
     };
     let store = store_of(&app)?;
@@ -191,7 +191,7 @@ pub(super) async fn accept(
         server.label = server,
         user = owner.user,
         tool.name = tool,
-        "A changed tool is accepted"
+        "Accepted the changed definition of a tool"
     );
     app.upstreams().expire(&server);
     answer(&*store, owner, &tool).await

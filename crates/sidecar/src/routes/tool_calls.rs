@@ -85,7 +85,7 @@ impl CallQuery {
             None => None,
             Some(name) => Some(CallStatus::from_name(&name).ok_or_else(known)?),
         };
-        let id = "the id of a call";
+        let id = "the ID of a call";
         Ok(CallFilter {
             server: self.server.map(|server| servers.name_of(server)),
             tool: self.tool,
@@ -111,14 +111,14 @@ pub(super) fn only_of(
 }
 
 fn moment(name: &'static str, text: Option<&str>) -> Result<Option<Timestamp>, RequestError> {
-    let moment: Option<Moment> = parsed(name, text, "a time, as 2026-11-21T18:00:00Z")?;
+    let moment: Option<Moment> = parsed(name, text, "a time such as 2026-11-21T18:00:00Z")?;
     Ok(moment.map(|moment| Timestamp::from_millis(moment.as_millisecond())))
 }
 
 impl From<StoreError> for RequestError {
     fn from(error: StoreError) -> Self {
         if error.kind() != StoreErrorKind::Invalid {
-            tracing::warn!(%error, "The store failed");
+            tracing::warn!(%error, "A request failed because of the store");
         }
         Self::Store(error)
     }

@@ -98,7 +98,12 @@ impl Connection {
             && !app.access().peers.allow(uid, gid)
         {
             connections.refused();
-            tracing::warn!(uid, gid, pid, "Refused a process that no rule lets in");
+            tracing::warn!(
+                uid,
+                gid,
+                pid,
+                "Rejected a connection: the socket rules do not allow its process"
+            );
             drop((app, place));
             refuse(stream, self.peer).await;
             connections.closed();
@@ -171,17 +176,20 @@ impl Connection {
             }
             () = place.refused() => {
                 connections.refused();
-                tracing::debug!(?peer, "Closed a connection that has brought no good token");
+                tracing::debug!(?peer, "Closed a TCP connection that sent no valid token in time");
                 return false;
             }
         };
         let was_cut_off = was_cut_off.load(Ordering::Relaxed);
         if was_cut_off {
             connections.cut_off();
-            tracing::warn!(?peer, "Cut off a connection whose reader does not read");
+            tracing::warn!(
+                ?peer,
+                "Closed a connection: the client stopped reading the response"
+            );
         } else if let Err(error) = outcome {
             // The client disconnected, sent nothing for too long, or did not speak HTTP.
-            tracing::debug!(%error, "A connection ended early");
+            tracing::debug!(%error, "A connection ended with an error");
         }
         was_cut_off
     }
@@ -198,8 +206,8 @@ async fn refuse(stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
         .serve_connection(TokioIo::new(stream), refusal);
     match timeout(REFUSAL, connection).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "A refused connection ended early"),
-        Err(_) => tracing::debug!("A refused process asked for nothing"),
+        Ok(Err(error)) => tracing::debug!(%error, "A rejected connection ended with an error"),
+        Err(_) => tracing::debug!("A rejected process sent no request"),
     }
 }
 
@@ -285,7 +293,7 @@ fn refusal(peer: Peer) -> Response {
         ErrorCode::Denied,
         format!(
             "Permission denied: no rule of socket.allow_uids, allow_gids, allow_users or \
-             allow_groups lets {who} in"
+             allow_groups allows {who}"
         ),
     );
     let mut response = problem.into_response();

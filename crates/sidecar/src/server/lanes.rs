@@ -83,7 +83,7 @@ impl Lanes {
             }
         });
         if tokio::time::timeout(LAST_WORDS, all).await.is_err() {
-            tracing::warn!("A thread that serves does not end");
+            tracing::warn!("A server thread did not stop in time");
         }
     }
 

@@ -42,7 +42,7 @@ pub(super) async fn note_connections(servers: Weak<Servers>, connections: Connec
                 .server_connected(&known.record.id, connected.at)
                 .await
         {
-            tracing::debug!(%error, "Cannot note when a server answered");
+            tracing::debug!(%error, "Cannot record when an MCP server connected");
         }
     }
 }

@@ -37,10 +37,10 @@ impl Collector {
             Some(error) if !was_failing => {
                 tracing::warn!(
                     error,
-                    "The collector takes no traces; they are dropped until it does"
+                    "The collector does not accept traces; dropping them until it does"
                 );
             }
-            None if was_failing => tracing::info!("The collector takes traces again"),
+            None if was_failing => tracing::info!("The collector accepts traces again"),
             _ => {}
         }
     }

@@ -196,7 +196,7 @@ impl Upstreams {
         tracing::debug!(
             server.label = server.label,
             status = status.as_str(),
-            "A connection"
+            "The connection status of an MCP server changed"
         );
         if status == ConnectionStatus::Connected {
             self.listeners.connections.connected(&server.label);
@@ -236,7 +236,7 @@ impl Upstreams {
                     server.label = server.label,
                     tool.name = name,
                     warning,
-                    "Something is hidden in the definition of a tool"
+                    "The definition of a tool contains hidden text"
                 );
             }
         }

@@ -143,7 +143,10 @@ impl Upstreams {
                         let name = tool.registered.name().clone();
                         if latest.registry.is_taken(name.as_str()) || tools.contains_key(&name) {
                             let label = &server.label;
-                            tracing::debug!(server.label = label, tool.name = %name, "The name is taken");
+                            tracing::debug!(
+                                server.label = label, tool.name = %name,
+                                "Skipped a user's tool: another tool has the same name"
+                            );
                             continue;
                         }
                         own.listed.insert(name.clone(), tool.upstream);

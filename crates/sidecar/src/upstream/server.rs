@@ -261,11 +261,14 @@ impl Server {
         match timeout(RESOURCES_TIMEOUT, client.list_resources()).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
-                tracing::debug!(server.label = self.label, %error, "The server lists no resources");
+                tracing::debug!(
+                    server.label = self.label, %error,
+                    "Cannot list the resources of an MCP server"
+                );
             }
             Err(_) => tracing::debug!(
                 server.label = self.label,
-                "The server is slow to list resources"
+                "An MCP server did not list its resources in time"
             ),
         }
     }

@@ -95,7 +95,7 @@ pub(super) fn call(id: u64, tool: &str, job: &Job) -> String {
 
 /// Returns the notification that a call is cancelled.
 pub(super) fn cancelled(id: u64) -> String {
-    let params = json!({"requestId": id, "reason": "Nobody waits for it any more"});
+    let params = json!({"requestId": id, "reason": "The caller no longer waits for the result"});
     line(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
 }
 

@@ -72,7 +72,7 @@ impl WorkerTool {
     /// Returns the error for a call of a tool that has changed since the call was checked.
     pub(super) fn has_changed(&self) -> ToolFailure {
         let message = format!(
-            "'{}' has changed meanwhile: send the call again",
+            "Tool '{}' changed while the call was waiting: send the call again",
             self.name()
         );
         ToolFailure::new(ErrorCode::Unavailable, message)
@@ -87,7 +87,8 @@ impl WorkerTool {
         arguments: JsonObject,
         context: CallContext,
     ) -> Result<ToolOutput, ToolFailure> {
-        let gone = || ToolFailure::new(ErrorCode::Unavailable, "The workers are gone");
+        let gone =
+            || ToolFailure::new(ErrorCode::Unavailable, "The sidecar no longer runs workers");
         let workers = self
             .workers
             .get()

@@ -146,7 +146,7 @@ fn after_a_kill_the_client_is_told_and_goes_on_with_the_next_sidecar() {
     assert_eq!(failed["error"]["code"], -32000, "{failed}");
     let told = failed["error"]["message"].as_str().unwrap();
     assert!(
-        told.starts_with("The sidecar ended before it had answered"),
+        told.starts_with("The sidecar stopped before it answered"),
         "{told}"
     );
     // Asked while there is none, answered by the next one, in the same session.
@@ -284,7 +284,7 @@ fn l3_a_socket_that_is_closed_to_the_user_is_an_error_and_nothing_else_is_served
     assert_eq!(output.status.code(), Some(1));
     let told = stderr(&output);
     assert!(
-        told.contains("no permission to use the sidecar's socket"),
+        told.contains("permission denied for the sidecar's socket"),
         "{told}"
     );
     assert!(output.stdout.is_empty());
@@ -316,7 +316,7 @@ fn l3_who_is_let_in_by_no_rule_hears_which_rules_there_are() {
     assert_eq!(output.status.code(), Some(1));
     let told = stderr(&output);
     assert!(
-        told.contains("refuses: Permission denied: no rule of socket.allow_uids"),
+        told.contains("rejected the connection: Permission denied: no rule of socket.allow_uids"),
         "{told}"
     );
     assert!(told.contains("lets user 65534 of group"), "{told}");
@@ -404,5 +404,9 @@ fn l3_whom_no_rule_lets_in_any_more_does_not_stay() {
     let refused = bridge.ask("tools/list", &json!({}));
     let reason = refused["error"]["message"].as_str().unwrap();
     assert!(reason.contains("no rule of socket.allow_uids"), "{refused}");
-    assert!(daemon.log().contains("no rule lets in any more"));
+    assert!(
+        daemon
+            .log()
+            .contains("the socket rules no longer allow its process")
+    );
 }

@@ -122,7 +122,7 @@ fn reason_of(body: &[u8]) -> Result<Option<String>, RequestError> {
         return Ok(None);
     }
     let wrong = || {
-        let wanted = format!("a text of at most {MAX_REASON_LEN} characters");
+        let wanted = format!("a string of at most {MAX_REASON_LEN} characters");
         RequestError::parameter("reason", wanted)
     };
     let value: serde_json::Value =

@@ -105,7 +105,7 @@ fn secrets(daemon: &Daemon) -> u64 {
     let log = daemon.log();
     let rotated = log
         .lines()
-        .rfind(|line| line.contains("The vault has another key"));
+        .rfind(|line| line.contains("Encrypted the stored secrets with a new key"));
     let rotated: Value = serde_json::from_str(rotated.unwrap()).unwrap();
     rotated["secrets"].as_u64().unwrap()
 }
