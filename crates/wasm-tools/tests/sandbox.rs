@@ -300,7 +300,7 @@ async fn p_requests_go_to_granted_origins_under_the_egress_rules() {
     .await;
     assert!(failure.message.starts_with("invalid: 'Host'"), "{failure}");
     let away = fails(&tool, json!({"do": "send", "url": format!("{url}/away")})).await;
-    let refused = "a redirect to another place was refused";
+    let refused = "the server redirects to another origin, which is not followed";
     assert!(away.message.contains(refused), "{away}");
 }
 

@@ -105,7 +105,7 @@ fn f1_what_a_server_cannot_be_is_refused_by_its_key() {
         ),
         (
             with("transport", json!("websocket")),
-            "The transport does not fit",
+            "The transport does not match",
         ),
         (with("toolPrefix", json!("a b")), "toolPrefix: a prefix has"),
         (

@@ -167,7 +167,7 @@ async fn l1_requests_go_where_the_policy_lets_them() {
     assert!(requests(&server).is_empty());
     for (url, says) in [
         ("http://169.254.169.254/", "plain http"),
-        ("https://169.254.169.254/", "may not be reached"),
+        ("https://169.254.169.254/", "are not allowed"),
         (
             "http://service.example/",
             "plain http to 'service.example' is not allowed",

@@ -115,7 +115,7 @@ fn base_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D
             "a key does not stand in the URL: name its variable in key_env",
         )),
         _ => Err(D::Error::custom(
-            "only https:// and http:// URLs may be requested",
+            "only https:// and http:// URLs are allowed",
         )),
     }
 }

@@ -274,7 +274,7 @@ final class Conversation
             $call->name,
             null,
             success: false,
-            error: "The call of tool '$call->name' was denied: nobody allowed it in time",
+            error: "The call to tool '$call->name' was denied: nobody allowed it in time",
             errorCode: 'denied',
         );
     }

@@ -19,7 +19,7 @@ fn a_wrong_command_line_is_one_clear_line_and_exit_code_2() {
         (&["probe", "http://"], "Invalid server URL"),
         (
             &["probe", "http://u:hunter2@x.example/"],
-            "The server URL holds a user or password",
+            "The server URL contains a user or password",
         ),
         (&["probe", url, "more"], "'more' is one word too many"),
         (

@@ -334,7 +334,7 @@ fn e7_a_server_can_be_a_command_with_secrets_from_variables() {
     let error = message(&strayed, &[("NOTES_KEY", "hunter3")]);
     assert_eq!(
         error,
-        "pillion.toml:1: mcp_servers[0]: 'env' belongs to a 'command', not to a 'url'"
+        "pillion.toml:1: mcp_servers[0]: 'env' is only allowed with a 'command', not with a 'url'"
     );
 }
 
@@ -359,7 +359,8 @@ fn a_bad_entry_of_mcp_servers_names_its_key_and_line() {
         ),
         (
             "\n[[mcp_servers]]\nlabel = \"a\"".to_owned(),
-            "pillion.toml:2: mcp_servers[0]: A server has either a 'url' or a 'command'",
+            "pillion.toml:2: mcp_servers[0]: A server needs either a 'url' or a 'command', not \
+             both",
         ),
         (
             format!("{SERVER}{SERVER}"),
