@@ -69,7 +69,7 @@ impl MemoryStore for List {
         });
         match memories.len() < before {
             true => Ok(()),
-            false => Err(StoreError::not_found("there is no memory of that id")),
+            false => Err(StoreError::not_found("the memory does not exist")),
         }
     }
 }

@@ -130,7 +130,7 @@ pub(crate) async fn accept(
     hash: Option<&str>,
 ) -> Result<(), StoreError> {
     let pin = store.pin(owner, tool).await?;
-    let pin = pin.ok_or_else(|| StoreError::not_found("that tool is not pinned"))?;
+    let pin = pin.ok_or_else(|| StoreError::not_found("the tool is not pinned"))?;
     let nothing = || StoreError::conflict("the tool is what it was accepted to be");
     let pending = pin.pending.ok_or_else(nothing)?;
     let hash = hash.unwrap_or(&pending.hash);

@@ -59,7 +59,7 @@ fn l1_a_vault_that_serve_would_refuse_is_an_error_of_check() {
     let output = run(&["check"], &[("PILLION__VAULT__KEY_FILE", key)]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        stderr(&output).contains("is open to others (mode 755)"),
+        stderr(&output).contains("is accessible to other users (mode 755)"),
         "{output:?}"
     );
 }

@@ -25,7 +25,7 @@ fn a_store_is_made_checked_and_copied() {
     let output = store(&["check"], &file);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        stderr(&output).contains("there is no store"),
+        stderr(&output).contains("does not exist"),
         "{}",
         stderr(&output)
     );

@@ -223,7 +223,7 @@ fn l3_names_are_unique_and_stored_tokens_need_the_operators_word() {
             "no white space",
         ),
         (&["create", "x", "--scope", "all"], 2, "admin"),
-        (&["revoke", "nobody"], 1, "no token of that name"),
+        (&["revoke", "nobody"], 1, "token does not exist"),
     ] {
         let output = run(&daemon, arguments);
         assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));

@@ -244,8 +244,9 @@ fn without_a_sidecar_the_path_is_named() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         stderr(&output),
-        "pillion: The sidecar is not running: nobody listens on /nowhere/pillion.sock (unavailable); \
-         start it with `pillion serve`, or name its socket by --socket or PILLION_SOCKET\n"
+        "pillion: The sidecar is not running: no process listens on /nowhere/pillion.sock \
+        (unavailable); start it with `pillion serve`, or name its socket by --socket or \
+        PILLION_SOCKET\n"
     );
 }
 
