@@ -124,18 +124,21 @@ fn a_schema_that_holds_itself_refers_to_itself() {
 #[test]
 fn what_cannot_be_a_tool_is_refused_by_name_and_left_out_of_all() {
     for (id, what) in [
-        ("upload", "POST /upload: its body is not JSON"),
-        ("far", "is in another document"),
-        ("round", "in a circle"),
-        ("objects", "whose style is not deepObject"),
+        (
+            "upload",
+            "POST /upload: the required request body is not JSON",
+        ),
+        ("far", "points to another document"),
+        ("round", "form a cycle"),
+        ("objects", "needs the style deepObject"),
         ("elsewhere", "does not begin with '/'"),
-        ("none", "there is no operation 'none'. There are: getPet"),
+        ("none", "unknown operation 'none'. The document has: getPet"),
     ] {
         let error = tools(json!([id])).unwrap_err();
         assert!(error.contains(what), "{id}: {error}");
     }
     let error = tools(json!([])).unwrap_err();
-    assert!(error.contains("name operations"), "{error}");
+    assert!(error.contains("name the operations"), "{error}");
     let all = tools(json!(["*"])).unwrap();
     let names: Vec<_> = all
         .iter()
@@ -333,7 +336,7 @@ fn an_operation_with_servers_of_its_own_wants_to_hear_where_it_is() {
         let error = entry(json!(["a"])).tools_of(&document).unwrap_err();
         let error = error.to_string();
         assert!(
-            error.contains("GET /a: it has servers of its own"),
+            error.contains("GET /a: the operation has its own 'servers'"),
             "{error}"
         );
         assert_eq!(entry(json!(["*"])).tools_of(&document).unwrap().len(), 1);
