@@ -238,16 +238,16 @@ mod tests {
     #[test]
     fn a_host_is_never_an_argument() {
         for (bad, what) in [
-            ("https://{host}/x", "after the host alone"),
-            ("{url}", "after the host alone"),
-            ("https://x.example{rest}", "after the host alone"),
-            ("https://x.example:{port}/x", "after the host alone"),
+            ("https://{host}/x", "only allowed after the host"),
+            ("{url}", "only allowed after the host"),
+            ("https://x.example{rest}", "only allowed after the host"),
+            ("https://x.example:{port}/x", "only allowed after the host"),
             ("https://u:p@x.example/", "'authentication'"),
             ("https://x.example/#a", "never sent"),
             ("https://x.example/{", "in braces"),
             ("https://x.example/{}", "in braces"),
             ("https://x.example/a}", "in braces"),
-            ("https://x.example/a/../b", "write the URL as it is sent"),
+            ("https://x.example/a/../b", "in its normalized form"),
             ("nothing", "not a valid URL"),
         ] {
             let error = UrlTemplate::parse(bad).unwrap_err().to_string();

@@ -264,7 +264,7 @@ async fn p_a_module_whose_instances_take_much_without_memory_is_refused() {
     for parts in [at_the_top, nested] {
         let (code, what) = fault_of(&parts.build());
         assert_eq!(code, "invalid_component");
-        assert!(what.contains("take more than 2097152 bytes"), "{what}");
+        assert!(what.contains("need more than 2097152 bytes"), "{what}");
     }
 }
 

@@ -107,7 +107,10 @@ fn f1_what_a_server_cannot_be_is_refused_by_its_key() {
             with("transport", json!("websocket")),
             "The transport does not match",
         ),
-        (with("toolPrefix", json!("a b")), "toolPrefix: a prefix has"),
+        (
+            with("toolPrefix", json!("a b")),
+            "toolPrefix: a prefix must have",
+        ),
         (
             with("color", json!("red")),
             "unknown field `color`, expected one of `name`, `description`, `transport`, `handshake`, \
@@ -125,11 +128,11 @@ fn f1_what_a_server_cannot_be_is_refused_by_its_key() {
         ),
         (
             with("name", json!("a\u{202e}b")),
-            "name: a name has no control characters",
+            "name: a name must not contain control characters",
         ),
         (
             with("name", json!("a\nb")),
-            "name: a name has no control characters",
+            "name: a name must not contain control characters",
         ),
         (
             with("handshake", json!("always")),

@@ -347,15 +347,15 @@ mod tests {
         let error = refused(pack("b", &["two"], "s"));
         assert_eq!(error, "Pack 'b': a stream named 's' already exists");
         let error = refused(pack("b", &["two", "one"], "t"));
-        assert_eq!(error, "The pack 'b': Tool 'one' already registered");
+        assert_eq!(error, "Pack 'b': Tool 'one' already registered");
         let error = refused(pack("B b", &["two"], "t"));
-        assert!(error.starts_with("'B b' is no name"), "{error}");
+        assert!(error.starts_with("invalid pack name 'B b'"), "{error}");
         for kinds in [vec!["scenes", "scenes"], vec!["a/b"]] {
             let error = refused(Named {
                 kinds,
                 ..pack("b", &["two"], "t")
             });
-            assert!(error.contains("no name for what it keeps"), "{error}");
+            assert!(error.contains("is invalid or declared twice"), "{error}");
         }
         packs.add(&pack("b", &["two"], "t"), &registry).unwrap();
         let kinds = |pack: &str| packs.get(pack).map(|pack| pack.keeps().len());

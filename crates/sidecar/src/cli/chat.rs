@@ -151,7 +151,7 @@ impl Session {
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
         {
-            return Err(CliError::Usage(format!("'{id}' is not the id of a chat")));
+            return Err(CliError::Usage(format!("'{id}' is not a valid chat id")));
         }
         let target = format!("{}{id}", route::CHAT);
         let body = serde_json::to_vec(&request).map_err(CliError::Answer)?;

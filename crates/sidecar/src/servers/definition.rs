@@ -186,8 +186,8 @@ impl Definition {
             && !prefix.is_empty()
             && ToolName::new(prefix).is_err()
         {
-            let message = "a prefix has letters, digits, '_' and '-', starts with a letter or \
-                           '_' and has no more than 128 characters";
+            let message = "a prefix must have at most 128 letters, digits, '_' and '-', and start \
+                with a letter or '_'";
             return Err(ServerError::invalid("toolPrefix", message));
         }
         Ok(definition)

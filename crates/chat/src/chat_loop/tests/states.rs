@@ -149,7 +149,10 @@ async fn h7_what_is_nested_deep_does_not_make_a_chat_unreadable() {
     let mut state = bench.begin();
     let before = state.clone();
     let error = bench.run(&mut state).await.unwrap_err();
-    assert!(error.to_string().contains("deeper than 100"), "{error}");
+    assert!(
+        error.to_string().contains("more than 100 levels deep"),
+        "{error}"
+    );
     assert_eq!(state.messages(), before.messages());
     bench.run(&mut state).await.unwrap();
 

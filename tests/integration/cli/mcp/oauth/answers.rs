@@ -80,8 +80,8 @@ async fn a_refusal_ends_the_command_and_nobody_is_asked_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_browser_is_told_how_it_went_and_gets_nothing_of_the_answer() {
     for (refuses, expected) in [
-        (false, "has the answer"),
-        (true, "has got no authorization"),
+        (false, "received the authorization"),
+        (true, "was not granted"),
     ] {
         let server = FakeOAuth::start(OAuthRules {
             refuses,
