@@ -225,9 +225,9 @@ fn b1_a_tool_of_the_configuration_waits_until_a_worker_leaves_its_name() {
     let client = Client::new(&daemon.socket);
     let tools = json!([{"name": "pick", "description": "a worker's", "inputSchema": {}}]);
     let worker = Worker::connect(&daemon.socket, &tools);
-    let declared = "[workers]\ngrace_ms = 1\n[[composed_tools]]\nname = \"pick\"\ndescription = \
-        \"composed\"\nsteps = [{ name = \"a\", tool = \"calculator\", arguments = { expression = \
-        \"6 * 7\" } }]\n";
+    let declared = "[workers]\ngrace_ms = 1\n\
+        [[composed_tools]]\nname = \"pick\"\ndescription = \"composed\"\n\
+        steps = [{ name = \"a\", tool = \"calculator\", arguments = { expression = \"6 * 7\" } }]\n";
     let said = || {
         let list = client.list_tools(None).unwrap().tools;
         let tool = list.into_iter().find(|tool| tool.name == "pick");
