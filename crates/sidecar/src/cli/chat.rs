@@ -206,7 +206,10 @@ impl Session {
                 Ok(ExitCode::FAILURE)
             }
             _ => {
-                let error = answer.error.as_deref().unwrap_or("the chat did not end");
+                let error = answer
+                    .error
+                    .as_deref()
+                    .unwrap_or("the chat failed without an error message");
                 let code = answer.error_code.as_deref().unwrap_or("internal_error");
                 super::complain(&format!("{error} ({code})"));
                 let id = &answer.id;
