@@ -179,7 +179,7 @@ fn d7_a_provider_without_its_key_is_an_error_at_the_start() {
     assert!(!output.status.success());
     let error = crate::program::stderr(&output);
     assert!(
-        error.contains("needs BRAVE_SEARCH_API_KEY, or api_key_env"),
+        error.contains("set the environment variable BRAVE_SEARCH_API_KEY or api_key_env"),
         "{error}"
     );
 }

@@ -329,7 +329,7 @@ fn h2_models_in_a_file_of_their_own_are_read_again_when_that_changes() {
     std::fs::write(&models, "[[models]]\nid = \"x\"\nprovider = \"q\"\n").unwrap();
     let output = check();
     assert!(output.status.success(), "{output:?}");
-    let warning = "warning: models[0].provider: no [[providers]] has the name 'q'";
+    let warning = "warning: models[0].provider: there is no [[providers]] entry named 'q'";
     assert!(stderr(&output).contains(warning), "{output:?}");
     std::fs::write(&models, "[[models]]\nid = 7\n").unwrap();
     let output = check();

@@ -40,8 +40,11 @@ pub fn memory(store: &Arc<dyn MemoryStore>) -> [Arc<dyn Tool>; 3] {
 
 /// Returns the failure of a call if the store fails. Details are only logged.
 fn unavailable(error: &StoreError) -> ToolFailure {
-    tracing::warn!(%error, "The memories cannot be reached");
-    ToolFailure::new(ErrorCode::Unavailable, "The memories cannot be reached")
+    tracing::warn!(%error, "The store of the memories is unavailable");
+    ToolFailure::new(
+        ErrorCode::Unavailable,
+        "The store of the memories is unavailable",
+    )
 }
 
 /// Removes characters that databases cannot store or that are invisible.

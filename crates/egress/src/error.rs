@@ -7,7 +7,7 @@ use super::{AddressClass, HostName};
 #[non_exhaustive]
 pub enum EgressError {
     /// The URL's scheme is neither `https` nor `http`.
-    #[error("only https:// and http:// URLs may be requested")]
+    #[error("only https:// and http:// URLs are allowed")]
     Scheme,
     /// Plain `http` to a host that is neither this machine nor allowed by name.
     #[error(
@@ -18,7 +18,7 @@ pub enum EgressError {
         host: HostName,
     },
     /// The URL contains a forbidden address.
-    #[error("the {class} address {address} may not be reached")]
+    #[error("connections to the {class} address {address} are not allowed")]
     Address {
         /// The host, as the address in its usual notation.
         host: HostName,
@@ -28,7 +28,9 @@ pub enum EgressError {
         class: AddressClass,
     },
     /// All addresses of a name are forbidden.
-    #[error("'{host}' has the {class} address {address}, which may not be reached")]
+    #[error(
+        "'{host}' resolves to the {class} address {address}, to which connections are not allowed"
+    )]
     Resolved {
         /// The name.
         host: HostName,

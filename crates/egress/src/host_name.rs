@@ -20,7 +20,7 @@ pub struct HostName(String);
 
 /// Error for a text that is not a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a host is a name or an address alone, without scheme, port and path")]
+#[error("a host must be a name or an IP address without scheme, port and path")]
 pub struct InvalidHostName;
 
 impl HostName {

@@ -55,10 +55,10 @@ pub enum HttpError {
     #[error(transparent)]
     Refused(#[from] EgressError),
     /// The system's certificates cannot be read.
-    #[error("no HTTP client: {0}")]
+    #[error("cannot set up the HTTP client: {0}")]
     Client(String),
     /// The request exceeded its deadline.
-    #[error("no answer in time")]
+    #[error("the request timed out")]
     Timeout,
     /// No connection was established, so nothing was sent.
     #[error("cannot connect: {0}")]
@@ -67,7 +67,7 @@ pub enum HttpError {
     #[error("{0}")]
     Failed(String),
     /// The body is larger than the limit.
-    #[error("the answer is longer than {limit} bytes")]
+    #[error("the response is longer than {limit} bytes")]
     TooLong {
         /// The limit in bytes.
         limit: usize,

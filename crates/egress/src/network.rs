@@ -23,10 +23,10 @@ pub struct Network(IpNet);
 #[non_exhaustive]
 pub enum InvalidNetwork {
     /// The text is neither an address nor an address with a prefix length.
-    #[error("a network is written as '10.1.0.0/16', 'fd12::/16' or one address")]
+    #[error("a network must be written like '10.1.0.0/16' or 'fd12::/16', or as a single address")]
     Form,
     /// Addresses are compared in IPv4 form, so this network would match none.
-    #[error("write the network of IPv4 addresses in IPv4, not in '::ffff:0:0/96'")]
+    #[error("write a network of IPv4 addresses in IPv4 notation, not within '::ffff:0:0/96'")]
     Mapped,
 }
 

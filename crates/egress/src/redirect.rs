@@ -8,7 +8,7 @@ const MAX_REDIRECTS: usize = 5;
 
 /// Error for a redirect that is not followed.
 #[derive(Debug, thiserror::Error)]
-#[error("a redirect to another place was refused")]
+#[error("the server redirects to another origin, which is not followed")]
 struct Refused;
 
 /// Follows redirects that keep the method (307, 308) and stay within the origin, so that

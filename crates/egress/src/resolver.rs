@@ -68,7 +68,10 @@ pub(super) fn allowed(
             }
             Err(class) => class,
         };
-        tracing::debug!(%host, %address, %class, "Left out an address that may not be reached");
+        tracing::debug!(
+            %host, %address, %class,
+            "Skipped a resolved address to which connections are not allowed"
+        );
         refused.get_or_insert((address, class));
     }
     match refused {

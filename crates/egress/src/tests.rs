@@ -164,7 +164,7 @@ fn plain_http_is_for_this_machine_and_hosts_allowed_by_name() {
     let refused = check(&metadata, "http://169.254.169.254/").unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "the link-local address 169.254.169.254 may not be reached"
+        "connections to the link-local address 169.254.169.254 are not allowed"
     );
 }
 

@@ -211,7 +211,7 @@ impl McpClient {
     ) -> Result<(), McpError> {
         let connections = &self.shared.connections;
         let finish = Box::pin(connections.finish_authorization(pending, response));
-        let name = || format!("the authorization at server '{}'", self.config().label);
+        let name = || format!("the authorization for server '{}'", self.config().label);
         self.in_time(&RequestOptions::default(), name, finish).await
     }
 

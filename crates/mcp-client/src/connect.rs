@@ -64,7 +64,10 @@ impl Connector {
                     return Err(error);
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "The server is not as it was");
+                    tracing::debug!(
+                        %error,
+                        "The cached transport and protocol revision failed; detecting them again"
+                    );
                     Dialect::forget(&self.config);
                 }
             }

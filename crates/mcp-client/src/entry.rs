@@ -147,7 +147,7 @@ fn check_tool(tool: &mut Draft) -> Result<(), EntryError> {
         annotations.keep_if("title", "a string", Value::is_string);
     });
     tool.nested("execution", |execution| {
-        execution.keep_if("taskSupport", "a known word", |word| {
+        execution.keep_if("taskSupport", "a known value", |word| {
             is_word(word, &["forbidden", "optional", "required"])
         });
     });
@@ -257,7 +257,7 @@ fn check_icons(entry: &mut Draft) {
             let sizes = sizes.as_array();
             sizes.is_some_and(|sizes| sizes.iter().all(Value::is_string))
         });
-        draft.keep_if("theme", "a known word", |word| {
+        draft.keep_if("theme", "a known value", |word| {
             is_word(word, &["light", "dark"])
         });
         let changed = draft.changed();

@@ -178,7 +178,7 @@ impl Incoming {
                     (Some(error), _) => Err(lenient_error(error)),
                     (None, Some(result)) => Ok(result.to_owned()),
                     (None, None) => {
-                        return Err(Error::custom("a response without result and error"));
+                        return Err(Error::custom("a response with neither result nor error"));
                     }
                 };
                 let id = RequestId::read(id)?;

@@ -23,15 +23,15 @@ pub(super) struct ParamHeader {
 /// Why a tool's header annotations are invalid; such a tool is skipped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ParamHeaderError {
-    #[error("an `x-mcp-header` is no header name")]
+    #[error("an `x-mcp-header` is not a valid header name")]
     Name,
     #[error("more than {MAX_HEADERS} parameters have an `x-mcp-header`")]
     TooMany,
     #[error("two parameters have the `x-mcp-header` '{0}'")]
     Twice(String),
-    #[error("the parameter '{0}' has an `x-mcp-header` but is no string, integer or boolean")]
+    #[error("the parameter '{0}' has an `x-mcp-header` but is not a string, integer or boolean")]
     Type(String),
-    #[error("an `x-mcp-header` is at a place that is not a plain property")]
+    #[error("an `x-mcp-header` is only allowed on a plain property")]
     Place,
 }
 

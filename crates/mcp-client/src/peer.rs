@@ -204,7 +204,7 @@ impl Peer {
         }
         match serde_json::from_str::<Params<'_>>(params.get()) {
             Ok(Params { id }) => self.asked.take_back(id),
-            Err(error) => tracing::debug!(%error, "Skipped a cancellation"),
+            Err(error) => tracing::debug!(%error, "Skipped an invalid `notifications/cancelled`"),
         }
     }
 
@@ -223,7 +223,7 @@ impl Peer {
                     callback(progress);
                 }
             }
-            Err(error) => tracing::debug!(%error, "Skipped a notice of progress"),
+            Err(error) => tracing::debug!(%error, "Skipped an invalid `notifications/progress`"),
         }
     }
 
@@ -285,8 +285,10 @@ impl Answers {
             };
             match tokio::time::timeout(ANSWER_TIMEOUT, post(message)).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::debug!(%error, "An answer to the server was refused"),
-                Err(_) => tracing::debug!("An answer to the server took too long"),
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "The server rejected a response of the client");
+                }
+                Err(_) => tracing::debug!("Sending a response to the server timed out"),
             }
         });
     }

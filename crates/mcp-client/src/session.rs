@@ -247,9 +247,11 @@ impl Session {
             Ok(Ok(())) => {}
             // Some servers respond with an error but work anyway.
             Ok(Err(error)) => {
-                tracing::debug!(%error, "The server refused `notifications/initialized`");
+                tracing::debug!(%error, "The server rejected `notifications/initialized`");
             }
-            Err(_) => tracing::debug!("The server does not take `notifications/initialized`"),
+            Err(_) => {
+                tracing::debug!("Sending `notifications/initialized` to the server timed out");
+            }
         }
         if self.peer.listens() {
             self.transport.listen().await;
@@ -306,7 +308,7 @@ impl Drop for CancelOnDrop<'_> {
             let params = json!({"requestId": id, "reason": "The caller gave up"});
             let message = jsonrpc::notification("notifications/cancelled", Some(&params));
             if let Err(error) = session.transport.notify(message).await {
-                tracing::debug!(%error, "The server did not take a cancellation");
+                tracing::debug!(%error, "The server rejected `notifications/cancelled`");
             }
         }));
     }

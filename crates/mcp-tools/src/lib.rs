@@ -96,7 +96,7 @@ impl McpTool {
                 Ok(tool) => tools.push(Arc::new(tool)),
                 Err(error) => tracing::warn!(
                     mcp.server = client.config().label, %error,
-                    "A tool of MCP server `{}` cannot be offered", client.config().label
+                    "Skipped an unusable tool of MCP server `{}`", client.config().label
                 ),
             }
         }
@@ -149,7 +149,9 @@ impl McpTool {
     pub fn outcome(answer: Result<&RawValue, &McpError>) -> Result<ToolOutput, ToolFailure> {
         let result = answer.map_err(failure)?;
         let result: Value = serde_json::from_str(result.get()).map_err(|error| {
-            ToolFailure::internal(format!("The result cannot be read: {error}"))
+            ToolFailure::internal(format!(
+                "The MCP server's result is not valid JSON: {error}"
+            ))
         })?;
         if result.get("isError") == Some(&Value::Bool(true)) {
             let message = text_content(&result);

@@ -25,7 +25,7 @@ pub enum Unchecked {
     #[error("its schema is nested too deeply")]
     Depth,
     /// The object has too many names for the number of patterns in the schema.
-    #[error("it has too many names for the patterns of its schema")]
+    #[error("it has too many property names for the patterns of its schema")]
     Names,
 }
 

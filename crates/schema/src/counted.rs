@@ -79,7 +79,7 @@ pub(super) fn counted(schema: &Value) -> Result<(Value, Patterns), SchemaError> 
     }
     if has_odd_places && counts.has_schemas_with_names {
         // The base of the reference is ambiguous.
-        return Err(refused("a reference leads to a place that is no schema"));
+        return Err(refused("a $ref points to something that is not a schema"));
     }
     Ok((counted, counts.patterns))
 }
@@ -127,7 +127,9 @@ fn visit(
     };
     counts.parts += 1;
     if counts.parts > MAX_PARTS || place.level > MAX_LEVELS {
-        return Err(refused("it has too many parts"));
+        return Err(refused(
+            "the schema has too many subschemas or is nested too deeply",
+        ));
     }
     let is_name = |keyword| entries.get(keyword).is_some_and(Value::is_string);
     counts.has_schemas_with_names |= place.level > 0 && (is_name("$id") || is_name("id"));
@@ -140,7 +142,7 @@ fn visit(
             ("$ref" | "$dynamicRef" | "$recursiveRef", _, Value::String(reference)) => {
                 counts.references.push(reference.clone());
                 if counts.references.len() > MAX_REFERENCES {
-                    return Err(refused("it has too many references"));
+                    return Err(refused("the schema has too many references"));
                 }
             }
             // The compiler rejects a pattern that is not a string.
@@ -178,7 +180,7 @@ impl Counts {
     fn add_pattern(&mut self, pattern: &str) -> Result<(), SchemaError> {
         self.patterns.add(pattern);
         if self.patterns.count > MAX_PATTERNS {
-            return Err(refused("it has too many patterns"));
+            return Err(refused("the schema has too many patterns"));
         }
         Ok(())
     }
@@ -247,7 +249,7 @@ fn odd_place_of(reference: &str) -> Result<Option<String>, SchemaError> {
         return Ok(None);
     }
     let pointer = percent_decoded(fragment);
-    let pointer = pointer.ok_or_else(|| refused("a reference is no proper URL"))?;
+    let pointer = pointer.ok_or_else(|| refused("a $ref is not a valid URL"))?;
     let mut keys = pointer.split('/').skip(1);
     while let Some(keyword) = keys.next() {
         let leads_on = match Holds::of(keyword) {
@@ -269,7 +271,7 @@ fn visit_odd_place(
     counts: &mut Counts,
 ) -> Result<(), SchemaError> {
     let Some(target) = root.pointer_mut(pointer) else {
-        return Err(refused("a reference leads nowhere"));
+        return Err(refused("a $ref points to nothing"));
     };
     let all_of = target.get("allOf").and_then(Value::as_array);
     if all_of.is_some_and(|all| all.iter().any(|part| part.get(STEP).is_some())) {
@@ -280,7 +282,7 @@ fn visit_odd_place(
         .split('/')
         .any(|key| matches!(key, "const" | "enum"))
     {
-        return Err(refused("a reference leads to a place that is no schema"));
+        return Err(refused("a $ref points to something that is not a schema"));
     }
     visit(target, place, counts)
 }

@@ -244,7 +244,7 @@ fn a_pattern_beside_other_keywords_still_holds() {
 fn a_large_value_that_is_wrong_everywhere_gets_short_words() {
     let either = json!({"anyOf": [{"items": {"type": "string"}}, {"items": {"type": "boolean"}}]});
     let words = check(either, json!(vec![1; 100_000])).unwrap().unwrap();
-    assert_eq!(words, "it does not fit its schema");
+    assert_eq!(words, "it does not match its schema");
     let schema = json!({"type": "object", "properties": {"a": {"items": {"type": "string"}}}});
     let compiled = CompiledSchema::compile(&schema).unwrap();
     let mut arguments = json!({"a": vec![1; 100_000]}).as_object().cloned().unwrap();

@@ -244,7 +244,7 @@ impl CompiledSchema {
                 violation::reason(&error, "value")
             ))
         });
-        Ok(words.unwrap_or_else(|_| Some("it does not fit its schema".to_owned())))
+        Ok(words.unwrap_or_else(|_| Some("it does not match its schema".to_owned())))
     }
 
     fn is_valid_with(&self, value: &Value, effort: &Effort) -> Result<bool, Unchecked> {

@@ -86,9 +86,9 @@ impl TokenStore for VaultTokenStore {
             };
             let credentials = serde_json::from_str(json.expose_secret());
             // The parser's error could contain a part of a token.
-            credentials
-                .map(Some)
-                .map_err(|_| TokenStoreError::new("what is stored are no credentials"))
+            credentials.map(Some).map_err(|_| {
+                TokenStoreError::new("the stored value is not a set of OAuth credentials")
+            })
         })
     }
 

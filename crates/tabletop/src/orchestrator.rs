@@ -28,7 +28,7 @@ pub(crate) use prompt::facts;
 
 /// The rejection reason without a configured model, and how to configure one.
 const UNCONFIGURED: &str = "llm_unconfigured";
-const NO_MODEL: &str = "no model can be asked: set features.llm and tabletop.model";
+const NO_MODEL: &str = "no language model is configured: set features.llm and tabletop.model";
 
 /// Number of transcript messages in the prompt.
 const FACTS: u32 = 15;
@@ -210,7 +210,7 @@ impl Orchestrator {
         self.telling.event("llm.enqueued", place, &json!({}));
         let mut unheard = |_| {};
         let answer = tokio::time::timeout(patience, model.respond(&turn, &mut unheard)).await;
-        let late = |_| ToolFailure::new(ErrorCode::Timeout, "The language model took too long");
+        let late = |_| ToolFailure::new(ErrorCode::Timeout, "The language model timed out");
         let answer = answer.map_err(late)?.map_err(|error| failed(&error))?;
         self.telling.count(count::RECEIVED);
         let extra = json!({
@@ -271,7 +271,8 @@ impl Orchestrator {
             Ok(())
         });
         let written = written.await;
-        let written = written.map_err(|_| ToolFailure::internal("The action was not published"))?;
+        let written = written
+            .map_err(|_| ToolFailure::internal("Publishing the action failed unexpectedly"))?;
         written.map_err(|error| crate::tools::store_failure(&error))
     }
 }

@@ -235,7 +235,7 @@ impl Scenes {
             let scenes = match page {
                 Ok(scenes) => scenes,
                 Err(error) => {
-                    tracing::warn!(%error, "Somebody is not told of a character");
+                    tracing::warn!(%error, "Cannot notify a subscriber of a changed character");
                     return;
                 }
             };
@@ -254,7 +254,7 @@ impl Scenes {
 fn full(error: StoreError, what: &str, most: u32) -> StoreError {
     match error.is_full() {
         true => StoreError::full(format!(
-            "There are {most} {what} already, as many as tabletop.max_{what} lets there be"
+            "The limit of {most} {what} (tabletop.max_{what}) is reached"
         )),
         false => error,
     }
@@ -274,13 +274,14 @@ fn scene_of(log: &LogSummary) -> String {
 }
 
 fn written(line: &Line) -> Result<String, StoreError> {
-    serde_json::to_string(line)
-        .map_err(|error| StoreError::invalid("a line of a transcript").with_source(error))
+    serde_json::to_string(line).map_err(|error| {
+        StoreError::invalid("a line of a transcript cannot be encoded as JSON").with_source(error)
+    })
 }
 
 fn read(entry: &LogEntry) -> Result<Message, StoreError> {
     let line = serde_json::from_str(&entry.json).map_err(|error| {
-        StoreError::corrupt("a line of a transcript is unreadable").with_source(error)
+        StoreError::corrupt("a line of a transcript in the store is unreadable").with_source(error)
     })?;
     Ok(Message {
         message_id: entry.number.to_string(),

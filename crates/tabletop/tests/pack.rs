@@ -243,7 +243,7 @@ async fn d9_a_model_that_fails_is_a_failure_of_its_kind() {
     let failed = table.call("orchestrate_action", action).await;
     assert_eq!(
         failed.error.as_deref(),
-        Some("The language model took too long")
+        Some("The language model timed out")
     );
     assert_eq!(failed.error_code, Some(ErrorCode::Timeout));
 }
@@ -597,7 +597,7 @@ async fn d10_d11_a_table_keeps_no_more_than_there_is_room_for() {
     assert_eq!(refused.error_code, Some(ErrorCode::Denied));
     assert_eq!(
         refused.error.as_deref(),
-        Some("There are 2 scenes already, as many as tabletop.max_scenes lets there be")
+        Some("The limit of 2 scenes (tabletop.max_scenes) is reached")
     );
     table.say("hall", "Aria", "This one goes on").await;
     table.data("save_character", json!({"name": "Aria"})).await;

@@ -50,15 +50,15 @@ impl Sandbox {
             Some(Some(&COMPONENT)) => {}
             Some(Some(&CORE_MODULE)) => {
                 let what =
-                    "it is a core module: build a component, as for the target wasm32-wasip2";
+                    "the file is a core module: build a component, for example for wasm32-wasip2";
                 return Err(fault(FaultCode::CoreModule, what.to_owned()));
             }
             Some(None) => {
-                let what = "it ends before it has begun";
+                let what = "the file ends within its header";
                 return Err(fault(FaultCode::InvalidComponent, what.to_owned()));
             }
             _ => {
-                let what = "it does not begin as WebAssembly does";
+                let what = "the file is not WebAssembly";
                 return Err(fault(FaultCode::NotWasm, what.to_owned()));
             }
         }

@@ -125,7 +125,7 @@ impl Limits {
         let out = in_range
             .into_iter()
             .find(|(_, value, least, most)| !(least..=most).contains(&value));
-        out.map(|(key, _, least, most)| format!("{key} is a number from {least} to {most}"))
+        out.map(|(key, _, least, most)| format!("{key} must be a number from {least} to {most}"))
     }
 }
 

@@ -123,7 +123,7 @@ impl WasmTool {
         let pinned = grant.sha256.as_deref();
         if pinned.is_some_and(|pinned| !pinned.eq_ignore_ascii_case(&compiled.sha256)) {
             let what = format!(
-                "the grants are for another file: this one's SHA-256 is {}",
+                "the granted sha256 is that of another file: this file's SHA-256 is {}",
                 compiled.sha256
             );
             return Err(WasmToolError::new(FaultCode::OtherFile, what));
@@ -225,9 +225,7 @@ fn output_of(name: &str, output: wit::Output, usage: Usage) -> Result<ToolOutput
         wit::Output::Text(text) => ToolOutput::text(text),
         wit::Output::Json(json) => {
             let value = serde_json::from_str(&json).map_err(|error| {
-                ToolFailure::internal(format!(
-                    "Tool '{name}' returned what is not valid JSON: {error}"
-                ))
+                ToolFailure::internal(format!("Tool '{name}' returned invalid JSON: {error}"))
             })?;
             ToolOutput::value(value)
         }

@@ -124,7 +124,7 @@ final class ConversationTest extends TestCase
         self::assertSame($ids, array_column($told, 'tool_call_id'));
         $ran = array_filter($told, fn (array $message) => $message['content'] === '42');
         self::assertCount(32, $ran);
-        self::assertStringContainsString('Not run: no more than 32 calls of one answer are', $told[32]['content']);
+        self::assertStringContainsString('Not run: a response may have at most 32 tool calls', $told[32]['content']);
         self::assertCount(40, $conversation->ran());
     }
 
@@ -165,7 +165,7 @@ final class ConversationTest extends TestCase
         self::assertSame(['a', 'b'], array_column($ran, 'toolCallId'));
         self::assertSame([$whole > 0, $whole > 1], array_column($ran, 'success'));
         foreach (array_slice($ran, $whole) as $result) {
-            self::assertSame('Not run: the answer was cut off before the call was whole', $result->error);
+            self::assertSame('Not run: the response was cut off before the call was complete', $result->error);
         }
         self::assertSame([], $responses, 'the model is told, and asked again');
     }
@@ -235,7 +235,7 @@ final class ConversationTest extends TestCase
         self::assertSame(5, $conversation->rounds());
         $messages = $conversation->messages();
         self::assertSame(['tool', 'again'], [end($messages)['role'], end($messages)['tool_call_id']], 'every call has a result');
-        self::assertStringContainsString('Not run: no more tools may be called', end($messages)['content']);
+        self::assertStringContainsString('Not run: no more tool calls are allowed', end($messages)['content']);
     }
 
     public function test_what_ran_does_not_run_again_when_the_model_fails(): void

@@ -134,10 +134,10 @@ final class ChatStream implements \Iterator
             try {
                 $data = Json::parse($json);
             } catch (\JsonException $e) {
-                throw Failure::transport("The sidecar's answer cannot be read: {$e->getMessage()}");
+                throw Failure::transport("The sidecar's response cannot be read: {$e->getMessage()}");
             }
             if (!$data instanceof \stdClass) {
-                throw Failure::transport("The sidecar's answer cannot be read: '$type' is no object");
+                throw Failure::transport("The sidecar's response cannot be read: '$type' is not an object");
             }
             switch ($type) {
                 case 'chat':

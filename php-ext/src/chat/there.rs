@@ -136,7 +136,7 @@ impl Reading {
                 return Err(exception::transport(message));
             }
             let fed = self.decoder.feed(&piece[..read]);
-            fed.map_err(|error| exception::transport(format!("The sidecar's answer: {error}")))?;
+            fed.map_err(|error| exception::transport(format!("The sidecar's response: {error}")))?;
         }
     }
 }
@@ -147,5 +147,5 @@ fn done(answer: Value, id: &str) -> Done {
 }
 
 fn unreadable(error: &serde_json::Error) -> Failure {
-    exception::transport(format!("The sidecar's answer cannot be read: {error}"))
+    exception::transport(format!("The sidecar's response cannot be read: {error}"))
 }

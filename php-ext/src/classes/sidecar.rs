@@ -234,7 +234,7 @@ fn decide(call: &Call<'_>, approve: bool) -> Outcome {
     let approval = approval.filter(|approval| approval.is_array());
     approval
         .map(Zval::shallow_clone)
-        .ok_or_else(|| exception::transport("The sidecar's answer has no approval"))
+        .ok_or_else(|| exception::transport("The sidecar's response has no approval"))
 }
 
 /// Returns the exact arguments of the calls that need approval: the approver needs to see the
@@ -340,9 +340,9 @@ pub fn socket_of(sidecar: Object<'_>) -> Result<&Path, Failure> {
 
 fn decode_body(body: &[u8], empty: EmptyObject) -> Outcome {
     let text = std::str::from_utf8(body)
-        .map_err(|_| exception::transport("The sidecar's answer is not valid UTF-8"))?;
+        .map_err(|_| exception::transport("The sidecar's response is not valid UTF-8"))?;
     decode(text, empty)?.map_err(|error| {
-        exception::transport(format!("The sidecar's answer cannot be read: {error}"))
+        exception::transport(format!("The sidecar's response cannot be read: {error}"))
     })
 }
 
@@ -352,7 +352,7 @@ fn list_in(body: &[u8], field: &str, empty: EmptyObject) -> Outcome {
     let list = answer.array().and_then(|answer| answer.get(field));
     let list = list.filter(|list| list.array().is_some_and(|list| list.has_sequential_keys()));
     let list = list.ok_or_else(|| {
-        exception::transport(format!("The sidecar's answer has no list '{field}'"))
+        exception::transport(format!("The sidecar's response has no list '{field}'"))
     })?;
     let is_object = |entry: &Zval| entry.is_array() || entry.is_object();
     let mut entries = list.array().into_iter().flat_map(entries);

@@ -118,7 +118,7 @@ final class SettingsTest extends TestCase
             (new Sidecar($process->socket))->listTools();
             self::fail('no limit');
         } catch (TransportException $e) {
-            self::assertSame("The sidecar's answer is longer than 100 bytes", $e->getMessage());
+            self::assertSame("The sidecar's response is longer than 100 bytes", $e->getMessage());
         } finally {
             $process->stop();
         }

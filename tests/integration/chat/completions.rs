@@ -463,7 +463,7 @@ async fn h4_the_limits_hold_for_the_clients_own_tools_too() {
     let reply = complete(&daemon, "", &own_tool(json!({ "messages": long })));
     assert_eq!(reply.status, 429, "{reply:?}");
     let message = reply.json()["error"]["message"].to_string();
-    assert!(message.contains("may spend 2000 tokens"), "{message}");
+    assert!(message.contains("limit is 2000 tokens"), "{message}");
     assert_eq!(llm.bodies().len(), 2);
 }
 

@@ -84,9 +84,7 @@ fn what_is_not_there_is_named_with_the_list_that_has_what_is() {
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(
             stderr(&output),
-            format!(
-                "pillion: {said}: 'nope' (not_found); `pillion {what} list` shows those that there are\n"
-            )
+            format!("pillion: {said}: 'nope' (not_found); `pillion {what} list` shows all ids\n")
         );
     }
 }

@@ -199,7 +199,7 @@ fn l3_a_name_of_the_configuration_is_not_taken_for_the_store() {
     assert_eq!(output.status.code(), Some(2));
     let said = stderr(&output);
     assert!(
-        said.contains("the configuration has a token named 'ci'"),
+        said.contains("the configuration already has a token named 'ci'"),
         "{said}"
     );
 }
@@ -226,7 +226,7 @@ fn l3_names_are_unique_and_stored_tokens_need_the_operators_word() {
             "no white space",
         ),
         (&["create", "x", "--scope", "all"], 2, "admin"),
-        (&["revoke", "nobody"], 1, "no token of that name"),
+        (&["revoke", "nobody"], 1, "token does not exist"),
     ] {
         let output = run(&daemon, arguments);
         assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
@@ -252,7 +252,7 @@ fn l3_nothing_is_written_where_the_sidecar_that_runs_has_another_store() {
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         assert_eq!(stdout(&output), "");
         let said = stderr(&output);
-        assert!(said.contains("has another store"), "{said}");
+        assert!(said.contains("uses another store"), "{said}");
         if !other.exists() {
             let made = pillion(&["store", "migrate"])
                 .env("PILLION__STORE__LOCATION", &other)

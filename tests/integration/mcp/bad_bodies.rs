@@ -79,32 +79,32 @@ async fn malformed_json_is_an_invalid_message() {
         (
             "bad",
             "{bad".to_owned(),
-            "MCP SSE request failed: the answer is no JSON-RPC message: \
-             key must be a string at line 1 column 2",
+            "MCP SSE request failed: the response is not a JSON-RPC message: key must be a string \
+            at line 1 column 2",
         ),
         (
             "a number",
             "7".to_owned(),
-            "MCP SSE request failed: the answer is no JSON-RPC message: \
-             invalid type: integer `7`, expected struct Envelope at line 1 column 1",
+            "MCP SSE request failed: the response is not a JSON-RPC message: invalid type: \
+            integer `7`, expected struct Envelope at line 1 column 1",
         ),
         (
             "two values",
             "{}{}".to_owned(),
-            "MCP SSE request failed: the answer is no JSON-RPC message: \
-             trailing characters at line 1 column 3",
+            "MCP SSE request failed: the response is not a JSON-RPC message: trailing characters \
+            at line 1 column 3",
         ),
         (
             "cut off",
             "{\"id\":\"mcp_".to_owned(),
-            "MCP SSE request failed: the answer is no JSON-RPC message: \
-             EOF while parsing a string at line 1 column 11",
+            "MCP SSE request failed: the response is not a JSON-RPC message: EOF while parsing a \
+            string at line 1 column 11",
         ),
         (
             "unclosed and deep",
             "{\"a\":".repeat(10_000),
-            "MCP SSE request failed: the answer is no JSON-RPC message: \
-             EOF while parsing a value at line 1 column 50000",
+            "MCP SSE request failed: the response is not a JSON-RPC message: EOF while parsing a \
+            value at line 1 column 50000",
         ),
     ] {
         let failure = Failure {
@@ -120,7 +120,7 @@ async fn malformed_json_is_an_invalid_message() {
 async fn invalid_utf8_is_an_error() {
     let failure = Failure {
         class: ErrorClass::Internal,
-        text: "MCP SSE request failed: the answer is not valid UTF-8",
+        text: "MCP SSE request failed: the response is not valid UTF-8",
         kind: |kind| matches!(kind, McpErrorKind::InvalidUtf8),
     };
     fails_then_works("JSON", json(b"{\"a\":\"\xff\"}"), &failure).await;
@@ -159,7 +159,7 @@ async fn another_content_type_is_an_error() {
 async fn a_huge_body_is_an_error_before_it_is_read() {
     let failure = Failure {
         class: ErrorClass::Internal,
-        text: "MCP SSE request failed: the answer is larger than 16777216 bytes",
+        text: "MCP SSE request failed: the response is larger than 16777216 bytes",
         kind: |kind| matches!(kind, McpErrorKind::TooLarge { .. }),
     };
     let announced = |length: &str| {
@@ -179,7 +179,7 @@ async fn a_huge_body_is_an_error_before_it_is_read() {
 async fn a_configured_limit_holds() {
     let failure = Failure {
         class: ErrorClass::Internal,
-        text: "MCP SSE request failed: the answer is larger than 1000 bytes",
+        text: "MCP SSE request failed: the response is larger than 1000 bytes",
         kind: |kind| matches!(kind, McpErrorKind::TooLarge { limit: 1000 }),
     };
     let case = "1001 bytes";

@@ -93,8 +93,8 @@ async fn endless_headers_are_an_error() {
 async fn more_than_announced_is_cut_off() {
     let failure = Failure {
         class: ErrorClass::Internal,
-        text: "MCP SSE request failed: the answer is no JSON-RPC message: \
-               EOF while parsing a value at line 1 column 5",
+        text: "MCP SSE request failed: the response is not a JSON-RPC message: EOF while parsing \
+              a value at line 1 column 5",
         kind: |kind| matches!(kind, McpErrorKind::InvalidMessage(_)),
     };
     let bytes = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\n\

@@ -14,7 +14,7 @@ use super::{
 
 const TOO_LARGE: Failure = Failure {
     class: ErrorClass::Internal,
-    text: "MCP SSE request failed: the answer is larger than 16777216 bytes",
+    text: "MCP SSE request failed: the response is larger than 16777216 bytes",
     kind: |kind| matches!(kind, McpErrorKind::TooLarge { .. }),
 };
 
@@ -45,7 +45,7 @@ async fn a_line_without_end_is_an_error() {
 async fn events_without_end_are_an_error() {
     let failure = Failure {
         class: ErrorClass::Internal,
-        text: "MCP SSE request failed: no answer in the first 10000 events",
+        text: "MCP SSE request failed: no response within the first 10000 events of the stream",
         kind: |kind| matches!(kind, McpErrorKind::TooManyEvents { limit: 10_000 }),
     };
     for event in ["data:\n\n", "data\r\r", "data: {\"method\":\"x\"}\n\n"] {

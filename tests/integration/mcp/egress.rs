@@ -17,15 +17,15 @@ async fn a_url_that_may_not_be_requested_is_denied_over_every_transport() {
         ),
         (
             "https://169.254.169.254/latest?token=hush",
-            "the link-local address 169.254.169.254 may not be reached",
+            "connections to the link-local address 169.254.169.254 are not allowed",
         ),
         (
             "https://[::ffff:169.254.169.254]/",
-            "the link-local address ::ffff:169.254.169.254 may not be reached",
+            "connections to the link-local address ::ffff:169.254.169.254 are not allowed",
         ),
         (
             "https://0/",
-            "the unspecified address 0.0.0.0 may not be reached",
+            "connections to the unspecified address 0.0.0.0 are not allowed",
         ),
     ] {
         for (_, transport) in dialects() {

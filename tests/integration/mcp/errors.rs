@@ -181,11 +181,11 @@ async fn e3_e4_a_failed_request_in_both_wordings() {
     for (wording, text) in [
         (
             Wording::Sse,
-            "MCP SSE request failed: the answer is not valid UTF-8",
+            "MCP SSE request failed: the response is not valid UTF-8",
         ),
         (
             Wording::Http,
-            "MCP request failed: the answer is not valid UTF-8",
+            "MCP request failed: the response is not valid UTF-8",
         ),
     ] {
         let server = faulty_once(vec![Fault::answer("200 OK", super::JSON, b"\xff")]).await;

@@ -89,7 +89,7 @@ async fn e7_an_endpoint_elsewhere_is_refused_and_gets_nothing() {
     let server = FakeMcp::start(Dialect::LegacySse(endpoint));
     let failure = Failure {
         class: ErrorClass::Unavailable,
-        text: "MCP SSE request failed: the announced endpoint is of another origin",
+        text: "MCP SSE request failed: the server announced an SSE endpoint of another origin",
         kind: |kind| matches!(kind, McpErrorKind::ForeignEndpoint),
     };
     let client = client(&server.url, TransportKind::LegacySse);

@@ -99,7 +99,7 @@ fn f1_what_a_server_cannot_be_is_refused_by_its_key() {
         ),
         (
             with("transport", json!("websocket")),
-            "The transport does not fit",
+            "The transport does not match",
         ),
         (
             with("toolPrefix", json!("a b")),
@@ -122,11 +122,11 @@ fn f1_what_a_server_cannot_be_is_refused_by_its_key() {
         ),
         (
             with("name", json!("a\u{202e}b")),
-            "name: a name has no control characters",
+            "name: a name must not contain control characters",
         ),
         (
             with("name", json!("a\nb")),
-            "name: a name has no control characters",
+            "name: a name must not contain control characters",
         ),
         (
             with("handshake", json!("always")),

@@ -67,7 +67,7 @@ impl Remember {
             return Err(ToolFailure::invalid_input("No content provided"));
         }
         if content.chars().count() > LONGEST {
-            let text = format!("The content has more than {LONGEST} characters");
+            let text = format!("The content is longer than {LONGEST} characters");
             return Err(ToolFailure::invalid_input(text));
         }
         let category = text("category").and_then(MemoryCategory::from_name);
@@ -88,7 +88,7 @@ impl Remember {
             true => Ok(ToolOutput::text(format!("Remembered (id {})", memory.id))
                 .with_data(search::shown(&memory))),
             false => Err(ToolFailure::invalid_input(format!(
-                "There are {MOST} memories already: forget some first"
+                "The limit of {MOST} memories is reached: forget some first"
             ))),
         }
     }

@@ -60,7 +60,7 @@ impl SearchMemory {
             return Err(ToolFailure::invalid_input("No query provided"));
         }
         if query.chars().count() > MAX_QUERY_LEN {
-            let message = format!("A query has at most {MAX_QUERY_LEN} characters");
+            let message = format!("The query is longer than {MAX_QUERY_LEN} characters");
             return Err(ToolFailure::invalid_input(message));
         }
         let limit = arguments.get("limit").and_then(Value::as_f64);

@@ -156,8 +156,8 @@ async fn d6_a_place_that_is_unknown_or_one_of_several_is_said_to_be_that() {
         (
             several,
             "Springfield",
-            "Ambiguous location: Springfield. Say which one: \
-            Springfield, Missouri, United States; Springfield, Ohio, United States",
+            "Ambiguous location: Springfield. Use one of: Springfield, Missouri, United States; \
+            Springfield, Ohio, United States",
         ),
         (none, "Xyzzy", "Unknown location: Xyzzy"),
     ] {
@@ -228,7 +228,7 @@ async fn d6_what_is_no_location_is_refused_before_anybody_is_asked() {
         (json!({"location": "  "}), "No location provided"),
         (
             json!({"location": "x".repeat(201)}),
-            "The location has more than 200 characters",
+            "The location is longer than 200 characters",
         ),
         (json!({}), "Missing required parameter: location"),
         (

@@ -106,7 +106,7 @@ fn h6_a_stream_that_breaks_off_is_malformed() {
                 }
                 let error = stream.finish().unwrap_err();
                 assert_eq!(error.kind, ModelErrorKind::Malformed);
-                assert!(error.message.ends_with("the stream broke off"), "{error}");
+                assert!(error.message.ends_with("the stream ended early"), "{error}");
             }
         }
     }

@@ -74,7 +74,12 @@ impl StepKeeper for KeptInMemory {
             kept.insert(key, (Instant::now(), steps));
         }
         Box::pin(async move {
-            let full = || ToolFailure::new(ErrorCode::Unavailable, "Too many calls are kept");
+            let full = || {
+                ToolFailure::new(
+                    ErrorCode::Unavailable,
+                    "Too many composed calls wait for an approval",
+                )
+            };
             has_room.then_some(()).ok_or_else(full)
         })
     }

@@ -46,7 +46,7 @@ pub(super) async fn run(
     context: CallContext,
 ) -> Result<ToolOutput, ToolFailure> {
     let Some(calls) = &context.further_calls else {
-        let message = "A composed tool runs in an executor alone";
+        let message = "A composed tool can only run in an executor";
         return Err(ToolFailure::internal(message));
     };
     let input = Value::Object(arguments);
@@ -225,7 +225,7 @@ impl Run<'_> {
             let tool = self.composition.definition().name();
             tracing::warn!(
                 tool.name = %tool, %error,
-                "The finished steps of a call that waits for an approval are not kept"
+                "Cannot save the finished steps of a composed call that waits for an approval"
             );
         }
         failure.with_metadata("steps_kept", json!(is_kept.is_ok()))
@@ -240,7 +240,7 @@ impl Run<'_> {
 
     /// Creates the failure for a reference that points to nothing.
     fn nothing_at(&self, place: &str, pointer: &Pointer) -> ToolFailure {
-        let message = format!("Step {place}: there is nothing at {pointer}");
+        let message = format!("Step {place}: no value at {pointer}");
         match pointer.source {
             Source::Input => ToolFailure::invalid_input(message),
             Source::Step(_) => ToolFailure::internal(message),

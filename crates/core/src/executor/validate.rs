@@ -108,9 +108,9 @@ impl Checks {
             Ok(Err(failed)) => {
                 tracing::error!(
                     tool.name = %tool.name(), error = %failed,
-                    "A check of arguments failed"
+                    "Validating the arguments of a tool call failed unexpectedly"
                 );
-                Err(ToolFailure::internal("The arguments cannot be checked"))
+                Err(ToolFailure::internal("The arguments cannot be validated"))
             }
             Ok(Ok((_, Err(_)))) | Err(_) => Err(run::timed_out(tool, limit)),
         }

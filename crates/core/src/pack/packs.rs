@@ -27,13 +27,15 @@ pub struct PackContents {
 #[non_exhaustive]
 pub enum PackError {
     /// The name is invalid.
-    #[error("'{0}' is no name for a pack: small letters, digits and _ after a letter")]
+    #[error(
+        "invalid pack name '{0}': use lowercase letters, digits and '_', starting with a letter"
+    )]
     BadName(String),
     /// A pack with this name exists.
-    #[error("There is a pack '{0}' already")]
+    #[error("A pack named '{0}' already exists")]
     NameTaken(String),
     /// A tool of the pack cannot be registered.
-    #[error("The pack '{pack}': {source}")]
+    #[error("Pack '{pack}': {source}")]
     Tool {
         /// The name of the pack.
         pack: String,
@@ -42,7 +44,7 @@ pub enum PackError {
         source: RegistryError,
     },
     /// A stream of the pack has the name of another stream.
-    #[error("The pack '{pack}': there is a stream '{stream}' already")]
+    #[error("Pack '{pack}': a stream named '{stream}' already exists")]
     StreamTaken {
         /// The name of the pack.
         pack: String,
@@ -50,7 +52,7 @@ pub enum PackError {
         stream: String,
     },
     /// A kind of stored items has an invalid or duplicate name.
-    #[error("The pack '{pack}': '{kind}' is no name for what it keeps, or there twice")]
+    #[error("Pack '{pack}': the kind of data '{kind}' is invalid or declared twice")]
     BadKind {
         /// The name of the pack.
         pack: String,
@@ -202,7 +204,7 @@ impl Packs {
         for provider in self.0.iter().flat_map(|member| &member.providers) {
             match provider.list(reader).await {
                 Ok(list) => resources.extend(list),
-                Err(error) => tracing::warn!(%error, "Resources of a pack are not listed"),
+                Err(error) => tracing::warn!(%error, "Cannot list the resources of a pack"),
             }
         }
         resources
@@ -341,19 +343,19 @@ mod tests {
             error
         };
         let error = refused(pack("a", &["two"], "t"));
-        assert_eq!(error, "There is a pack 'a' already");
+        assert_eq!(error, "A pack named 'a' already exists");
         let error = refused(pack("b", &["two"], "s"));
-        assert_eq!(error, "The pack 'b': there is a stream 's' already");
+        assert_eq!(error, "Pack 'b': a stream named 's' already exists");
         let error = refused(pack("b", &["two", "one"], "t"));
-        assert_eq!(error, "The pack 'b': Tool 'one' already registered");
+        assert_eq!(error, "Pack 'b': Tool 'one' already registered");
         let error = refused(pack("B b", &["two"], "t"));
-        assert!(error.starts_with("'B b' is no name"), "{error}");
+        assert!(error.starts_with("invalid pack name 'B b'"), "{error}");
         for kinds in [vec!["scenes", "scenes"], vec!["a/b"]] {
             let error = refused(Named {
                 kinds,
                 ..pack("b", &["two"], "t")
             });
-            assert!(error.contains("no name for what it keeps"), "{error}");
+            assert!(error.contains("is invalid or declared twice"), "{error}");
         }
         packs.add(&pack("b", &["two"], "t"), &registry).unwrap();
         let kinds = |pack: &str| packs.get(pack).map(|pack| pack.keeps().len());

@@ -27,7 +27,8 @@ impl RegisteredTool {
             Err(error) if origin.is_mcp() => {
                 tracing::warn!(
                     tool.name = %name, %error,
-                    "The schema of MCP tool `{name}` cannot be compiled; its arguments go unchecked"
+                    "The schema of MCP tool `{name}` cannot be compiled; its arguments are not \
+                    validated"
                 );
                 None
             }

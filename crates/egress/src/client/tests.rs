@@ -104,8 +104,10 @@ async fn localhost_is_this_machine_whatever_a_name_server_says() {
             .await
             .unwrap_err();
         let refusal = EgressError::cause_of(&error).unwrap().to_string();
-        let expected =
-            format!("'{host}' has the private address 10.0.0.1, which may not be reached");
+        let expected = format!(
+            "'{host}' resolves to the private address 10.0.0.1, to which connections are not \
+             allowed"
+        );
         assert_eq!(refusal, expected);
     }
     let (lookup, _) = names(&["1.1.1.1", "127.0.0.1"]);

@@ -238,7 +238,10 @@ impl Connections {
                 };
                 let outcome = session.exchange(method, &params, Extras::default()).await;
                 if let Err(error) = outcome.and_then(|outcome| Ok(outcome?)) {
-                    tracing::debug!(%error, method, "The new session does not take it");
+                    tracing::debug!(
+                        %error, method,
+                        "The new session rejected a request that restores its state"
+                    );
                 }
             }
         }));

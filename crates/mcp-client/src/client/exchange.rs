@@ -82,7 +82,7 @@ impl McpClient {
             let Some(again) = again.filter(|reason| self.may_repeat(reason, &tried)) else {
                 return Ok((outcome?, session));
             };
-            tracing::debug!(?again, "The MCP request is sent once more");
+            tracing::debug!(?again, "Retrying the MCP request");
             match again {
                 // An HTTP session outlives its connections.
                 Again::ConnectionBroken if session.is_open() => {}

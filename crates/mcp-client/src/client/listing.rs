@@ -112,7 +112,10 @@ impl McpClient {
                 Err(error) if has_headers => {
                     let name = serde_json::from_str::<Value>(tool.get()).ok();
                     let name = name.as_ref().and_then(|tool| tool.get("name")?.as_str());
-                    tracing::warn!(mcp.server = server, tool = name, %error, "A tool is left out");
+                    tracing::warn!(
+                        mcp.server = server, tool = name, %error,
+                        "Skipped a tool of an MCP server"
+                    );
                 }
                 _ => usable.push(tool),
             }

@@ -75,7 +75,7 @@ impl McpClient {
                 mcp.server = server,
                 tool = name,
                 mismatch,
-                "A result does not fit its schema"
+                "A tool result does not match the tool's output schema"
             );
         }
         Ok(ToolCallResult {

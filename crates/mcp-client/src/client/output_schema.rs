@@ -52,7 +52,12 @@ impl OutputSchema {
                 .map(|schema| check(schema, result, SMALL_TIME))?
             {
                 Ok(found) => return found,
-                Err(reason) => tracing::debug!(tool = self.tool, %reason, "A check goes elsewhere"),
+                Err(reason) => {
+                    tracing::debug!(
+                        tool = self.tool, %reason,
+                        "Checking a tool result in a blocking task"
+                    );
+                }
             }
         }
         let (schema, result) = (Arc::clone(self), result.to_owned());
@@ -71,7 +76,7 @@ impl OutputSchema {
         tracing::warn!(
             tool = self.tool,
             reason,
-            "A result was not checked against its schema"
+            "A tool result was not checked against the tool's output schema"
         );
         None
     }
@@ -81,7 +86,11 @@ impl OutputSchema {
             let compiled = self.compile();
             compiled
                 .inspect_err(|reason| {
-                    tracing::warn!(tool = self.tool, reason, "An output schema cannot be used");
+                    tracing::warn!(
+                        tool = self.tool,
+                        reason,
+                        "A tool's output schema cannot be used"
+                    );
                 })
                 .ok()
         };

@@ -90,7 +90,12 @@ impl McpClient {
                 self.hear_pushed(filter).await
             }
         };
-        let name = || format!("the subscription at server '{}'", self.config().label);
+        let name = || {
+            format!(
+                "the resource subscription at server '{}'",
+                self.config().label
+            )
+        };
         self.in_time(&RequestOptions::default(), name, subscribe)
             .await
     }
@@ -161,7 +166,12 @@ impl McpClient {
                     return Err(error);
                 }
                 Err(error @ McpErrorKind::Disconnected) => return Err(error),
-                Err(error) => tracing::debug!(%error, ?pause, "A subscription broke off"),
+                Err(error) => {
+                    tracing::debug!(
+                        %error, ?pause,
+                        "A subscription stream ended and will be reopened"
+                    );
+                }
             }
             let closed = self.shared.connections.closed();
             closed.unless_it_comes(tokio::time::sleep(pause)).await?;
@@ -195,7 +205,9 @@ impl McpClient {
                         match client.shared.connections.listen().await {
                             Ok(opened) => session = opened,
                             Err(McpErrorKind::Disconnected) => return,
-                            Err(error) => tracing::debug!(%error, "No connection to listen on"),
+                            Err(error) => {
+                                tracing::debug!(%error, "No connection for server notifications");
+                            }
                         }
                         // Half to all of the interval, so that clients do not reconnect at the same
                         // time.
@@ -244,7 +256,10 @@ impl Drop for ResourceSubscription {
                 }
                 let outcome = tell_of_resource(&client, "resources/unsubscribe", &uri).await;
                 if let Err(error) = outcome {
-                    tracing::debug!(%error, "The server did not take back a subscription");
+                    tracing::debug!(
+                        %error,
+                        "The server did not confirm the end of a resource subscription"
+                    );
                 }
             }));
         }

@@ -203,7 +203,7 @@ impl Follower<'_> {
         self.refusals += u32::from(is_refusal);
         let tolerated = is_transient(error) || (is_refusal && self.refusals < MAX_REFUSALS);
         if tolerated {
-            tracing::debug!(%error, "A task cannot be asked for");
+            tracing::debug!(%error, "Cannot get the status of a task");
             self.failures = self.failures.saturating_add(1);
             self.retry_after = match error {
                 McpErrorKind::HttpStatus {
@@ -284,7 +284,7 @@ impl Drop for CancelTask {
             runtime.spawn(tokio::time::timeout(CANCEL_TIMEOUT, async move {
                 let cancelled = client.plain("tasks/cancel", &json!({"taskId": id})).await;
                 if let Err(error) = cancelled {
-                    tracing::debug!(%error, "The server did not cancel a task");
+                    tracing::debug!(%error, "The server did not cancel the task");
                 }
             }));
         }

@@ -10,10 +10,10 @@ pub enum ServerConfigError {
     )]
     Url,
     /// There is neither a URL nor a command, or both.
-    #[error("A server has either a 'url' or a 'command'")]
+    #[error("A server needs either a 'url' or a 'command', not both")]
     Endpoint,
     /// A key that requires a command is used with a URL.
-    #[error("'{key}' belongs to a 'command', not to a 'url'")]
+    #[error("'{key}' is only allowed with a 'command', not with a 'url'")]
     CommandKey {
         /// The key.
         key: &'static str,
@@ -21,16 +21,18 @@ pub enum ServerConfigError {
     /// The program, the directory or a variable name is empty, a value contains a NUL, or a
     /// variable name contains a `=`.
     #[error(
-        "Invalid command: the program, the directory or the name of a variable is empty, there is a NUL, or a '=' in such a name"
+        "Invalid command: the program, the working directory or the name of an environment \
+        variable is empty or has a NUL byte, or the name has a '='"
     )]
     Command,
     /// The endpoint does not support the transport.
     #[error(
-        "The transport does not fit: a 'command' is spoken to over stdio, ws:// and wss:// over WebSocket, http:// and https:// over all others"
+        "The transport does not match the server: use stdio for a 'command', WebSocket for \
+        ws:// and wss:// URLs, and any other transport for http:// and https:// URLs"
     )]
     Transport,
     /// The URL contains a user or a password.
-    #[error("The server URL holds a user or password: put them into 'authentication'")]
+    #[error("The server URL contains a user or password: put them into 'authentication'")]
     CredentialInUrl,
     /// The header's name or value is not valid in HTTP.
     #[error("Invalid header '{name}'")]
@@ -39,13 +41,13 @@ pub enum ServerConfigError {
         name: String,
     },
     /// The connection sets this header itself, as with `Content-Length`.
-    #[error("Header '{name}' is the connection's own and cannot be set")]
+    #[error("Header '{name}' is set by the client and cannot be configured")]
     ConnectionHeader {
         /// The configured name of the header.
         name: String,
     },
     /// A key of the `oauth` authentication is missing or invalid.
-    #[error("The OAuth authentication needs a proper '{key}'{}", purpose(key))]
+    #[error("The OAuth authentication needs a valid '{key}'{}", purpose(key))]
     OAuth {
         /// The key in the configuration.
         key: &'static str,
@@ -58,7 +60,7 @@ pub enum ServerConfigError {
 /// Returns why a key of the `oauth` authentication is required, if the key's name does not tell.
 fn purpose(key: &str) -> &'static str {
     match key {
-        "issuer" => ": the URL of the only authorization server that may see the credentials",
+        "issuer" => ": the URL of the only authorization server that may receive the credentials",
         _ => "",
     }
 }

@@ -48,7 +48,7 @@ fn e8_headers_that_frame_a_message_cannot_be_set() {
     };
     for name in ["Content-Length", "transfer-encoding", "Connection", "TE"] {
         let error = server(name).validate().unwrap_err();
-        let text = format!("Header '{name}' is the connection's own and cannot be set");
+        let text = format!("Header '{name}' is set by the client and cannot be configured");
         assert_eq!(error.to_string(), text);
     }
     for name in ["Host", "X-Content-Length", "Accept-Encoding"] {
@@ -153,7 +153,7 @@ fn bad_values_are_refused_by_name() {
         ),
         (
             json!({"label": "x", "url": "http://x.example", "env": {}}),
-            "'env' belongs to a 'command'",
+            "'env' is only allowed with a 'command'",
         ),
         (
             json!({"label": "x", "command": "server", "env": {"A": 1}}),

@@ -80,7 +80,10 @@ impl ChannelConnector {
         for _ in 0..MAX_STARTS {
             match self.open(steps.clone()).await {
                 Err(error) if has_ended(&error) && link.may_start_again() => {
-                    tracing::debug!(%error, "The server is started again");
+                    tracing::debug!(
+                        %error,
+                        "Restarting the MCP server process, which ended during the handshake"
+                    );
                 }
                 outcome => return outcome,
             }
@@ -105,7 +108,10 @@ impl ChannelConnector {
                 }
                 // The cached revision is outdated.
                 Err(error) if rpc_of(&error).is_some() => {
-                    tracing::debug!(%error, "The server is not as it was");
+                    tracing::debug!(
+                        %error,
+                        "The cached protocol revision failed; detecting it again"
+                    );
                 }
                 Err(error) => return Err(error),
             }

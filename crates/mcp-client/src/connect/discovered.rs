@@ -30,8 +30,8 @@ impl Discovered {
             Self::Stateless(version) => format!("revision {version}, stateless"),
             Self::Older(version) => format!("the server offers {version}"),
             Self::AskIn(version) => format!("the server asks for {version}"),
-            Self::Nothing => "not known to the server".to_owned(),
-            Self::Silence => "no answer".to_owned(),
+            Self::Nothing => "not supported by the server".to_owned(),
+            Self::Silence => "no response".to_owned(),
         }
     }
 }

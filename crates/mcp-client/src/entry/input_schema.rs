@@ -14,10 +14,10 @@ pub(super) fn check(tool: &mut Draft) -> Result<(), EntryError> {
     let unexpected = tool.unexpected(MEMBER, "a JSON Schema of type object");
     // PHP writes an empty map as `[]`.
     let missing = match tool.raw(MEMBER).map(RawValue::get) {
-        None | Some("null") => Some("`inputSchema` is missing and was taken for an empty one"),
-        Some("true") => Some("`inputSchema` is not an object and was taken for an empty one"),
+        None | Some("null") => Some("`inputSchema` is missing and was replaced by an empty schema"),
+        Some("true") => Some("`inputSchema` is not an object and was replaced by an empty schema"),
         Some(text) if is_empty_list(text) => {
-            Some("`inputSchema` is not an object and was taken for an empty one")
+            Some("`inputSchema` is not an object and was replaced by an empty schema")
         }
         Some(_) => None,
     };

@@ -21,7 +21,7 @@ pub enum McpErrorKind {
     #[error(transparent)]
     Egress(#[from] EgressError),
     /// The parameters cannot be serialized as JSON.
-    #[error("the parameters cannot be written as JSON: {0}")]
+    #[error("the parameters cannot be encoded as JSON: {0}")]
     Encode(#[source] serde_json::Error),
     /// No connection was established: refused, unknown host, or TLS error.
     #[error("{}{}", root_cause(.0), place(.0))]
@@ -45,10 +45,10 @@ pub enum McpErrorKind {
     #[error("{0}")]
     Authorization(#[source] Arc<OAuthError>),
     /// A redirect to another origin, or a redirect loop; not followed.
-    #[error("a redirect to another place was refused")]
+    #[error("the server redirects to another origin, which is not followed")]
     Redirect,
     /// The `endpoint` that an HTTP+SSE server announced has another origin.
-    #[error("the announced endpoint is of another origin")]
+    #[error("the server announced an SSE endpoint of another origin")]
     ForeignEndpoint,
     /// The response is neither JSON nor an event stream.
     #[error("unexpected content type '{content_type}'")]
@@ -57,13 +57,13 @@ pub enum McpErrorKind {
         content_type: String,
     },
     /// The response is larger than the limit.
-    #[error("the answer is larger than {limit} bytes")]
+    #[error("the response is larger than {limit} bytes")]
     TooLarge {
         /// The limit in bytes.
         limit: usize,
     },
     /// None of the first events was the response.
-    #[error("no answer in the first {limit} events")]
+    #[error("no response within the first {limit} events of the stream")]
     TooManyEvents {
         /// The limit.
         limit: usize,
@@ -72,10 +72,10 @@ pub enum McpErrorKind {
     #[error(transparent)]
     Sse(#[from] SseError),
     /// The body is not valid UTF-8.
-    #[error("the answer is not valid UTF-8")]
+    #[error("the response is not valid UTF-8")]
     InvalidUtf8,
     /// The body is not a JSON-RPC message.
-    #[error("the answer is no JSON-RPC message: {0}")]
+    #[error("the response is not a JSON-RPC message: {0}")]
     InvalidMessage(#[source] serde_json::Error),
     /// The result does not have the form that its method requires.
     #[error("the result of '{method}' has an unexpected form: {source}")]
@@ -111,10 +111,12 @@ pub enum McpErrorKind {
         last_words: String,
     },
     /// The server rejected the WebSocket handshake.
-    #[error("the server does not speak WebSocket with the subprotocol 'mcp' here")]
+    #[error(
+        "the server does not accept WebSocket connections with the subprotocol 'mcp' at this URL"
+    )]
     NotWebSocket,
     /// The other end echoes all input, as `cat` does.
-    #[error("it sends back what it is sent: it is no MCP server, or a terminal is in between")]
+    #[error("the server echoes its input: it is not an MCP server, or a terminal is in between")]
     Echo,
     /// The server no longer knows the session.
     #[error("the session has expired")]
@@ -132,14 +134,17 @@ pub enum McpErrorKind {
         limit: usize,
     },
     /// The client and the server have no supported revision in common.
-    #[error("the server speaks none of the known protocol revisions: {supported}")]
+    #[error(
+        "the server and Pillion have no protocol revision in common: the server supports \
+        {supported}"
+    )]
     NoCommonVersion {
         /// The revisions that the server supports.
         supported: String,
     },
     /// Earlier attempts to connect failed, so none was made.
     #[error(
-        "the server is down{}; the next attempt is made in {:.1} s",
+        "the server is down{}; Pillion tries again in {:.1} s",
         reason(.cause),
         .retry_after.as_secs_f64()
     )]
@@ -158,19 +163,19 @@ pub enum McpErrorKind {
         reason: String,
     },
     /// The server requested input in too many rounds.
-    #[error("no answer after {limit} rounds of questions")]
+    #[error("no final result after {limit} rounds of input requests")]
     TooManyRounds {
         /// The limit.
         limit: u32,
     },
     /// The result has an unknown type.
-    #[error("a result of the unknown type '{result_type}'")]
+    #[error("the result has the unknown type '{result_type}'")]
     UnknownResultType {
         /// The type.
         result_type: String,
     },
     /// The task of the request was cancelled on the server.
-    #[error("the task was cancelled at the server{}", reason(.message))]
+    #[error("the server cancelled the task{}", reason(.message))]
     TaskCancelled {
         /// The server's status message.
         message: Option<String>,

@@ -214,7 +214,7 @@ pub(crate) fn messages_of(event: &SseEvent) -> VecDeque<Incoming> {
     match Incoming::parse(&event.data) {
         Ok(messages) => messages.into(),
         Err(error) => {
-            tracing::debug!(%error, "Skipped an event that is no JSON-RPC message");
+            tracing::debug!(%error, "Skipped an event that is not a JSON-RPC message");
             VecDeque::new()
         }
     }

@@ -197,7 +197,10 @@ impl OAuthAuthorizer {
         }
         match self.run(generation, TokenReason::Renewal).await {
             Err(error) if !live.has_ended() => {
-                tracing::debug!(%error, "The token could not be renewed before its end");
+                tracing::debug!(
+                    %error,
+                    "The access token could not be refreshed before it expires"
+                );
                 Ok((generation, Some(live)))
             }
             Err(error) if !error.is_refusal() => Err(McpErrorKind::Authorization(error)),

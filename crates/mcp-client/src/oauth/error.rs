@@ -11,28 +11,29 @@ use pillion_egress::EgressError;
 #[non_exhaustive]
 pub enum OAuthError {
     /// A user has to consent, but the client has no prompt.
-    #[error("the server asks for an authorization, and there is nobody here to give it")]
+    #[error("the server requires authorization, and no user can be asked for it here")]
     NobodyToAsk,
     /// The authorization server cannot be discovered, or its metadata is invalid.
-    #[error("no authorization server: {0}")]
+    #[error("the server's authorization server cannot be determined: {0}")]
     Discovery(#[source] SdkError),
     /// The authorization server does not announce PKCE with S256, which is required (security
     /// considerations).
     #[error("the authorization server does not support PKCE with S256")]
     PkceUnsupported,
     /// Requests to an endpoint of the authorization server are not allowed.
-    #[error("an endpoint of the authorization server is refused: {0}")]
+    #[error("an endpoint of the authorization server is not allowed: {0}")]
     Endpoint(#[from] EgressError),
     /// The configured client belongs to another authorization server than the one that the MCP
     /// server names.
-    #[error("the configured client belongs to another authorization server than '{found}'")]
+    #[error("the configured OAuth client belongs to an authorization server other than '{found}'")]
     ForeignClient {
         /// The issuer that the MCP server names.
         found: String,
     },
     /// The MCP server names another authorization server than the configured `issuer`.
     #[error(
-        "the server names the authorization server '{found}', and its 'issuer' is configured as '{configured}'"
+        "the server names the authorization server '{found}', but 'issuer' is configured as \
+        '{configured}'"
     )]
     ForeignIssuer {
         /// The issuer that the MCP server names.
@@ -41,46 +42,51 @@ pub enum OAuthError {
         configured: String,
     },
     /// There is no client id, and no way to register the client.
-    #[error("the authorization server registers no clients: configure a 'client_id'")]
+    #[error(
+        "the authorization server does not support client registration: configure a 'client_id'"
+    )]
     NoClient,
     /// The authorization server rejected the registration of the client.
-    #[error("the client was not registered: {0}")]
+    #[error("the OAuth client registration failed: {0}")]
     Registration(#[source] SdkError),
     /// There is no redirect URI for the browser.
-    #[error("configure a 'redirect_uri' for the authorization")]
+    #[error("the authorization needs a 'redirect_uri': configure one")]
     NoRedirectUri,
     /// The authorization request cannot be built.
-    #[error("the authorization request cannot be made: {0}")]
+    #[error("the authorization request cannot be built: {0}")]
     AuthorizationRequest(#[source] SdkError),
     /// The user could not be asked, or did not respond.
     #[error(transparent)]
     Prompt(#[from] PromptError),
     /// The browser returned without this client's `state`.
-    #[error("the answer to the authorization request belongs to another request")]
+    #[error("the authorization response belongs to another request (its 'state' does not match)")]
     WrongState,
     /// The response has another issuer, or lacks the announced issuer (RFC 9207).
-    #[error("the answer to the authorization request is not of the issuer that was asked")]
+    #[error("the authorization response comes from another issuer than the authorization server")]
     WrongIssuer,
     /// The authorization was denied.
-    #[error("the authorization was refused: {error}")]
+    #[error("the authorization server denied the authorization: {error}")]
     Refused {
         /// The error code, such as `access_denied`.
         error: String,
     },
     /// The authorization response has neither a code nor an error.
-    #[error("the answer to the authorization request has no code")]
+    #[error("the authorization response has no code")]
     NoCode,
     /// The authorization server cannot be reached, or its response is incomplete.
     #[error("the authorization server cannot be reached: {0}")]
     Request(#[source] reqwest::Error),
     /// A response is larger than the limit.
-    #[error("the answer of the authorization server is larger than {limit} bytes")]
+    #[error("the authorization server's response is larger than {limit} bytes")]
     TooLarge {
         /// The limit in bytes.
         limit: usize,
     },
     /// The token endpoint returned an error (RFC 6749 section 5.2).
-    #[error("no token: {error}{}", described(.description.as_ref()))]
+    #[error(
+        "the authorization server rejected the token request: {error}{}",
+        described(.description.as_ref())
+    )]
     TokenRefused {
         /// The error code, such as `invalid_grant`.
         error: String,
@@ -88,38 +94,38 @@ pub enum OAuthError {
         description: Option<String>,
     },
     /// The token endpoint returned an error status without an error code.
-    #[error("no token: HTTP {status}")]
+    #[error("the authorization server rejected the token request: HTTP {status}")]
     TokenStatus {
         /// The HTTP status.
         status: u16,
     },
     /// The token response cannot be parsed.
-    #[error("the token answer cannot be read: {0}")]
+    #[error("the token response is invalid: {0}")]
     TokenAnswer(#[source] serde_json::Error),
     /// The token type is not supported.
-    #[error("the token is of an unknown type")]
+    #[error("the token response has an unsupported token type")]
     TokenType,
     /// The identity provider did not return an identity assertion.
-    #[error("the identity provider gave no identity assertion")]
+    #[error("the identity provider returned no identity assertion")]
     NoIdentityAssertion,
     /// The assertion file cannot be read.
-    #[error("the assertion cannot be read: {0}")]
+    #[error("the assertion file cannot be read: {0}")]
     Assertion(#[source] std::io::Error),
     /// Signing with the private key failed.
-    #[error("the private key does not sign")]
+    #[error("the private key cannot sign the client assertion")]
     Signing,
     /// Storing or loading the tokens failed.
     #[error(transparent)]
     Store(#[from] TokenStoreError),
     /// The prompt or the token store panicked.
-    #[error("the authorization failed inside this program")]
+    #[error("the authorization failed because of an internal error")]
     Panicked,
     /// The server publishes no authorization metadata, and client credentials are never sent to a
     /// guessed endpoint.
-    #[error("the server does not say who gives tokens for it")]
+    #[error("the server's protected resource metadata names no authorization server")]
     Unpublished,
     /// The authorization timed out.
-    #[error("the authorization took too long")]
+    #[error("the authorization timed out")]
     TimedOut,
     /// The grant lacks a setting.
     #[error(transparent)]

@@ -114,7 +114,7 @@ impl Shared {
         if may_refresh {
             match self.refresh(&server.token).await {
                 Err(error) if error.is_refusal() => {
-                    tracing::info!(%error, "The refresh token is of no use any more");
+                    tracing::info!(%error, "The authorization server rejected the refresh token");
                     if error.doubts_client() {
                         self.forget_client(&server.token.issuer);
                     }
@@ -332,7 +332,10 @@ impl Shared {
         };
         self.install(Some(live));
         if let Err(error) = self.store.save(&self.key, credentials).await {
-            tracing::warn!(%error, mcp.url = %self.server, "Tokens could not be stored");
+            tracing::warn!(
+                %error, mcp.url = %self.server,
+                "Cannot store the OAuth tokens of an MCP server"
+            );
         }
     }
 
@@ -357,7 +360,10 @@ impl Shared {
             self.store.save(&self.key, credentials).await
         };
         if let Err(error) = stored {
-            tracing::warn!(%error, mcp.url = %self.server, "Tokens could not be removed");
+            tracing::warn!(
+                %error, mcp.url = %self.server,
+                "Cannot remove the OAuth tokens of an MCP server"
+            );
         }
     }
 

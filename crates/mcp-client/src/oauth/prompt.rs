@@ -123,7 +123,7 @@ pub struct AuthorizationResponse {
 
 /// The URL of the redirect cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the address that the browser came back to is no URL")]
+#[error("the redirect URL that the browser opened is not a valid URL")]
 pub struct InvalidRedirect;
 
 /// Why a prompt has no response.
@@ -131,10 +131,10 @@ pub struct InvalidRedirect;
 #[non_exhaustive]
 pub enum PromptError {
     /// The user declined or closed the page.
-    #[error("nobody answered the authorization request")]
+    #[error("no user answered the authorization request in time")]
     Abandoned,
     /// The browser will return to another process.
-    #[error("the authorization has been asked for and is not given yet")]
+    #[error("the authorization was requested and is still pending")]
     Deferred,
     /// The browser returned with a URL that is not a response.
     #[error(transparent)]

@@ -82,10 +82,10 @@ impl PeerLimits {
         if lost == 1 {
             tracing::warn!(
                 method,
-                "A server says more than can be taken in: some of it is dropped"
+                "An MCP server sends messages faster than they can be handled; some are dropped"
             );
         } else {
-            tracing::debug!(method, lost, "A message of the server's was dropped");
+            tracing::debug!(method, lost, "Dropped a message of an MCP server");
         }
     }
 

@@ -207,7 +207,10 @@ impl Inbox {
                 .for_each(|message| self.dispatch(message)),
             Err(error) => {
                 let bytes_read = bytes.len();
-                tracing::debug!(%error, bytes_read, "The server said something that is no JSON-RPC");
+                tracing::debug!(
+                    %error, bytes_read,
+                    "Skipped server output that is not a JSON-RPC message"
+                );
                 if let Some(id) = MessageId::of(bytes) {
                     self.waiting.reply(&id, Err(error));
                 }
@@ -218,7 +221,7 @@ impl Inbox {
     /// Handles a message larger than `limit` bytes: fails its request. If the message has no id and
     /// exactly one request is waiting, fails that one.
     pub(super) fn take_too_large(&self, id: Option<RequestId>, limit: usize) {
-        tracing::debug!(limit, "The server said something larger than allowed");
+        tracing::debug!(limit, "Skipped a server message above the size limit");
         if let Some(id) = id.or_else(|| self.waiting.only()) {
             self.waiting
                 .reply(&id, Err(McpErrorKind::TooLarge { limit }));
@@ -240,7 +243,10 @@ impl Inbox {
     fn take_echo(&self, id: &RawValue, method: &str) {
         let id: Option<RequestId> = serde_json::from_str(id.get()).ok();
         if !id.is_some_and(|id| self.waiting.reply(&id, Err(McpErrorKind::Echo))) {
-            tracing::debug!(method, "The server asks what only clients ask");
+            tracing::debug!(
+                method,
+                "Skipped a server request with a method that only clients may call"
+            );
         }
     }
 
@@ -250,7 +256,7 @@ impl Inbox {
                 self.has_answered |= outcome.is_ok();
                 // An error without an id could belong to any request, so it must not end one.
                 if !self.waiting.reply(&id, Ok(outcome)) {
-                    tracing::debug!(?id, "The server answered what nobody asks any more");
+                    tracing::debug!(?id, "Skipped a response without a waiting request");
                 }
             }
             Incoming::Request { id, method, .. } if only_clients_ask(&method) => {

@@ -107,7 +107,7 @@ async fn read_responses(poster: Arc<Poster>, mut reader: AnswerReader) {
             }
             Ok(None) => break,
             Err(error) => {
-                tracing::debug!(%error, "The event stream broke");
+                tracing::debug!(%error, "The event stream failed");
                 break;
             }
         }

@@ -133,7 +133,7 @@ async fn write(mut input: pipe::Sender, mut outbox: Outbox) -> Outbox {
             batch.add(&message, departure);
         }
         if let Err(error) = batch.write(&mut input).await {
-            tracing::debug!(%error, "The server does not read any more");
+            tracing::debug!(%error, "The server process closed its standard input");
             return outbox;
         }
     }
@@ -228,7 +228,7 @@ impl Connection {
                 // Its last output may not have been read yet.
                 let _ = tokio::time::timeout(LINGER, &mut self.log).await;
                 let (status, last_words) = (ended.status, self.last_words.get());
-                tracing::debug!(?status, last_words, "The server's process has ended");
+                tracing::debug!(?status, last_words, "The server process ended");
                 self.restarts.crashed(lived, has_answered);
                 self.inbox.close(move || McpErrorKind::ProcessEnded {
                     status,
@@ -248,7 +248,7 @@ impl Connection {
                 Ok(Some(OutputLine::TooLong(id))) => self.inbox.take_too_large(id, self.limit),
                 Ok(None) => break,
                 Err(error) => {
-                    tracing::debug!(%error, "The server's output broke");
+                    tracing::debug!(%error, "Reading the server's standard output failed");
                     break;
                 }
             }

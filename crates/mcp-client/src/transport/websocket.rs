@@ -107,7 +107,7 @@ async fn read(
             }
             Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => {}
             Err(error) => {
-                tracing::debug!(%error, "The WebSocket broke");
+                tracing::debug!(%error, "The WebSocket connection failed");
                 match error {
                     // The rest of the message cannot be skipped, so the connection is unusable.
                     Error::Capacity(_) => inbox.close(move || McpErrorKind::TooLarge { limit }),
@@ -136,7 +136,7 @@ async fn write(
             },
             _ = pings.tick() => {
                 if !heard.swap(false, Ordering::Relaxed) {
-                    tracing::debug!("The server does not answer pings any more");
+                    tracing::debug!("The server no longer answers pings");
                     return false;
                 }
                 Some(Message::Ping(Bytes::new()))
@@ -155,11 +155,11 @@ async fn send(sink: &mut SplitSink<Socket, Message>, message: Message) -> bool {
     match tokio::time::timeout(SEND_TIMEOUT, sink.send(message)).await {
         Ok(Ok(())) => true,
         Ok(Err(error)) => {
-            tracing::debug!(%error, "The WebSocket does not take messages any more");
+            tracing::debug!(%error, "The WebSocket no longer accepts messages");
             false
         }
         Err(_) => {
-            tracing::debug!("The server does not read any more");
+            tracing::debug!("The server no longer reads from the WebSocket");
             false
         }
     }

@@ -78,7 +78,7 @@ pub(super) async fn alone(
     match question.await {
         Some(Verdict::Approved) => Ok(Decision::Approved),
         Some(_) => {
-            let message = format!("The call of tool '{}' was denied", request.tool.name());
+            let message = format!("The call to tool '{}' was denied", request.tool.name());
             Err(ToolFailure::new(ErrorCode::Denied, message))
         }
         None => Ok(Decision::Undecided),

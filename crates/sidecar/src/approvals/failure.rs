@@ -8,7 +8,7 @@ use crate::moment::text_of;
 /// The approval is pending.
 pub(super) fn undecided(record: &ApprovalRecord, request: &ApprovalRequest) -> ToolFailure {
     let message = format!(
-        "The call of tool '{}' needs approval {}",
+        "The call to tool '{}' needs approval {}",
         record.tool, record.id
     );
     ToolFailure::new(ErrorCode::ApprovalRequired, message)
@@ -19,7 +19,7 @@ pub(super) fn undecided(record: &ApprovalRecord, request: &ApprovalRequest) -> T
 
 /// The approval was denied.
 pub(super) fn denied(record: &ApprovalRecord) -> ToolFailure {
-    let mut message = format!("The call of tool '{}' was denied", record.tool);
+    let mut message = format!("The call to tool '{}' was denied", record.tool);
     let reason = record
         .decision
         .as_ref()

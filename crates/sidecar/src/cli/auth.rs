@@ -94,9 +94,8 @@ impl Account {
         let server = section.server;
         let account = Obtained::of(&server).filter(Obtained::is_consented);
         let (Some(account), Some(url)) = (account, server.url()) else {
-            let message = "nobody is asked for an authorization with this server: its \
-                           authentication is not { type = \"oauth\" } with the grant \
-                           authorization_code";
+            let message = "this server does not use OAuth with a user's consent: its \
+                authentication is not { type = \"oauth\" } with the grant authorization_code";
             return Err(CliError::Usage(message.to_owned()));
         };
         let of_user = match user {

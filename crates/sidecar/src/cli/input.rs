@@ -26,7 +26,7 @@ pub(super) fn line() -> std::result::Result<Option<String>, CliError> {
 fn told<T>(read: Result<T>) -> std::result::Result<T, CliError> {
     read.map_err(|error| match error.kind() {
         ErrorKind::FileTooLarge => {
-            CliError::Usage(format!("standard input has more than {LONGEST} bytes"))
+            CliError::Usage(format!("standard input is larger than {LONGEST} bytes"))
         }
         _ => CliError::Input(error),
     })

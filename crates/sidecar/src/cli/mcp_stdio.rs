@@ -74,12 +74,12 @@ impl McpStdio {
                 return Err(CliError::NobodyToBridge(Box::new(error)));
             }
             Err(error) if error.is_absence() => {
-                tracing::warn!("Serving from this process alone: {error}");
+                tracing::warn!("Serving the tools of this process only: {error}");
                 return self.serve_alone(config, stop).await;
             }
             Err(error) => return Err(CliError::Bridge(Box::new(error))),
         };
-        tracing::info!(socket = %target.socket.display(), "Serving from the sidecar");
+        tracing::info!(socket = %target.socket.display(), "Serving the sidecar's tools");
         let input = BufReader::new(tokio::io::stdin());
         let (output, grace) = (tokio::io::stdout(), config.shutdown.grace);
         let served = bridge::serve(target, connection, input, output, grace, stop.first());

@@ -63,11 +63,11 @@ impl Providers {
             }
             Command::SetKey(Named { name }) => {
                 raw.set_provider_key(&name, &key_from_input()?)?;
-                print(&format!("the vault has the key of {name}"))?;
+                print(&format!("stored the key of {name} in the vault"))?;
             }
             Command::RemoveKey(Named { name }) => {
                 raw.remove_provider_key(&name)?;
-                print(&format!("the vault has no key of {name}"))?;
+                print(&format!("removed the key of {name} from the vault"))?;
             }
         }
         Ok(ExitCode::SUCCESS)

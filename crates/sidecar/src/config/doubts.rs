@@ -43,7 +43,9 @@ impl Config {
             // A configuration without `[[providers]]` may list models only for their flags.
             let is_format = self.providers.is_empty() && name.parse::<Provider>().is_ok();
             if !is_there && !is_format {
-                let message = format!("no [[providers]] has the name '{name}': nobody can ask it");
+                let message = format!(
+                    "there is no [[providers]] entry named '{name}': the model cannot be used"
+                );
                 doubt(entry("models", place).join_name("provider"), message);
             }
         }
@@ -55,7 +57,7 @@ impl Config {
             let key = KeyPath::from_names(["tools", "get_weather", "provider"]);
             doubt(
                 key,
-                "nobody is asked for the weather until it is set".to_owned(),
+                "get_weather has no provider and returns an error until one is set".to_owned(),
             );
         }
         self.doubt_tabletop(&mut doubt);
@@ -68,16 +70,19 @@ impl Config {
         match &self.tabletop.model {
             _ if !self.tabletop.enabled => {}
             None if self.features.llm => {
-                doubt(key, "orchestrate_action has no model to ask".to_owned());
+                doubt(
+                    key,
+                    "orchestrate_action has no model: set tabletop.model".to_owned(),
+                );
             }
             None => {}
             Some(id) if !self.models.iter().any(|model| model.config.id == *id) => {
-                doubt(key, format!("no [[models]] has the name '{id}'"));
+                doubt(key, format!("there is no [[models]] entry named '{id}'"));
             }
             Some(_) if !self.features.llm => {
                 doubt(
                     key,
-                    "it is not asked unless features.llm is true".to_owned(),
+                    "the model is not used unless features.llm is true".to_owned(),
                 );
             }
             Some(_) => {}
@@ -100,8 +105,9 @@ impl Config {
             let distance = |other: &String| strsim::osa_distance(name, other);
             let nearest = known.iter().min_by_key(|other| distance(other));
             if let Some(other) = nearest.filter(|other| distance(other) <= SLIPS) {
-                let message =
-                    format!("no tool of Pillion's own has that name: is '{other}' meant?");
+                let message = format!(
+                    "no built-in or configured tool has this name: did you mean '{other}'?"
+                );
                 doubt(KeyPath::from_names(["tools", name]), message);
             }
         }
@@ -128,7 +134,8 @@ mod tests {
         for (text, expected) in [
             (
                 "[tools.get_weather]\nbase_url = 'http://127.0.0.1:9'",
-                "tools.get_weather.provider: nobody is asked for the weather until it is set",
+                "tools.get_weather.provider: get_weather has no provider and returns an error \
+                 until one is set",
             ),
             (
                 "[[providers]]\nname = 'openai'\nkey_env = 'UNSET'",
@@ -136,19 +143,21 @@ mod tests {
             ),
             (
                 "[[models]]\nid = 'a'\n[[models]]\nid = 'b'\nprovider = 'olama'",
-                "models[1].provider: no [[providers]] has the name 'olama': nobody can ask it",
+                "models[1].provider: there is no [[providers]] entry named 'olama': the model \
+                 cannot be used",
             ),
             (
                 "[features]\nllm = true\n[tabletop]\nenabled = true\nmodel = 'nope'",
-                "tabletop.model: no [[models]] has the name 'nope'",
+                "tabletop.model: there is no [[models]] entry named 'nope'",
             ),
             (
                 "[tabletop]\nenabled = true\nmodel = 'a'\n[[models]]\nid = 'a'",
-                "tabletop.model: it is not asked unless features.llm is true",
+                "tabletop.model: the model is not used unless features.llm is true",
             ),
             (
                 "[tools.calculater]\nrequire_approval = 'always'",
-                "tools.calculater: no tool of Pillion's own has that name: is 'calculator' meant?",
+                "tools.calculater: no built-in or configured tool has this name: did you mean \
+                 'calculator'?",
             ),
         ] {
             assert_eq!(doubts(text), [expected]);

@@ -10,8 +10,10 @@ pub(crate) fn problem_of_server_name(name: &str) -> Option<&'static str> {
         return Some("`test` and `refresh` are paths of the API: choose another name");
     }
     let is_hidden = |c: char| c.is_control() || is_bidi(c);
-    name.contains(is_hidden)
-        .then_some("a name has no control characters, and none that change the direction of text")
+    name.contains(is_hidden).then_some(
+        "a name must not contain control characters or characters that change the text \
+            direction",
+    )
 }
 
 #[cfg(test)]

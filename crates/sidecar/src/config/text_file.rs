@@ -14,7 +14,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String> {
     let mut text = Vec::new();
     File::open(path)?.take(LONGEST + 1).read_to_end(&mut text)?;
     if text.len() as u64 > LONGEST {
-        let message = format!("the file is longer than {LONGEST} bytes");
+        let message = format!("the file is larger than {LONGEST} bytes");
         return Err(Error::new(ErrorKind::InvalidData, message));
     }
     String::from_utf8(text).map_err(|error| Error::new(ErrorKind::InvalidData, error.utf8_error()))

@@ -83,7 +83,7 @@ final class Conversation
             if ($calls === [] || $this->isAtLimit()) {
                 $this->text = ProviderFormat::text($this->provider, $response);
                 // Providers only accept a conversation in which every call has a result.
-                $unwanted = array_map(fn (ToolCall $call) => self::notRun($call, 'no more tools may be called'), $calls);
+                $unwanted = array_map(fn (ToolCall $call) => self::notRun($call, 'no more tool calls are allowed'), $calls);
                 $results = $unwanted === [] ? [] : ProviderFormat::results($this->provider, $unwanted);
                 $this->messages = [...$this->messages, ...$messages, ...$results];
                 break;
@@ -223,7 +223,7 @@ final class Conversation
         $this->called += count($calls);
         $most = self::MAX_CALLS_OF_ANSWER;
         foreach (array_slice($calls, min($most, $whole), preserve_keys: true) as $place => $call) {
-            $why = $place < $whole ? "no more than $most calls of one answer are" : 'the answer was cut off before the call was whole';
+            $why = $place < $whole ? "a response may have at most $most tool calls" : 'the response was cut off before the call was complete';
             $this->results[$place] = self::notRun($call, $why);
             $this->ran[] = [$call, $this->results[$place]];
         }
@@ -274,7 +274,7 @@ final class Conversation
             $call->name,
             null,
             success: false,
-            error: "The call of tool '$call->name' was denied: nobody allowed it in time",
+            error: "The call to tool '$call->name' was denied: nobody allowed it in time",
             errorCode: 'denied',
         );
     }

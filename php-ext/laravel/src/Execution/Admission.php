@@ -114,7 +114,7 @@ final class Admission
         return match ($waiting === null ? null : $this->approvals->claim($waiting, $user)) {
             null, ApprovalStatus::Approved => null,
             ApprovalStatus::Denied => ToolResult::failure(
-                "The call of tool '$waiting->toolName' was denied",
+                "The call to tool '$waiting->toolName' was denied",
                 'denied',
                 metadata: ['approval_id' => $id],
             ),

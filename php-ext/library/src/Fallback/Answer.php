@@ -39,7 +39,7 @@ final class Answer
     {
         $outcome = $answer instanceof \stdClass && ($answer->result ?? null) instanceof \stdClass ? $answer->result : $answer;
         if (!$outcome instanceof \stdClass || !is_bool($outcome->success ?? null)) {
-            throw Failure::transport("The sidecar's answer does not say whether the call worked");
+            throw Failure::transport("The sidecar's response does not say whether the call worked");
         }
         $text = static fn (string $key): ?string => is_string($outcome->$key ?? null) ? $outcome->$key : null;
         $metadata = Json::arrays($outcome->metadata ?? null);

@@ -64,7 +64,7 @@ final class Context
         $headers = array_filter($headers, is_string(...));
         foreach ($headers as $name => $value) {
             if (preg_match('/[^\t\x20-\x7e\x80-\xff]/', $value) === 1) {
-                throw Failure::invalidInput("The value for the header $name has characters that no header can carry");
+                throw Failure::invalidInput("The value of the header $name has characters that are not allowed in a header");
             }
         }
         return $headers;

@@ -78,7 +78,7 @@ final class McpServer
             throw Failure::invalidInput("Invalid MCP server option 'url': use http:// or https://");
         }
         if (($parts['user'] ?? '') !== '' || ($parts['pass'] ?? '') !== '') {
-            throw Failure::invalidInput("Invalid MCP server option 'url': The server URL holds a user or password: put them into 'authentication'");
+            throw Failure::invalidInput("Invalid MCP server option 'url': The server URL contains a user or password: put them into 'authentication'");
         }
         $label = $options['label'] ?? null;
         if ($label !== null && !is_string($label)) {

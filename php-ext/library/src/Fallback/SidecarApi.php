@@ -76,7 +76,7 @@ final class SidecarApi
         $path = '/api/v1/approvals/' . str_replace('.', '%2E', rawurlencode($approvalId)) . "/$verdict";
         $body = Json::encode($reason === null ? new \stdClass() : ['reason' => $reason]);
         $approval = $this->send(new Request($path, [], $body))->approval ?? null;
-        return $approval instanceof \stdClass ? $approval : throw Failure::transport("The sidecar's answer has no approval");
+        return $approval instanceof \stdClass ? $approval : throw Failure::transport("The sidecar's response has no approval");
     }
 
     /** @return list<\stdClass> */
@@ -84,7 +84,7 @@ final class SidecarApi
     {
         $list = $body->$field ?? null;
         if (!is_array($list)) {
-            throw Failure::transport("The sidecar's answer has no list '$field'");
+            throw Failure::transport("The sidecar's response has no list '$field'");
         }
         foreach ($list as $entry) {
             if (!$entry instanceof \stdClass) {
@@ -166,7 +166,7 @@ final class SidecarApi
         try {
             $results = self::body($response)->results ?? null;
             if (!is_array($results) || count($results) !== count($calls)) {
-                throw Failure::transport("The sidecar's answer has no result for each call");
+                throw Failure::transport("The sidecar's response has no result for each call");
             }
         } catch (PillionException $e) {
             return new RefusedRequest($e, $e instanceof TransportException ? 0 : $response->status);
@@ -223,12 +223,12 @@ final class SidecarApi
             $body = Json::parse($response->body);
         } catch (\JsonException $e) {
             throw Failure::transport(
-                "The sidecar's answer (HTTP status $response->status) is not the JSON it should be: {$e->getMessage()}",
+                "The sidecar's response (HTTP status $response->status) is not the expected JSON: {$e->getMessage()}",
                 $response->status,
             );
         }
         if (!$body instanceof \stdClass) {
-            throw Failure::transport("The sidecar's answer (HTTP status $response->status) is no JSON object", $response->status);
+            throw Failure::transport("The sidecar's response (HTTP status $response->status) is not a JSON object", $response->status);
         }
         if ($response->status === 200) {
             return $body;

@@ -109,7 +109,7 @@ fn results_of(
     let results = list_in(&body, "results", EmptyObject::Array)?;
     if results.array().map_or(0, |results| results.len()) != calls.len() {
         return Err(exception::transport(
-            "The sidecar's answer has no result for each call",
+            "The sidecar's response has no result for each call",
         ));
     }
     let answers = results.array().into_iter().flat_map(entries);

@@ -60,7 +60,8 @@ pub(super) fn read(given: Option<&Zval>) -> Result<Vec<Arc<dyn Tool>>, Failure> 
     let services = match given.transpose()? {
         Some(Value::Object(services)) => services,
         Some(Value::Array(list)) if !list.is_empty() => {
-            let message = "$services must have the names of services as keys, and their settings, which may be empty, as values";
+            let message = "$services must have the names of services as keys, and their settings, \
+                which may be empty, as values";
             return Err(exception::invalid_input(message));
         }
         _ => return Ok(Vec::new()),
@@ -170,14 +171,20 @@ impl Reader<'_> {
         let provider = match given.provider.as_deref() {
             Some("google") => Some(SearchProvider::Google {
                 api_key: self.wanted(&given, usual)?,
-                engine: cx.ok_or_else(|| self.invalid("cx", &format!("set it, or {usual_cx}")))?,
+                engine: cx.ok_or_else(|| {
+                    self.invalid(
+                        "cx",
+                        &format!("set cx, or the environment variable {usual_cx}"),
+                    )
+                })?,
             }),
             Some("brave") => Some(SearchProvider::Brave {
                 api_key: self.wanted(&given, "BRAVE_SEARCH_API_KEY")?,
             }),
             Some("searxng") => Some(SearchProvider::SearXng {
-                base_url: (base_url.clone())
-                    .ok_or_else(|| self.invalid("base_url", "say where the SearXNG is"))?,
+                base_url: (base_url.clone()).ok_or_else(|| {
+                    self.invalid("base_url", "set base_url to the URL of the SearXNG server")
+                })?,
             }),
             Some("mock") => Some(SearchProvider::Mock),
             Some(_) => return Err(self.invalid("provider", "use google, brave, searxng or mock")),
@@ -214,7 +221,10 @@ impl Reader<'_> {
     }
 
     fn whose(&self) -> Failure {
-        self.invalid("api_key", "say which provider's key it is: provider")
+        self.invalid(
+            "api_key",
+            "set provider to the service that the key belongs to",
+        )
     }
 
     fn timeout(&self, given: Option<f64>) -> Result<Duration, Failure> {

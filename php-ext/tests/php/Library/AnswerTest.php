@@ -37,10 +37,10 @@ final class AnswerTest extends TestCase
 
     public static function answers(): iterable
     {
-        yield 'no JSON' => ['no json', 'listTools', [], 'is not the JSON it should be'];
-        yield 'half a head' => ['half head', 'listTools', [], 'is not the JSON it should be'];
-        yield 'no object' => ['a list', 'listTools', [], 'is no JSON object'];
-        yield 'too deep' => ['deep', 'listTools', [], 'is not the JSON it should be'];
+        yield 'no JSON' => ['no json', 'listTools', [], 'is not the expected JSON'];
+        yield 'half a head' => ['half head', 'listTools', [], 'is not the expected JSON'];
+        yield 'no object' => ['a list', 'listTools', [], 'is not a JSON object'];
+        yield 'too deep' => ['deep', 'listTools', [], 'is not the expected JSON'];
         yield 'tools that are text' => ['wrong types', 'listTools', [], "has no list 'tools'"];
         yield 'a schema that is a number' => ['wrong types', 'getSchemas', [], "list 'schemas' has an entry that is no object"];
         yield 'results that are a map' => ['wrong types', 'executeAll', [[['id' => '1', 'name' => 'x']]], 'has no result for each call'];
@@ -75,7 +75,7 @@ final class AnswerTest extends TestCase
     public function testAHeaderCannotBeSmuggledIn(): void
     {
         $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage('The value for the header x-pillion-user has characters that no header can carry');
+        $this->expectExceptionMessage('The value of the header x-pillion-user has characters that are not allowed in a header');
         (new Sidecar())->callTool('get_time', [], ['user' => "alice\r\nx-pillion-channel: c"]);
     }
 

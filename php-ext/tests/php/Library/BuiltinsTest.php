@@ -95,7 +95,7 @@ final class BuiltinsTest extends TestCase
             }
             PHP;
         self::assertSame(
-            "unavailable Error: The sidecar is not running: nobody listens on /nonexistent/pillion.sock\nfine works\n",
+            "unavailable Error: The sidecar is not running: no process listens on /nonexistent/pillion.sock\nfine works\n",
             Process::php($code)['output'],
         );
     }

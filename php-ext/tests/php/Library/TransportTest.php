@@ -82,7 +82,7 @@ final class TransportTest extends TestCase
     public static function brokenPeers(): iterable
     {
         $messages = [
-            'closed the connection before it had answered' => ['closes', 'half', 'half chunk'],
+            'closed the connection before it sent a response' => ['closes', 'half', 'half chunk'],
             'longer than 67108864 bytes' => ['large', 'endless'],
             'The sidecar' => ['no http', 'odd chunk', 'large chunk'],
         ];
@@ -121,7 +121,7 @@ final class TransportTest extends TestCase
             self::send($transport, 0.3);
             self::fail('It did not time out');
         } catch (TimeoutException $e) {
-            self::assertSame(['The sidecar did not answer within 0.3s', 'timeout'], [$e->getMessage(), $e->errorCode]);
+            self::assertSame(['The sidecar did not respond within 0.3s', 'timeout'], [$e->getMessage(), $e->errorCode]);
         }
         $took = microtime(true) - $started;
         self::assertGreaterThan(0.25, $took);
@@ -161,7 +161,7 @@ final class TransportTest extends TestCase
                 self::send(new $class($path));
                 self::fail('Somebody did');
             } catch (UnavailableException $e) {
-                self::assertSame("The sidecar is not running: nobody listens on $path", $e->getMessage());
+                self::assertSame("The sidecar is not running: no process listens on $path", $e->getMessage());
             }
         }
         unlink($stale);

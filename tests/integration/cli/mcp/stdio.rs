@@ -87,6 +87,6 @@ fn a_program_that_sends_back_what_it_is_sent_is_no_server() {
     let output = mcp_with(&["probe", "--", "/bin/cat"], &[]);
     assert_eq!(output.status.code(), Some(1));
     let told = stderr(&output);
-    assert!(told.contains("it is no MCP server"), "{told}");
+    assert!(told.contains("it is not an MCP server"), "{told}");
     assert!(told.ends_with(" (unavailable)\n"), "{told}");
 }

@@ -57,8 +57,8 @@ fn a_sidecar_that_is_named_and_not_there_is_an_error() {
         assert_eq!(
             stderr(&output),
             format!(
-                "pillion: no sidecar listens on {}; start it with `pillion serve`, or serve from \
-                 this process with --standalone\n",
+                "pillion: no sidecar listens on {}; start the sidecar with `pillion serve`, or \
+                serve from this process with --standalone\n",
                 socket.display()
             )
         );

@@ -54,10 +54,7 @@ async fn e8_without_anybody_to_ask_the_call_is_denied_and_nothing_is_registered(
     let error = roll(&client).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Denied);
     let text = error.to_string();
-    assert!(
-        text.contains("the server asks for an authorization"),
-        "{text}"
-    );
+    assert!(text.contains("the server requires authorization"), "{text}");
     assert!(matches!(oauth_error(&error), OAuthError::NobodyToAsk));
     assert!(server.requests_to("/register").is_empty());
 }

@@ -415,8 +415,13 @@ async fn g3_a_call_that_was_allowed_is_made_once_whatever_becomes_of_its_answer(
             let answer = responses(&bodies[2])[0];
             assert_eq!(answer["approve"], false, "{label}");
             assert_eq!(answer["approval_request_id"], "mcpr_1");
-            assert!(answer["reason"].as_str().unwrap().contains("was cut off"));
-            assert!(heard(&bench)[0].contains("was cut off"), "{label}");
+            assert!(
+                answer["reason"]
+                    .as_str()
+                    .unwrap()
+                    .contains("was interrupted")
+            );
+            assert!(heard(&bench)[0].contains("was interrupted"), "{label}");
         }
     }
 }

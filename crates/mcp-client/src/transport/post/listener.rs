@@ -129,7 +129,7 @@ async fn refused(
     resumes: bool,
     had_stream: bool,
 ) -> Refused {
-    tracing::debug!(%error, "No stream to listen on");
+    tracing::debug!(%error, "The server opened no stream for notifications");
     let McpErrorKind::HttpStatus { status, .. } = error else {
         return Refused::ForNow;
     };
@@ -202,7 +202,7 @@ async fn read(
             }
             Ok(None) | Err(McpErrorKind::Broken(_)) => break true,
             Err(error) => {
-                tracing::debug!(%error, "The stream that was listened on cannot be read");
+                tracing::debug!(%error, "The server's notification stream cannot be read");
                 break false;
             }
         }

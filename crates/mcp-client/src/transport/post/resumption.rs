@@ -24,7 +24,7 @@ const MAX_EMPTY_STREAMS: u32 = 10;
 pub(super) fn place_in(reader: &AnswerReader) -> Option<HeaderMap> {
     let id = reader.last_event_id()?;
     if id.len() > MAX_EVENT_ID_LEN {
-        tracing::debug!(bytes = id.len(), "The id of an event is too long to use");
+        tracing::debug!(bytes = id.len(), "An event id is too long and was ignored");
         return None;
     }
     let header = HeaderValue::from_str(id).ok()?;

@@ -49,7 +49,7 @@ pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<Spawned>
             tracing::warn!(
                 %error,
                 shell = %shell.display(),
-                "Processes that an MCP server starts may outlive us if we are killed"
+                "Child processes of an MCP server may outlive Pillion if Pillion is killed"
             );
             None
         }

@@ -144,7 +144,7 @@ impl Window {
             tracing::info!(
                 mcp.server = label,
                 lines,
-                "Lines of standard error left out"
+                "Dropped lines of a server's standard error"
             );
         }
     }

@@ -41,8 +41,8 @@ impl Login {
             (None, _) => tell(client, &self.server)?,
         }
         print(&match kept {
-            Some(_) => format!("{}: authorized; the sidecar has it", self.server),
-            None => format!("{}: the server wanted no authorization", self.server),
+            Some(_) => format!("{}: authorized; the sidecar has the tokens", self.server),
+            None => format!("{}: the server requires no authorization", self.server),
         })?;
         Ok(ExitCode::SUCCESS)
     }

@@ -172,7 +172,7 @@ fn question(request: &AuthorizationRequest) -> String {
     let mut server = request.server.clone();
     server.set_query(None);
     let mut text = format!(
-        "\n{} asks for an authorization",
+        "\n{} requires authorization",
         plain::one_line(server.as_str())
     );
     if !request.scopes.is_empty() {
@@ -183,7 +183,7 @@ fn question(request: &AuthorizationRequest) -> String {
         ));
     }
     text.push_str(&format!(
-        ".\nOpen this page in a browser on this machine; Ctrl-C gives up:\n  {}\n\n",
+        ".\nOpen this page in a browser on this machine; press Ctrl-C to cancel:\n  {}\n\n",
         plain::one_line(request.url.as_str())
     ));
     text

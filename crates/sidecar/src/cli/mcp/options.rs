@@ -92,7 +92,7 @@ fn duration(text: &str) -> Result<Duration, String> {
         .map_err(|_| "not a number of seconds".to_owned())?;
     let ms = number * unit_ms;
     if !(1.0..=MAX_MS).contains(&ms) {
-        return Err("not between 1 ms and a day".to_owned());
+        return Err("must be between 1 ms and one day".to_owned());
     }
     Ok(Duration::from_secs_f64(ms / 1000.0))
 }

@@ -87,7 +87,7 @@ impl ProbeResult {
         let revision = connection.protocol_version;
         fact(
             "revision",
-            revision.map_or("none: there is no handshake", |version| version.as_str()),
+            revision.map_or("none (no handshake)", |version| version.as_str()),
         );
         if let Some((name, version)) = connection.server_name() {
             fact(

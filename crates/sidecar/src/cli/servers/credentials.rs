@@ -136,10 +136,10 @@ fn done(context: &Context, server: &str, user: &str, what: &str) -> Result<ExitC
 fn from_input() -> Result<SecretString, CliError> {
     let mut text = String::new();
     let read = std::io::stdin().take(LONGEST).read_to_string(&mut text);
-    read.map_err(|error| CliError::Usage(format!("standard input: {error}")))?;
+    read.map_err(|error| CliError::Usage(format!("cannot read standard input: {error}")))?;
     match text.trim() {
         "" => Err(CliError::Usage(
-            "there is no secret on standard input, nor is a --file named".to_owned(),
+            "no secret is given: pass it on standard input or with --file".to_owned(),
         )),
         secret => Ok(secret.to_owned().into()),
     }

@@ -30,7 +30,7 @@ impl List {
         }
         if list.tools.is_empty() {
             complain(&match &self.category {
-                Some(category) => format!("there are no tools of the category '{category}'"),
+                Some(category) => format!("there are no tools in the category '{category}'"),
                 None => "there are no tools".to_owned(),
             });
         }

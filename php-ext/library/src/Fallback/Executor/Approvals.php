@@ -53,7 +53,7 @@ final class Approvals
         }
         throw new ToolFailure(
             $decision === false ? 'denied' : 'approval_required',
-            "The call of tool '{$entry->definition->name}' $what",
+            "The call to tool '{$entry->definition->name}' $what",
             metadata: $metadata,
         );
     }

@@ -19,7 +19,7 @@ final class Trouble
 {
     private const NO_SUCH_FILE = 2;
     private const REFUSED = 111;
-    private const BROKEN_OFF = 'The sidecar closed the connection before it had answered: ';
+    private const BROKEN_OFF = 'The sidecar closed the connection before it sent a response: ';
     /** Maximum number of tools that an error names, and maximum length of each name in characters. */
     private const MAX_NAMES = 3;
     private const MAX_NAME_LEN = 128;
@@ -27,7 +27,7 @@ final class Trouble
     public static function connecting(string $path, int $errno): UnavailableException
     {
         if ($errno === self::NO_SUCH_FILE || $errno === self::REFUSED) {
-            return Failure::unavailable("The sidecar is not running: nobody listens on $path");
+            return Failure::unavailable("The sidecar is not running: no process listens on $path");
         }
         $reason = function_exists('posix_strerror') ? posix_strerror($errno) . " (os error $errno)" : "os error $errno";
         return Failure::unavailable("Cannot connect to the sidecar at $path: $reason");
@@ -35,7 +35,7 @@ final class Trouble
 
     public static function time(Deadline $deadline): TimeoutException
     {
-        return Failure::timeout(sprintf('The sidecar did not answer within %.1Fs', $deadline->seconds));
+        return Failure::timeout(sprintf('The sidecar did not respond within %.1Fs', $deadline->seconds));
     }
 
     /**
@@ -55,7 +55,7 @@ final class Trouble
         }
         $last = array_pop($shown);
         $what = $shown === [] ? "Tool $last" : 'The tools ' . implode(', ', $shown) . " and $last";
-        return Failure::timeout(sprintf('%s gave no result within %.1Fs', $what, $seconds));
+        return Failure::timeout(sprintf('%s returned no result within %.1Fs', $what, $seconds));
     }
 
     public static function brokenOff(string $reason): TransportException
@@ -73,11 +73,11 @@ final class Trouble
 
     public static function tooLong(): TransportException
     {
-        return Failure::transport('The sidecar\'s answer is longer than ' . Response::MAX_BYTES . ' bytes');
+        return Failure::transport('The sidecar\'s response is longer than ' . Response::MAX_BYTES . ' bytes');
     }
 
     public static function notHttp(string $reason): TransportException
     {
-        return Failure::transport("The sidecar's answer is not valid HTTP: $reason");
+        return Failure::transport("The sidecar's response is not valid HTTP: $reason");
     }
 }

@@ -51,7 +51,7 @@ final class Entries
     public function alias(string $alias, string $tool): void
     {
         if ($this->has($alias)) {
-            throw Failure::invalidInput("The alias '$alias' is the name of a registered tool");
+            throw Failure::invalidInput("The alias '$alias' is already the name of a registered tool");
         }
         if (!$this->has($tool)) {
             throw Failure::invalidInput("Tool '$tool' is not registered");

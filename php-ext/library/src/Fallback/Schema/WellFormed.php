@@ -49,7 +49,7 @@ final class WellFormed
         }
         $this->seen[spl_object_id($schema)] = true;
         if (++$this->parts > self::MAX_PARTS) {
-            throw new SchemaError('', 'it has too many parts');
+            throw new SchemaError('', 'the schema has too many subschemas or is nested too deeply');
         }
         $this->values($schema, $path);
         $this->parts($schema, $path);
@@ -131,9 +131,9 @@ final class WellFormed
             throw new SchemaError('', 'a reference leads to another document');
         }
         $target = Pointer::find($this->root, $reference)
-            ?? throw new SchemaError('', 'a reference leads nowhere');
+            ?? throw new SchemaError('', 'a $ref points to nothing');
         if (!$target instanceof \stdClass && !is_bool($target)) {
-            throw new SchemaError('', 'a reference leads to a place that is no schema');
+            throw new SchemaError('', 'a $ref points to something that is not a schema');
         }
         // The target may be in a location that the other checks do not visit.
         $this->part($target, $reference === '#' ? '' : substr($reference, 1));

@@ -67,7 +67,8 @@ async fn a_refusal_ends_the_command_and_nobody_is_asked_again() {
         let told = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{told}");
         let line = format!(
-            "pillion: {}: MCP request failed: the authorization was refused: access_denied (denied)\n",
+            "pillion: {}: MCP request failed: the authorization server denied the authorization: \
+             access_denied (denied)\n",
             server.url
         );
         assert!(told.ends_with(&line), "{told}");
@@ -79,8 +80,8 @@ async fn a_refusal_ends_the_command_and_nobody_is_asked_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_browser_is_told_how_it_went_and_gets_nothing_of_the_answer() {
     for (refuses, expected) in [
-        (false, "has the answer"),
-        (true, "has got no authorization"),
+        (false, "received the authorization"),
+        (true, "was not granted"),
     ] {
         let server = FakeOAuth::start(OAuthRules {
             refuses,
@@ -108,7 +109,7 @@ async fn the_browser_is_told_how_it_went_and_gets_nothing_of_the_answer() {
 async fn an_answer_with_another_state_or_issuer_is_refused() {
     for (name, value, expected) in [
         ("state", "forged", "belongs to another request"),
-        ("iss", "https://evil.example", "is not of the issuer"),
+        ("iss", "https://evil.example", "comes from another issuer"),
     ] {
         let server = FakeOAuth::start(OAuthRules::default()).await;
         let running = Running::start(&["call", &server.url, "roll", "--oauth"], &[]);

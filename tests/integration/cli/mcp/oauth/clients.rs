@@ -88,7 +88,7 @@ async fn a_configured_server_says_what_its_client_is() {
     let told = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(
-        told.ends_with("; --oauth asks you, in a browser (denied)\n"),
+        told.ends_with("; pass --oauth to authorize in a browser (denied)\n"),
         "{told}"
     );
 

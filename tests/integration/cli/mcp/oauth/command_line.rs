@@ -10,12 +10,15 @@ use crate::program::{stderr, stdout};
 fn a_wrong_command_line_is_told_before_anything_is_sent() {
     let url = "http://127.0.0.1:9/mcp";
     let cases: [(&[&str], &str); 8] = [
-        (&[url, "--client-id", "me"], "can only go with --oauth"),
-        (&[url, "--scope", "read"], "can only go with --oauth"),
-        (&[url, "--oauth-port", "8123"], "can only go with --oauth"),
+        (&[url, "--client-id", "me"], "can only be used with --oauth"),
+        (&[url, "--scope", "read"], "can only be used with --oauth"),
+        (
+            &[url, "--oauth-port", "8123"],
+            "can only be used with --oauth",
+        ),
         (
             &[url, "--oauth", "--client-secret-env", "SECRET"],
-            "--client-secret-env can only go with --client-id",
+            "--client-secret-env can only be used with --client-id",
         ),
         (
             &[
@@ -61,7 +64,8 @@ async fn the_port_that_is_asked_for_is_the_one_that_the_browser_comes_back_to() 
     let output = mcp(&arguments);
     let told = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{told}");
-    let expected = format!("pillion: cannot listen at 127.0.0.1:{port} for the browser's return: ");
+    let expected =
+        format!("pillion: cannot listen on 127.0.0.1:{port} for the authorization response: ");
     assert!(told.starts_with(&expected), "{told}");
     assert!(told.ends_with(" (unavailable)\n"), "{told}");
     assert!(server.requests.all().is_empty());

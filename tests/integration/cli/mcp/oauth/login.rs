@@ -294,7 +294,10 @@ async fn l1_a_sidecar_has_the_authorization_that_somebody_gave_for_it() {
     open(running.page()).await;
     let output = running.output();
     assert!(output.status.success(), "{}", stderr(&output));
-    assert_eq!(stdout(&output), "far: authorized; the sidecar has it\n");
+    assert_eq!(
+        stdout(&output),
+        "far: authorized; the sidecar has the tokens\n"
+    );
     assert!(rolls(&daemon));
     // Also after a restart, and renewed when it is used up.
     daemon.kill();
@@ -311,7 +314,10 @@ async fn l1_a_sidecar_has_the_authorization_that_somebody_gave_for_it() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(!rolls(&daemon));
     for (name, expected) in [
-        ("open", "nobody is asked for an authorization"),
+        (
+            "open",
+            "this server does not use OAuth with a user's consent",
+        ),
         ("nobody", "Server not found: 'nobody'"),
     ] {
         let output = auth(&daemon, &["login", name]).output().unwrap();
