@@ -6,8 +6,8 @@ use pillion_core::tool::{CallContext, JsonObject};
 use serde_json::Value;
 
 use crate::exception;
+use crate::execution_registry;
 use crate::json::to_value_as;
-use crate::switchboard;
 use crate::zend::{Call, Failure};
 
 /// Reads the optional context argument of a method: `user` and `channel` specify the caller,
@@ -82,7 +82,7 @@ pub fn shown(context: &CallContext, approval: Option<&str>) -> Value {
             shown.insert(key.to_owned(), Value::from(text));
         }
     }
-    let ours = |key: &str| key == APPROVAL || switchboard::KEYS.contains(&key);
+    let ours = |key: &str| key == APPROVAL || executions::KEYS.contains(&key);
     let extra = context.extra.iter();
     let extra = extra.filter(|(key, _)| !ours(key));
     shown.extend(extra.map(|(key, value)| (key.clone(), value.clone())));

@@ -22,7 +22,7 @@ pub fn get_module(module: ModuleBuilder<'_>) -> ModuleBuilder<'_> {
 }
 
 fn startup(_kind: i32, module: i32) -> i32 {
-    if let Err(error) = runtime::forks::watch() {
+    if let Err(error) = runtime::forks::start_counting() {
         let message = format!("Pillion cannot be told of forks: {error}");
         php_error(&ErrorType::CoreWarning, &message);
         return ZEND_RESULT_CODE_FAILURE;

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::keys::KeyOfPhp;
+use super::keys::PhpKeySource;
 use crate::classes::tool_definition::seconds;
 use crate::json::to_value_as;
 use crate::mcp::without_value;
@@ -24,11 +24,11 @@ use crate::{exception, runtime};
 const API_KEY: &str = "api_key";
 
 /// Default timeout of a run.
-const TIMEOUT: Duration = Duration::from_secs(300);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The settings of a chat.
 #[derive(Debug)]
-pub struct Settings {
+pub struct ChatSettings {
     pub system: Option<String>,
     /// Whether the model may use tools.
     pub with_tools: bool,
@@ -37,7 +37,7 @@ pub struct Settings {
     limits: ChatLimits,
 }
 
-impl Settings {
+impl ChatSettings {
     /// Returns the limits of the tool loop.
     pub(super) fn limits(&self, model: &ModelSettings) -> ChatLimits {
         ChatLimits {
@@ -71,13 +71,13 @@ impl ModelSettings {
     ///
     /// # Errors
     /// An `InvalidInputException` for a URL that requests may not be sent to.
-    pub(super) fn at_provider(&self) -> Result<HttpModel, Failure> {
+    pub(super) fn create_model(&self) -> Result<HttpModel, Failure> {
         runtime::language_model(&self.identity, || {
             let config = self.config.clone();
             let config = match &self.key {
                 Key::None => config,
                 Key::Text(key) => config.with_key(key.clone()),
-                Key::Callable => config.with_key(KeyOfPhp),
+                Key::Callable => config.with_key(PhpKeySource),
             };
             HttpModel::new(config).map_err(|error| exception::of_code(error.code(), error.message))
         })
@@ -102,7 +102,7 @@ struct OptionData {
 }
 
 /// Options that the sidecar's configuration sets instead.
-const ONLY_HERE: [&str; 7] = [
+const LOCAL_ONLY_OPTIONS: [&str; 7] = [
     "top_p",
     "stop",
     "extra",
@@ -116,7 +116,7 @@ const ONLY_HERE: [&str; 7] = [
 ///
 /// # Errors
 /// An `InvalidInputException` naming the key.
-pub fn read_options(given: Option<&Zval>, in_sidecar: bool) -> Result<Settings, Failure> {
+pub fn read_options(given: Option<&Zval>, in_sidecar: bool) -> Result<ChatSettings, Failure> {
     let given = match given {
         Some(given) => to_value_as("argument $options", given)?,
         None => Value::Null,
@@ -125,7 +125,7 @@ pub fn read_options(given: Option<&Zval>, in_sidecar: bool) -> Result<Settings, 
         .as_object()
         .into_iter()
         .flat_map(Map::keys)
-        .find(|key| in_sidecar && ONLY_HERE.contains(&key.as_str()))
+        .find(|key| in_sidecar && LOCAL_ONLY_OPTIONS.contains(&key.as_str()))
     {
         return Err(exception::invalid_input(format!(
             "Invalid chat option '{key}': with a Sidecar it is the sidecar's configuration that says it"
@@ -133,7 +133,7 @@ pub fn read_options(given: Option<&Zval>, in_sidecar: bool) -> Result<Settings, 
     }
     let data: OptionData = read("chat option", given)?;
     let limits = ChatLimits::default();
-    Ok(Settings {
+    Ok(ChatSettings {
         system: data.system,
         with_tools: data.enable_tools.unwrap_or(true),
         options: TurnOptions {
@@ -146,7 +146,7 @@ pub fn read_options(given: Option<&Zval>, in_sidecar: bool) -> Result<Settings, 
         },
         timeout: match data.timeout {
             Some(timeout) => seconds("timeout", timeout)?,
-            None => TIMEOUT,
+            None => DEFAULT_TIMEOUT,
         },
         limits: ChatLimits {
             max_tool_calls: data.max_tool_calls.unwrap_or(limits.max_tool_calls),
@@ -175,7 +175,7 @@ struct ModelData {
 }
 
 /// A model given by PHP code.
-pub struct GivenModel {
+pub struct ParsedModel {
     pub settings: ModelSettings,
     /// The callable that returns the key, or null.
     pub callable: Zval,
@@ -187,8 +187,8 @@ pub struct GivenModel {
 ///
 /// # Errors
 /// An `InvalidInputException` naming the key.
-pub fn read_model(given: &Zval) -> Result<GivenModel, Failure> {
-    let (key, callable) = key_of(given)?;
+pub fn read_model(given: &Zval) -> Result<ParsedModel, Failure> {
+    let (key, callable) = read_key(given)?;
     let shown = without_entry(given, API_KEY);
     let data: ModelData = read("model key", to_value_as("argument $model", &shown)?)?;
     let model = data.model.or(data.id).filter(|model| !model.is_empty());
@@ -222,13 +222,13 @@ pub fn read_model(given: &Zval) -> Result<GivenModel, Failure> {
     }
     let mut config = HttpModelConfig::new(provider, url, model.clone());
     config.provider_name.clone_from(&data.provider);
-    config.headers = headers_of(data.headers.unwrap_or_default())?;
+    config.headers = parse_headers(data.headers.unwrap_or_default())?;
     config.reasoning = data.reasoning;
     config.max_retries = data.max_retries.unwrap_or(config.max_retries);
     // Effectively no timeout: the run's own timeout applies.
     config.timeout = Duration::from_secs(u64::from(u32::MAX));
-    let identity = identity_of(&config, &key);
-    Ok(GivenModel {
+    let identity = connection_identity(&config, &key);
+    Ok(ParsedModel {
         settings: ModelSettings {
             model,
             config,
@@ -241,7 +241,7 @@ pub fn read_model(given: &Zval) -> Result<GivenModel, Failure> {
     })
 }
 
-fn key_of(model: &Zval) -> Result<(Key, Zval), Failure> {
+fn read_key(model: &Zval) -> Result<(Key, Zval), Failure> {
     let given = model.array().and_then(|model| model.get(API_KEY));
     let Some(given) = given
         .map(Zval::dereference)
@@ -261,7 +261,7 @@ fn key_of(model: &Zval) -> Result<(Key, Zval), Failure> {
     }
 }
 
-fn headers_of(given: BTreeMap<String, String>) -> Result<HeaderMap, Failure> {
+fn parse_headers(given: BTreeMap<String, String>) -> Result<HeaderMap, Failure> {
     given
         .into_iter()
         .map(|(name, value)| {
@@ -278,7 +278,7 @@ fn headers_of(given: BTreeMap<String, String>) -> Result<HeaderMap, Failure> {
         .collect()
 }
 
-fn identity_of(config: &HttpModelConfig, key: &Key) -> String {
+fn connection_identity(config: &HttpModelConfig, key: &Key) -> String {
     let key = match key {
         Key::None => "",
         Key::Text(key) => key.expose_secret(),

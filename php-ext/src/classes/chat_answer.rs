@@ -6,7 +6,7 @@ use ext_php_rs::types::Zval;
 use serde_json::Value;
 
 use super::tool_call::exact_arguments;
-use crate::chat::Done;
+use crate::chat::FinishedChat;
 use crate::exception::{self, FailedResult};
 use crate::json::{EmptyObject, decode_value};
 use crate::zend::{
@@ -73,7 +73,7 @@ fn construct(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Creates the PHP object for the outcome of a run.
-pub fn new_answer(done: &Done) -> Outcome {
+pub fn new_answer(done: &FinishedChat) -> Outcome {
     let answer = &done.answer;
     let mut values = Vec::with_capacity(PROPERTIES.len());
     for (name, _, default, field) in PROPERTIES {

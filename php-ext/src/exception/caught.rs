@@ -66,7 +66,7 @@ fn code_of_exception(exception: Object<'_>) -> Result<ErrorCode, Failure> {
 /// Runs `work`, which may run PHP code, while a failure propagates, and passes it the error code.
 /// Returns the original failure; an exception thrown by `work` is dropped. Does not run `work` if
 /// the request must end at once.
-pub fn on_the_way(
+pub fn run_during_failure(
     failure: Failure,
     work: impl FnOnce(ErrorCode) -> Result<(), Failure>,
 ) -> Failure {

@@ -289,7 +289,7 @@ final class ChatTest extends TestCase
             'The tools say: {"error":"executeParallel() has no result for this call"}; two',
             $chat->send("shout {\"text\": \"1\"}\nshout {\"text\": \"2\"}")->text,
         );
-        foreach (['has no result for this call' => fn () => [], 'must give results, not int' => fn () => [5], 'no luck' => fn () => throw new \DomainException('no luck')] as $why => $instead) {
+        foreach (['has no result for this call' => fn () => [], 'must return results, not int' => fn () => [5], 'no luck' => fn () => throw new \DomainException('no luck')] as $why => $instead) {
             $executor->instead = $instead;
             self::assertStringContainsString($why, $chat->send('shout {"text": "hi"}')->text);
         }

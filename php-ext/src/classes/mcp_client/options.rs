@@ -10,7 +10,7 @@ use crate::classes::cancellation_token::Cancellation;
 use crate::classes::tool_definition::seconds;
 use crate::exception;
 use crate::json::to_value;
-use crate::mcp::kind;
+use crate::mcp::describe_type;
 use crate::zend::{Call, Failure, entries};
 
 /// Default of `max_concurrent`: how many calls of `callTools` run at a time.
@@ -69,7 +69,7 @@ impl CallOptions {
         let wrong = |expected: &str| {
             exception::invalid_input(format!(
                 "The option '{name}' must be {expected}, {} given",
-                kind(value)
+                describe_type(value)
             ))
         };
         match name {
