@@ -10,7 +10,7 @@ use crate::json::to_value;
 use crate::zend::{Failure, Outcome, call_callable, int_of, string_of};
 
 /// The smallest integer of PHP.
-const LEAST: f64 = -9_223_372_036_854_775_808.0;
+const MIN_INTEGER: f64 = -9_223_372_036_854_775_808.0;
 
 /// A declared type.
 #[derive(Default)]
@@ -202,7 +202,7 @@ pub(super) fn whole(name: &str, value: &Zval) -> Outcome {
 
 #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
 fn integer_of(number: f64) -> Option<i64> {
-    let fits = number.fract() == 0.0 && (LEAST..-LEAST).contains(&number);
+    let fits = number.fract() == 0.0 && (MIN_INTEGER..-MIN_INTEGER).contains(&number);
     fits.then_some(number as i64)
 }
 

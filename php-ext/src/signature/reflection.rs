@@ -12,7 +12,7 @@ use crate::zend::{
 const IS_INSTANCEOF: i64 = 2;
 
 /// Maximum length of quoted text in a message, in characters.
-const LONGEST: usize = 200;
+const MAX_TEXT_CHARS: usize = 200;
 
 /// An object of PHP's Reflection API.
 pub(super) struct Reflected(Zval);
@@ -45,7 +45,10 @@ impl Reflected {
         let text = self.call(method, [])?;
         match text.zend_str() {
             Some(bytes) if bytes.as_str().is_err() => {
-                let beginning: String = legible(bytes.as_bytes()).chars().take(LONGEST).collect();
+                let beginning: String = legible(bytes.as_bytes())
+                    .chars()
+                    .take(MAX_TEXT_CHARS)
+                    .collect();
                 Err(exception::invalid_input(format!(
                     "PHP code cannot be a tool: '{beginning}' is not valid UTF-8"
                 )))
