@@ -82,7 +82,7 @@ pub fn shown(context: &CallContext, approval: Option<&str>) -> Value {
             shown.insert(key.to_owned(), Value::from(text));
         }
     }
-    let ours = |key: &str| key == APPROVAL || executions::KEYS.contains(&key);
+    let ours = |key: &str| key == APPROVAL || execution_registry::KEYS.contains(&key);
     let extra = context.extra.iter();
     let extra = extra.filter(|(key, _)| !ours(key));
     shown.extend(extra.map(|(key, value)| (key.clone(), value.clone())));
