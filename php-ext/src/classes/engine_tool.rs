@@ -263,7 +263,7 @@ fn get_mcp_server_config(call: &mut Call<'_>) -> Outcome {
     let approval = policy.map(|policy| {
         (
             "require_approval",
-            string_of(require_approval::word(policy)),
+            string_of(require_approval::policy_name(policy)),
         )
     });
     Ok(array_of(

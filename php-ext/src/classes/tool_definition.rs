@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value, to_value_as};
-use crate::signature::{self, Said, Signature, Target};
+use crate::signature::{self, Signature, SignatureOverrides, Target};
 use crate::zend::{
     Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, array_of,
     bool_of, create, float_of, string_of,
@@ -185,12 +185,12 @@ fn from_callable(call: &mut Call<'_>) -> Outcome {
         .value(0)
         .filter(|value| value.is_object() || value.is_array() || value.is_string())
         .ok_or_else(|| call.type_error(0, "object|array|string"))?;
-    let said = Said {
+    let overrides = SignatureOverrides {
         name: call.optional_string(1)?,
         description: call.optional_string(2)?,
     };
     let target = Target::find(given)?;
-    of_signature(&signature::read(&target, &said)?)
+    of_signature(&signature::read(&target, &overrides)?)
 }
 
 /// Returns whether a value is a `ToolDefinition`.

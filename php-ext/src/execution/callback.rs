@@ -59,7 +59,7 @@ fn call(callable: &Zval, details: &CallDetails<'_>) -> Result<Zval, Failure> {
     let arguments = Value::Object(details.arguments.clone());
     let name = details.tool.name().as_str();
     let call = ToolCall::new(&details.context.call_id, name, arguments);
-    let context = context::shown(details.context, details.approval);
+    let context = context::to_php_json(details.context, details.approval);
     call_callable(
         callable,
         [

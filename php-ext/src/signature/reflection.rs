@@ -110,7 +110,7 @@ pub(super) fn attribute_of(on: &Reflected, class: &str) -> Result<Option<Zval>, 
 /// # Errors
 /// An `InvalidInputException` if nothing has the attribute, if a method with the attribute is not
 /// public, or if an object is needed and cannot be created without arguments.
-pub fn attributed(given: &Zval) -> Result<Vec<Target>, Failure> {
+pub fn find_attributed(given: &Zval) -> Result<Vec<Target>, Failure> {
     // The end of the request and an autoloader's exception must not be hidden.
     if let Some(name) = given.str()
         && find_class(name)?.is_none()

@@ -14,7 +14,7 @@ use crate::mcp::describe_type;
 use crate::zend::{Call, Failure, entries};
 
 /// Default of `max_concurrent`: how many calls of `callTools` run at a time.
-const SIDE_BY_SIDE: usize = 16;
+const DEFAULT_MAX_CONCURRENT: usize = 16;
 
 /// The options of one or several calls.
 pub struct CallOptions {
@@ -41,7 +41,7 @@ impl CallOptions {
             on_progress: None,
             cancellation: Cancellation::default(),
             id: None,
-            max_concurrent: SIDE_BY_SIDE,
+            max_concurrent: DEFAULT_MAX_CONCURRENT,
         };
         if call.value(index).is_some() {
             options.read(call.array(index)?, allowed)?;
@@ -96,9 +96,9 @@ impl CallOptions {
             }
             "id" => self.id = Some(value.string().ok_or_else(|| wrong("a string"))?),
             _ => {
-                let most = value.long().and_then(|most| usize::try_from(most).ok());
-                let most = most.filter(|most| *most > 0);
-                self.max_concurrent = most.ok_or_else(|| wrong("an integer greater than 0"))?;
+                let number = value.long().and_then(|number| usize::try_from(number).ok());
+                let number = number.filter(|number| *number > 0);
+                self.max_concurrent = number.ok_or_else(|| wrong("an integer greater than 0"))?;
             }
         }
         Ok(())

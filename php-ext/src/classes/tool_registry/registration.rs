@@ -18,7 +18,7 @@ use crate::json::to_value;
 use crate::mcp::{RequireApproval, Server, tool_list};
 use crate::mcp_server::McpServer;
 use crate::php_tool::PhpTool;
-use crate::signature::{self, Said};
+use crate::signature::{self, SignatureOverrides};
 use crate::zend::{
     Call, Failure, Hidden, Object, Outcome, bool_of, empty_array, legible, list_of, new_with_state,
     state_of, string_of, with_entry, without_entry,
@@ -99,14 +99,14 @@ fn add_object(
         Some(native) => {
             add(registry, native, replace)?;
             let client = engine_tool::client(tool);
-            let mut place = None;
+            let mut index = None;
             if client.is_object() {
                 let mut clients = registry.clients(this)?;
-                place = Some(clients.index_of_or_add(&client));
+                index = Some(clients.index_of_or_add(&client));
                 Hidden::of::<Registry>(this)?.set(clients.to_value());
             }
             if let Some(server) = engine_tool::server_of(tool)? {
-                registry.add_server(server, place);
+                registry.add_server(server, index);
             }
         }
         None => {
@@ -135,8 +135,8 @@ pub(super) fn register_object(call: &mut Call<'_>) -> Outcome {
         .filter(|value| value.is_object() || value.is_string())
         .ok_or_else(|| call.type_error(0, "object|string"))?;
     let mut tools: Vec<(Zval, ToolDefinition)> = Vec::new();
-    for target in signature::attributed(given)? {
-        let signature = signature::read(&target, &Said::default())?;
+    for target in signature::find_attributed(given)? {
+        let signature = signature::read(&target, &SignatureOverrides::default())?;
         let name = signature.definition.name();
         let taken = tools.iter().any(|(_, known)| known.name() == name)
             || (!replace && has(registry, name));
@@ -189,8 +189,8 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
         listed,
     } = server_argument(call)?;
     let mut clients = registry.clients(this)?;
-    let place = client.map(|client| clients.index_of_or_add(client));
-    let parts = clients.get(place)?;
+    let index = client.map(|client| clients.index_of_or_add(client));
+    let parts = clients.get(index)?;
     let server = Rc::new(McpServer::new(server));
     let tools = server.tools(&listed, prefix, &approval, parts.map(|(_, hooks)| hooks))?;
     let taken = tools
@@ -214,7 +214,7 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
     }
     this.set(CLASS.get(), "tools", objects);
     Hidden::of::<Registry>(this)?.set(clients.to_value());
-    registry.add_server(server, place);
+    registry.add_server(server, index);
     Ok(list_of(names))
 }
 
