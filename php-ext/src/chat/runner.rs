@@ -90,10 +90,8 @@ impl Batch {
             let results = ran.array().into_iter().flat_map(entries);
             let results = results.map(|(_, result)| {
                 result_of(result.dereference())?.ok_or_else(|| {
-                    let given = type_name(result.dereference());
-                    Failure::error(format!(
-                        "executeParallel() must return results, not {given}"
-                    ))
+                    let kind = type_name(result.dereference());
+                    Failure::error(format!("executeParallel() must return results, not {kind}"))
                 })
             });
             results.collect::<Result<Vec<_>, _>>()

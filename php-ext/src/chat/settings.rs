@@ -116,12 +116,12 @@ const LOCAL_ONLY_OPTIONS: [&str; 7] = [
 ///
 /// # Errors
 /// An `InvalidInputException` naming the key.
-pub fn read_options(given: Option<&Zval>, in_sidecar: bool) -> Result<ChatSettings, Failure> {
-    let given = match given {
-        Some(given) => to_value_as("argument $options", given)?,
+pub fn read_options(value: Option<&Zval>, in_sidecar: bool) -> Result<ChatSettings, Failure> {
+    let value = match value {
+        Some(value) => to_value_as("argument $options", value)?,
         None => Value::Null,
     };
-    if let Some(key) = given
+    if let Some(key) = value
         .as_object()
         .into_iter()
         .flat_map(Map::keys)
@@ -131,7 +131,7 @@ pub fn read_options(given: Option<&Zval>, in_sidecar: bool) -> Result<ChatSettin
             "Invalid chat option '{key}': with a Sidecar it is the sidecar's configuration that says it"
         )));
     }
-    let data: OptionData = read("chat option", given)?;
+    let data: OptionData = read("chat option", value)?;
     let limits = ChatLimits::default();
     Ok(ChatSettings {
         system: data.system,
@@ -187,9 +187,9 @@ pub struct ParsedModel {
 ///
 /// # Errors
 /// An `InvalidInputException` naming the key.
-pub fn read_model(given: &Zval) -> Result<ParsedModel, Failure> {
-    let (key, callable) = read_key(given)?;
-    let shown = without_entry(given, API_KEY);
+pub fn read_model(value: &Zval) -> Result<ParsedModel, Failure> {
+    let (key, callable) = read_key(value)?;
+    let shown = without_entry(value, API_KEY);
     let data: ModelData = read("model key", to_value_as("argument $model", &shown)?)?;
     let model = data.model.or(data.id).filter(|model| !model.is_empty());
     let model = model.ok_or_else(|| invalid("model", "the provider's name of the model"))?;
@@ -242,27 +242,27 @@ pub fn read_model(given: &Zval) -> Result<ParsedModel, Failure> {
 }
 
 fn read_key(model: &Zval) -> Result<(Key, Zval), Failure> {
-    let given = model.array().and_then(|model| model.get(API_KEY));
-    let Some(given) = given
+    let value = model.array().and_then(|model| model.get(API_KEY));
+    let Some(value) = value
         .map(Zval::dereference)
-        .filter(|given| !given.is_null())
+        .filter(|value| !value.is_null())
     else {
         return Ok((Key::None, Zval::new()));
     };
     // A string is always a key, even if it is also the name of a function.
-    match given.str() {
+    match value.str() {
         Some("") => Ok((Key::None, Zval::new())),
         Some(key) => Ok((Key::Text(SecretString::from(key.to_owned())), Zval::new())),
-        None if given.is_callable() => Ok((Key::Callable, given.shallow_clone())),
+        None if value.is_callable() => Ok((Key::Callable, value.shallow_clone())),
         None => Err(invalid(
             API_KEY,
-            &format!("a string or callable, {} given", type_name(given)),
+            &format!("a string or callable, {} given", type_name(value)),
         )),
     }
 }
 
-fn parse_headers(given: BTreeMap<String, String>) -> Result<HeaderMap, Failure> {
-    given
+fn parse_headers(headers: BTreeMap<String, String>) -> Result<HeaderMap, Failure> {
+    headers
         .into_iter()
         .map(|(name, value)| {
             let header: HeaderName = name
@@ -300,20 +300,20 @@ fn connection_identity(config: &HttpModelConfig, key: &Key) -> String {
 
 /// Deserializes settings; an empty list counts as an empty map, because PHP writes an empty map as
 /// `[]`.
-fn read<T: DeserializeOwned>(what: &str, given: Value) -> Result<T, Failure> {
-    let mut given = match given {
+fn read<T: DeserializeOwned>(what: &str, data: Value) -> Result<T, Failure> {
+    let mut data = match data {
         Value::Null => Value::Object(Map::new()),
         Value::Array(list) if list.is_empty() => Value::Object(Map::new()),
-        given => given,
+        data => data,
     };
     for key in ["headers", "extra"] {
-        if let Some(value) = given.get_mut(key)
+        if let Some(value) = data.get_mut(key)
             && value.as_array().is_some_and(Vec::is_empty)
         {
             *value = Value::Object(Map::new());
         }
     }
-    serde_path_to_error::deserialize(given).map_err(|error| {
+    serde_path_to_error::deserialize(data).map_err(|error| {
         let path = error.path().to_string();
         let why = without_value(path.starts_with("headers"), &error.inner().to_string());
         let why = why.replace("expected f64", "expected a number");

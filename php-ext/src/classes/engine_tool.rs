@@ -206,8 +206,8 @@ where
     EngineTool<K>: State,
 {
     call.array(0)?;
-    let arguments = call.value(0).map_or(Ok(serde_json::Value::Null), |given| {
-        to_value_as("argument $arguments", given)
+    let arguments = call.value(0).map_or(Ok(serde_json::Value::Null), |value| {
+        to_value_as("argument $arguments", value)
     })?;
     let id = call.string(1)?;
     let state = this::<K>(call)?;

@@ -108,9 +108,9 @@ fn construct_chat(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let (tool_loop, hidden) = match (is_executor(tools), name) {
         (true, Some(None)) => {
-            let given = call.value(1).map_or(Err(Failure::Pending), read_model)?;
-            let hidden = array_of([(KEY, given.callable), (MODEL, given.shown)]);
-            (ToolLoop::Local(Box::new(given.settings)), hidden)
+            let parsed = call.value(1).map_or(Err(Failure::Pending), read_model)?;
+            let hidden = array_of([(KEY, parsed.callable), (MODEL, parsed.shown)]);
+            (ToolLoop::Local(Box::new(parsed.settings)), hidden)
         }
         (true, _) => {
             return Err(exception::invalid_input(

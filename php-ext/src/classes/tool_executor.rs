@@ -80,9 +80,9 @@ fn construct_executor(call: &mut Call<'_>) -> Outcome {
         approve,
         before,
     } = match call.value(1) {
-        Some(given) => {
+        Some(value) => {
             call.array(1)?;
-            options::read(given)?
+            options::read(value)?
         }
         None => options::Options::default(),
     };

@@ -293,8 +293,8 @@ fn execute(call: &mut Call<'_>) -> Outcome {
     let registry = state_of::<Registry>(this)?;
     let (name, id) = (call.string(0)?, call.string(2)?);
     call.array(1)?;
-    let arguments = call.value(1).map_or(Ok(Value::Null), |given| {
-        to_value_as("argument $arguments", given)
+    let arguments = call.value(1).map_or(Ok(Value::Null), |value| {
+        to_value_as("argument $arguments", value)
     })?;
     if !registry.tools.contains(name) {
         let mut result = ToolResult::failure(

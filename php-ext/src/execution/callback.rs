@@ -41,9 +41,9 @@ pub(super) fn call_option<T>(
             return Ok(Ok(None));
         }
         Ok(read(&returned)?.map(Some).ok_or_else(|| {
-            let given = type_name(&returned);
+            let kind = type_name(&returned);
             ToolFailure::internal(format!(
-                "The callable '{option}' must return {expected} or null, not {given}"
+                "The callable '{option}' must return {expected} or null, not {kind}"
             ))
         }))
     });

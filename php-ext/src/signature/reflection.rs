@@ -110,18 +110,18 @@ pub(super) fn attribute_of(on: &Reflected, class: &str) -> Result<Option<Zval>, 
 /// # Errors
 /// An `InvalidInputException` if nothing has the attribute, if a method with the attribute is not
 /// public, or if an object is needed and cannot be created without arguments.
-pub fn find_attributed(given: &Zval) -> Result<Vec<Target>, Failure> {
+pub fn find_attributed(value: &Zval) -> Result<Vec<Target>, Failure> {
     // The end of the request and an autoloader's exception must not be hidden.
-    if let Some(name) = given.str()
+    if let Some(name) = value.str()
         && find_class(name)?.is_none()
     {
         return Err(exception::invalid_input(format!(
             "There is no class '{name}'"
         )));
     }
-    let class = Reflected::new("ReflectionClass", [given.shallow_clone()])?;
+    let class = Reflected::new("ReflectionClass", [value.shallow_clone()])?;
     let class_name = class.name()?;
-    let mut object = Object::of(given).map(|_| given.shallow_clone());
+    let mut object = Object::of(value).map(|_| value.shallow_clone());
     let mut methods = Vec::new();
     let of_class = attribute_of(&class, attributes::AS_TOOL)?.is_some();
     if of_class {

@@ -72,8 +72,8 @@ fn on_authorization(call: &mut Call<'_>) -> Outcome {
 fn set_roots(call: &mut Call<'_>) -> Outcome {
     let (link, _) = parts(call)?;
     call.array(0)?;
-    let given = call.value(0).map(to_value).transpose()?;
-    let roots = roots(&given.unwrap_or_default())?;
+    let value = call.value(0).map(to_value).transpose()?;
+    let roots = roots(&value.unwrap_or_default())?;
     link.change_capabilities(|capabilities| capabilities.roots = roots);
     Ok(call.this().to_value())
 }
@@ -107,13 +107,13 @@ fn finish_authorization(call: &mut Call<'_>) -> Outcome {
 ///
 /// # Errors
 /// An `InvalidInputException` naming the entry.
-pub(super) fn roots(given: &Value) -> Result<Vec<(String, String)>, Failure> {
+pub(super) fn roots(value: &Value) -> Result<Vec<(String, String)>, Failure> {
     let wrong = |which: &str| {
         exception::invalid_input(format!(
             "$roots must be a list of URIs, or of arrays with 'uri' and 'name'; {which} is none"
         ))
     };
-    let entries = given.as_array().ok_or_else(|| wrong("it"))?;
+    let entries = value.as_array().ok_or_else(|| wrong("it"))?;
     let roots = entries.iter().enumerate().map(|(index, entry)| {
         let (uri, name) = match entry {
             Value::String(uri) => (Some(uri.as_str()), None),

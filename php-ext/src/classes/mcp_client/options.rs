@@ -49,8 +49,8 @@ impl CallOptions {
         Ok(options)
     }
 
-    fn read(&mut self, given: &ZendHashTable, allowed: &[&str]) -> Result<(), Failure> {
-        for (key, value) in entries(given) {
+    fn read(&mut self, options: &ZendHashTable, allowed: &[&str]) -> Result<(), Failure> {
+        for (key, value) in entries(options) {
             let name = key
                 .string()
                 .unwrap_or_else(|| key.long().unwrap_or_default().to_string());
@@ -78,11 +78,11 @@ impl CallOptions {
                     clippy::cast_precision_loss,
                     reason = "seconds: no precision is needed"
                 )]
-                let given = value
+                let number = value
                     .double()
                     .or(value.long().map(|integer| integer as f64));
-                let given = given.ok_or_else(|| wrong("a number of seconds"))?;
-                self.request.timeout = Some(positive(seconds("timeout", given)?));
+                let number = number.ok_or_else(|| wrong("a number of seconds"))?;
+                self.request.timeout = Some(positive(seconds("timeout", number)?));
             }
             "on_progress" if value.is_callable() => self.on_progress = Some(value.shallow_clone()),
             "on_progress" => return Err(wrong("callable")),

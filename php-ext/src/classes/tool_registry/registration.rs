@@ -59,8 +59,8 @@ pub(super) fn register_tool(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let registry = state_of::<Registry>(this)?;
     let replace = call.bool_or(2, false)?;
-    let given = call.value(0);
-    let object = match given.filter(|value| tool_definition::is_definition(value)) {
+    let argument = call.value(0);
+    let object = match argument.filter(|value| tool_definition::is_definition(value)) {
         Some(definition) => {
             let handler = call
                 .some(1)
@@ -68,7 +68,7 @@ pub(super) fn register_tool(call: &mut Call<'_>) -> Outcome {
                 .ok_or_else(|| call.type_error(1, "callable, with a ToolDefinition"))?;
             callable_tool::new_tool(definition, handler)?
         }
-        None => given
+        None => argument
             .filter(|value| Object::of(value).is_some_and(|object| object.instance_of(TOOL.get())))
             .map(Zval::shallow_clone)
             .ok_or_else(|| call.type_error(0, "Pillion\\ToolInterface|Pillion\\ToolDefinition"))?,
@@ -130,12 +130,12 @@ pub(super) fn register_object(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let registry = state_of::<Registry>(this)?;
     let replace = call.bool_or(1, false)?;
-    let given = call
+    let argument = call
         .value(0)
         .filter(|value| value.is_object() || value.is_string())
         .ok_or_else(|| call.type_error(0, "object|string"))?;
     let mut tools: Vec<(Zval, ToolDefinition)> = Vec::new();
-    for target in signature::find_attributed(given)? {
+    for target in signature::find_attributed(argument)? {
         let signature = signature::read(&target, &SignatureOverrides::default())?;
         let name = signature.definition.name();
         let taken = tools.iter().any(|(_, known)| known.name() == name)

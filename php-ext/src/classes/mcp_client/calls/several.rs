@@ -34,8 +34,8 @@ pub(super) fn call_tools(call: &mut Call<'_>) -> Outcome {
     let mut ids = Vec::new();
     let mut names = Vec::new();
     let mut specs = Vec::new();
-    for (_, given) in entries(call.array(0)?) {
-        let (id, name, arguments) = read_call(given, ids.len())?;
+    for (_, entry) in entries(call.array(0)?) {
+        let (id, name, arguments) = read_call(entry, ids.len())?;
         let spec = arguments.map(|arguments| ToolCallSpec {
             id: id.clone(),
             name: name.clone(),
@@ -169,21 +169,21 @@ fn result_of(
 /// is optional. Arguments come from models, so invalid arguments only fail this call.
 #[expect(clippy::type_complexity, reason = "read in one index")]
 fn read_call(
-    given: &Zval,
+    entry: &Zval,
     index: usize,
 ) -> Result<(String, String, Result<Box<RawValue>, String>), Failure> {
-    let given = given.dereference();
-    let is_call = Object::of(given).is_some() || given.is_array();
+    let entry = entry.dereference();
+    let is_call = Object::of(entry).is_some() || entry.is_array();
     if !is_call {
         return Err(exception::invalid_input(format!(
             "$calls must be a list of Pillion\\ToolCall or arrays; entry {index} is {}",
-            describe_type(given)
+            describe_type(entry)
         )));
     }
-    let has_id = given.array().is_none_or(|call| call.get("id").is_some());
+    let has_id = entry.array().is_none_or(|call| call.get("id").is_some());
     let with_id = match has_id {
-        true => given.shallow_clone(),
-        false => with_entry(given, "id", string_of(new_id())),
+        true => entry.shallow_clone(),
+        false => with_entry(entry, "id", string_of(new_id())),
     };
     let call = call_of(&with_id).map_err(|failure| match failure {
         Failure::Thrown(mut thrown) => {
