@@ -212,7 +212,7 @@ impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
         loop {
             let Some(inner) = self.inner.get() else {
                 return Err(Failure::error(
-                    "Pillion: the process was forked inside a tool or a callback; only the parent goes on with the call",
+                    "Pillion: the process was forked inside a tool or a callback; only the parent continues the call",
                 ));
             };
             inner.unattended.replace(None);

@@ -117,7 +117,7 @@ final class ChatStream implements \Iterator
             return;
         }
         if ($this->process !== getmypid()) {
-            throw new \Error('Pillion: the process was forked; only the parent goes on with the chat');
+            throw new \Error('Pillion: the process was forked; only the parent continues the chat');
         }
         try {
             $this->current = $this->event($this->events);
@@ -137,7 +137,7 @@ final class ChatStream implements \Iterator
                 throw Failure::transport("The sidecar's answer cannot be read: {$e->getMessage()}");
             }
             if (!$data instanceof \stdClass) {
-                throw Failure::transport("The sidecar's answer cannot be read: '$type' is no object");
+                throw Failure::transport("The sidecar's answer cannot be read: '$type' is not an object");
             }
             switch ($type) {
                 case 'chat':

@@ -128,7 +128,7 @@ pub fn read_options(value: Option<&Zval>, in_sidecar: bool) -> Result<ChatSettin
         .find(|key| in_sidecar && LOCAL_ONLY_OPTIONS.contains(&key.as_str()))
     {
         return Err(exception::invalid_input(format!(
-            "Invalid chat option '{key}': with a Sidecar it is the sidecar's configuration that says it"
+            "Invalid chat option '{key}': set it in the sidecar's configuration instead"
         )));
     }
     let data: OptionData = read("chat option", value)?;
@@ -211,14 +211,17 @@ pub fn read_model(value: &Zval) -> Result<ParsedModel, Failure> {
         (None, false) => {
             return Err(invalid(
                 "base_url",
-                "where the provider answers, such as http://127.0.0.1:11434/v1",
+                "the provider's base URL, such as http://127.0.0.1:11434/v1",
             ));
         }
     };
     // The URL may contain a key, so errors do not include it.
     let url: Url = (base_url.parse()).map_err(|_| invalid("base_url", "a URL"))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(invalid("base_url", "without a key: that is 'api_key'"));
+        return Err(invalid(
+            "base_url",
+            "a URL without credentials: use 'api_key'",
+        ));
     }
     let mut config = HttpModelConfig::new(provider, url, model.clone());
     config.provider_name.clone_from(&data.provider);
@@ -269,9 +272,8 @@ fn parse_headers(headers: BTreeMap<String, String>) -> Result<HeaderMap, Failure
                 .parse()
                 .map_err(|_| invalid("headers", "names of headers as keys"))?;
             let value = HeaderValue::from_str(&value);
-            let mut value = value.map_err(|_| {
-                invalid("headers", &format!("what a header can carry, in '{name}'"))
-            })?;
+            let mut value = value
+                .map_err(|_| invalid("headers", &format!("a valid header value in '{name}'")))?;
             value.set_sensitive(true);
             Ok((header, value))
         })

@@ -94,7 +94,7 @@ impl SidecarChat {
     /// A `TransportException` or a `TimeoutException`; an exception from a signal handler.
     pub fn next(&self) -> Result<Step, Failure> {
         let reader = self.reader.get().ok_or_else(|| {
-            Failure::error("Pillion: the process was forked; only the parent goes on with the chat")
+            Failure::error("Pillion: the process was forked; only the parent continues the chat")
         })?;
         // A signal handler may call this method during the wait.
         let Ok(mut reader) = reader.try_borrow_mut() else {

@@ -61,7 +61,9 @@ pub(super) fn register() -> ZendResult<()> {
 }
 
 fn no_constructor(_: &mut Call<'_>) -> Outcome {
-    Err(Failure::error("Streams come from ToolAwareChat::stream()"))
+    Err(Failure::error(
+        "Create a stream with ToolAwareChat::stream()",
+    ))
 }
 
 /// Creates the stream of a started chat.
@@ -95,7 +97,7 @@ impl StreamState for Stream {
         let running = self.running.borrow();
         match running.as_deref() {
             Some(Running::Local(local_chat)) if local_chat.is_serving() => Err(Failure::error(
-                "A chat cannot be waited for by a tool or a callable that it waits for itself",
+                "A tool or callable that a chat is running cannot wait for this chat",
             )),
             _ => Ok(()),
         }

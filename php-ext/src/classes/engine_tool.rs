@@ -176,7 +176,9 @@ pub fn engine_tool(object: Object<'_>) -> Result<Option<Arc<dyn Tool>>, Failure>
 }
 
 fn refuse(_call: &mut Call<'_>) -> Outcome {
-    Err(Failure::error("A tool of the engine comes from a registry"))
+    Err(Failure::error(
+        "A tool of the engine is created by a registry",
+    ))
 }
 
 fn this<'a, K: Kind>(call: &Call<'a>) -> Result<&'a EngineTool<K>, Failure>

@@ -362,7 +362,7 @@ fn list_in(body: &[u8], field: &str, empty: EmptyObject) -> Outcome {
     let mut entries = list.array().into_iter().flat_map(entries);
     if !entries.all(|(_, entry)| is_object(entry)) {
         return Err(exception::transport(format!(
-            "The sidecar's list '{field}' has an entry that is no object"
+            "The sidecar's list '{field}' has an entry that is not an object"
         )));
     }
     Ok(list.shallow_clone())

@@ -114,12 +114,12 @@ fn construct_chat(call: &mut Call<'_>) -> Outcome {
         }
         (true, _) => {
             return Err(exception::invalid_input(
-                "$model must be an array that says where the model is: 'provider' or 'base_url', 'model', 'api_key'",
+                "$model must be an array that specifies the model: 'provider' or 'base_url', 'model', 'api_key'",
             ));
         }
         (false, Some(None)) => {
             return Err(exception::invalid_input(
-                "$model must be the name of a model of the sidecar, or null for its default one",
+                "$model must be the name of a model of the sidecar, or null for the default model",
             ));
         }
         (false, name) => (
@@ -234,12 +234,12 @@ fn read_messages<'a>(call: &Call<'a>) -> Result<(Vec<Value>, Option<&'a str>), F
     let state = call.optional_string(1)?;
     if state == Some("") {
         return Err(exception::invalid_input(
-            "$state must be that of a former answer, or null for a new chat: it is empty",
+            "$state must not be empty: pass the state of an earlier answer, or null for a new chat",
         ));
     }
     if messages.is_empty() && state.is_none() {
         return Err(exception::invalid_input(
-            "A chat begins with a message; null goes on with the chat of $state",
+            "A new chat needs a $message; null continues the chat of $state",
         ));
     }
     Ok((messages, state))

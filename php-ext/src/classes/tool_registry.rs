@@ -256,7 +256,8 @@ pub(super) fn register() -> ZendResult<()> {
 
 /// Returns the registry of an object, and the object.
 pub fn registry_of(value: &Zval) -> Result<(Object<'_>, &Registry), Failure> {
-    let object = Object::of(value).ok_or_else(|| Failure::error("The registry is no object"))?;
+    let object =
+        Object::of(value).ok_or_else(|| Failure::error("The registry is not an object"))?;
     Ok((object, state_of(object)?))
 }
 

@@ -73,7 +73,9 @@ pub(super) fn register() -> ZendResult<()> {
 }
 
 fn no_constructor(_: &mut Call<'_>) -> Outcome {
-    Err(Failure::error("Streams come from McpClient::streamTool()"))
+    Err(Failure::error(
+        "Create a stream with McpClient::streamTool()",
+    ))
 }
 
 /// Starts a call that continues while PHP does other work.

@@ -38,7 +38,7 @@ impl Gate for PhpGate {
                 .request(
                     ExecutionJob::Enter,
                     Box::new(call),
-                    "The question before the call",
+                    "The check before the call",
                 )
                 .await
         })

@@ -22,7 +22,7 @@ pub(super) fn run(
         return Ok(Err(ToolFailure::new(ErrorCode::NotFound, message)));
     };
     let Some(object) = Object::of(&tool) else {
-        return Ok(Err(ToolFailure::internal("The tool is no object")));
+        return Ok(Err(ToolFailure::internal("The tool is not an object")));
     };
     match call(object, run) {
         // A destructor of a discarded value may have thrown.

@@ -127,7 +127,7 @@ impl Server {
     /// Returns the failure for an option that both arguments of `McpClient` contain.
     pub fn duplicate_option(key: &str) -> Failure {
         exception::invalid_input(format!(
-            "The option '{key}' is given twice: with the server and in the options"
+            "The option '{key}' is set twice: with the server and in the options"
         ))
     }
 

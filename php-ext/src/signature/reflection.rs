@@ -20,7 +20,8 @@ pub(super) struct Reflected(Zval);
 impl Reflected {
     /// Evaluates `new $class(...$arguments)`.
     pub(super) fn new<const N: usize>(class: &str, arguments: [Zval; N]) -> Result<Self, Failure> {
-        let class = find_class(class)?.ok_or_else(|| Failure::error("There is no Reflection"))?;
+        let class = find_class(class)?
+            .ok_or_else(|| Failure::error("The Reflection extension is not loaded"))?;
         let value = create(class, |_| ())?;
         let reflected = Self(value);
         reflected.call("__construct", arguments)?;
@@ -33,7 +34,7 @@ impl Reflected {
 
     pub(super) fn call<const N: usize>(&self, method: &str, arguments: [Zval; N]) -> Outcome {
         Object::of(&self.0)
-            .ok_or_else(|| Failure::error("Reflection gave no object"))?
+            .ok_or_else(|| Failure::error("Reflection returned no object"))?
             .call(method, arguments)
     }
 

@@ -30,7 +30,7 @@ $exits->executeParallel([new ToolCall('1', 'calculator', ['expression' => '1']),
 echo "not reached\n";
 ?>
 --EXPECT--
-child: Pillion: the process was forked inside a tool or a callback; only the parent goes on with the call
+child: Pillion: the process was forked inside a tool or a callback; only the parent continues the call
 parent: denied, the child ended with 3
 bye
 42

@@ -46,7 +46,7 @@ echo "not reached\n";
 inside: 15
 15
 child: 15
-child: Pillion: the process was forked inside a tool or a callback; only the parent goes on with the call
+child: Pillion: the process was forked inside a tool or a callback; only the parent continues the call
 parent: true
 exit
 shutdown: 15

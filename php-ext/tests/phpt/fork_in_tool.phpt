@@ -18,5 +18,5 @@ try {
 }
 ?>
 --EXPECT--
-child: Pillion: the process was forked inside a tool or a callback; only the parent goes on with the call
+child: Pillion: the process was forked inside a tool or a callback; only the parent continues the call
 parent: true, the child ended with 3

@@ -110,7 +110,7 @@ fn finish_authorization(call: &mut Call<'_>) -> Outcome {
 pub(super) fn roots(value: &Value) -> Result<Vec<(String, String)>, Failure> {
     let wrong = |which: &str| {
         exception::invalid_input(format!(
-            "$roots must be a list of URIs, or of arrays with 'uri' and 'name'; {which} is none"
+            "$roots must be a list of URIs, or of arrays with 'uri' and 'name'; {which} is not"
         ))
     };
     let entries = value.as_array().ok_or_else(|| wrong("it"))?;

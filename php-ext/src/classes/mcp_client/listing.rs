@@ -121,7 +121,7 @@ fn require_array(value: ext_php_rs::types::Zval) -> Outcome {
         return Ok(empty_array());
     }
     Err(exception::transport(
-        "MCP request failed: the answer is no object",
+        "MCP request failed: the answer is not an object",
     ))
 }
 

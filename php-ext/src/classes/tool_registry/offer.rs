@@ -70,7 +70,7 @@ pub(super) fn dropped_for_model(call: &mut Call<'_>) -> Outcome {
         let offered = available.iter().any(|(known, _)| *known == name);
         match admitted {
             _ if offered => {}
-            Ok(()) => dropped.push((name, "the tool itself says no".to_owned())),
+            Ok(()) => dropped.push((name, "isEnabledForModel() returned false".to_owned())),
             Err(reason) => dropped.push((name, reason.to_string())),
         }
     }

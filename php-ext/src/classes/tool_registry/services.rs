@@ -60,7 +60,8 @@ pub(super) fn read(services: Option<&Zval>) -> Result<Vec<Arc<dyn Tool>>, Failur
     let services = match services.transpose()? {
         Some(Value::Object(services)) => services,
         Some(Value::Array(list)) if !list.is_empty() => {
-            let message = "$services must have the names of services as keys, and their settings, which may be empty, as values";
+            let message =
+                "$services must have the names of services as keys and their settings as values";
             return Err(exception::invalid_input(message));
         }
         _ => return Ok(Vec::new()),
@@ -122,7 +123,7 @@ impl SettingsReader<'_> {
 
     fn weather(&self, settings: ServiceSettings) -> Result<WeatherSettings, Failure> {
         if settings.cx.is_some() {
-            return Err(self.invalid("cx", "it is one of web_search"));
+            return Err(self.invalid("cx", "this setting belongs to web_search"));
         }
         let key_variable = "OPENWEATHER_API_KEY";
         let provider = match settings.provider.as_deref() {
@@ -162,7 +163,7 @@ impl SettingsReader<'_> {
             ("geocoding_url", &settings.geocoding_url),
         ];
         if let Some((key, _)) = of_weather.iter().find(|(_, value)| value.is_some()) {
-            return Err(self.invalid(key, "it is one of get_weather"));
+            return Err(self.invalid(key, "this setting belongs to get_weather"));
         }
         let (key_variable, cx_variable) = ("GOOGLE_SEARCH_API_KEY", "GOOGLE_SEARCH_CX");
         let cx = settings.cx.clone().or_else(|| text_variable(cx_variable));
@@ -170,15 +171,17 @@ impl SettingsReader<'_> {
         let provider = match settings.provider.as_deref() {
             Some("google") => Some(SearchProvider::Google {
                 api_key: self.required_key(&settings, key_variable)?,
-                engine: cx
-                    .ok_or_else(|| self.invalid("cx", &format!("set it, or {cx_variable}")))?,
+                engine: cx.ok_or_else(|| {
+                    self.invalid("cx", &format!("set it, or the variable {cx_variable}"))
+                })?,
             }),
             Some("brave") => Some(SearchProvider::Brave {
                 api_key: self.required_key(&settings, "BRAVE_SEARCH_API_KEY")?,
             }),
             Some("searxng") => Some(SearchProvider::SearXng {
-                base_url: (base_url.clone())
-                    .ok_or_else(|| self.invalid("base_url", "say where the SearXNG is"))?,
+                base_url: (base_url.clone()).ok_or_else(|| {
+                    self.invalid("base_url", "set it to the URL of the SearXNG instance")
+                })?,
             }),
             Some("mock") => Some(SearchProvider::Mock),
             Some(_) => return Err(self.invalid("provider", "use google, brave, searxng or mock")),
@@ -198,7 +201,7 @@ impl SettingsReader<'_> {
     /// Returns the key in the settings, or in the environment variable that they name.
     fn key(&self, settings: &ServiceSettings) -> Result<Option<SecretString>, Failure> {
         match (&settings.api_key, &settings.api_key_env) {
-            (Some(_), Some(_)) => Err(self.invalid("api_key", "absent beside api_key_env")),
+            (Some(_), Some(_)) => Err(self.invalid("api_key", "set either api_key or api_key_env")),
             (Some(key), None) => Ok(Some(SecretString::from(key.clone()))),
             (None, Some(name)) => secret_variable(name).map(Some).ok_or_else(|| {
                 self.invalid("api_key_env", &format!("the variable {name} is not set"))
@@ -221,7 +224,10 @@ impl SettingsReader<'_> {
     }
 
     fn missing_provider(&self) -> Failure {
-        self.invalid("api_key", "say which provider's key it is: provider")
+        self.invalid(
+            "api_key",
+            "set 'provider' too: the key is sent to this provider",
+        )
     }
 
     fn timeout(&self, timeout: Option<f64>) -> Result<Duration, Failure> {
