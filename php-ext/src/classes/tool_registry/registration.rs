@@ -241,7 +241,7 @@ fn server_argument<'a>(call: &Call<'a>) -> Result<Given<'a>, Failure> {
         return Ok(Given {
             listed: tool_list::list_raw(link, hooks)?,
             server: Arc::clone(link.server()),
-            approval: RequireApproval::Unsaid,
+            approval: RequireApproval::Unset,
             client: Some(value),
         });
     }
