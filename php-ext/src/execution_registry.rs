@@ -23,7 +23,7 @@ pub const KEYS: [&str; 2] = [EXECUTION, HOLDS_TURN];
 /// A job that the engine passes to the PHP thread.
 pub enum ExecutionJob {
     /// Run a tool in PHP.
-    ToolRun(Job<ToolRun, Result<ToolOutput, ToolFailure>>),
+    Run(Job<ToolRun, Result<ToolOutput, ToolFailure>>),
     /// Ask the application whether a call may run.
     Approve(Job<Box<ApprovalRequest>, Result<Decision, ToolFailure>>),
     /// Ask the application before a call runs.
