@@ -1,5 +1,5 @@
 --TEST--
-Tools of a chat may throw, fork and call exit(); the key's callable may, too
+Tools and key callables of a chat can throw, fork and call exit()
 --SKIPIF--
 <?php
 if (!function_exists('pcntl_fork')) die('skip no pcntl');

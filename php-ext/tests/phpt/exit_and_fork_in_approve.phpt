@@ -1,5 +1,5 @@
 --TEST--
-The callable that approves may fork or call exit(): the call does not run
+The approve callable can fork or call exit(), and the call does not run
 --SKIPIF--
 <?php if (!function_exists('pcntl_fork')) die('skip no pcntl'); ?>
 --FILE--

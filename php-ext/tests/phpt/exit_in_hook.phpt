@@ -1,5 +1,5 @@
 --TEST--
-A hook may call exit(), fork, and call back into its own client
+A hook can call exit(), fork, and call its own client
 --SKIPIF--
 <?php if (!function_exists('pcntl_fork')) die('skip no pcntl'); ?>
 --FILE--

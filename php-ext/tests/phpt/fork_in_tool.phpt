@@ -1,5 +1,5 @@
 --TEST--
-A child forked inside a tool does not wait for an answer that cannot come
+A child that is forked inside a tool does not wait for the result
 --SKIPIF--
 <?php if (!function_exists('pcntl_fork')) die('skip no pcntl'); ?>
 --FILE--
