@@ -171,7 +171,7 @@ pub fn serve(
     match job {
         ExecutionJob::Run(job) => job.serve(|run| run::run(participants.object, run))?,
         ExecutionJob::Approve(job) => {
-            job.serve(|request| approval::ask(participants.hooks, request))?
+            job.serve(|request| approval::ask(participants.hooks, request))?;
         }
         ExecutionJob::Enter(job) => job.serve(|call| gate::ask(participants.hooks, call))?,
         ExecutionJob::Mcp(index, job) => mcp(index, job)?,

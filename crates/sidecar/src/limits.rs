@@ -105,8 +105,8 @@ impl PastCalls {
     }
 }
 
-/// Returns how long ago `moment` was; zero if it is in the future because the clock was set back.
-fn age(moment: Timestamp, now: Timestamp) -> Duration {
-    let milliseconds = now.as_millis().saturating_sub(moment.as_millis());
+/// Returns how long ago `since` was; zero if it is in the future because the clock was set back.
+fn age(since: Timestamp, now: Timestamp) -> Duration {
+    let milliseconds = now.as_millis().saturating_sub(since.as_millis());
     Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))
 }

@@ -289,7 +289,7 @@ fn read(entry: &LogEntry) -> Result<Message, StoreError> {
     Ok(Message {
         message_id: entry.number.to_string(),
         line,
-        timestamp: moment(entry.at),
+        timestamp: format_timestamp(entry.at),
         number: entry.number,
     })
 }
@@ -317,10 +317,10 @@ fn id(encoded: &str) -> Option<String> {
 }
 
 /// Formats a time as RFC 3339, in UTC, with milliseconds.
-pub(crate) fn moment(at: Timestamp) -> String {
+pub(crate) fn format_timestamp(at: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(at.as_millis()).map_or_else(
         |_| at.as_millis().to_string(),
-        |moment| format!("{moment:.3}"),
+        |time| format!("{time:.3}"),
     )
 }
 

@@ -6,7 +6,7 @@ use pillion_core::store::StoreError;
 use serde_json::Value;
 
 use crate::orchestrator::Orchestrator;
-use crate::scenes::{Scenes, moment};
+use crate::scenes::{Scenes, format_timestamp};
 
 /// The scenes as stored items, with the number of all messages ever (`messages`) and
 /// `last_message_at`.
@@ -23,12 +23,12 @@ pub(crate) fn all(
     scenes: &Arc<Scenes>,
     orchestrator: &Arc<Orchestrator>,
 ) -> Vec<Arc<dyn StoredItems>> {
-    let kept_scenes = StoredScenes {
+    let stored_scenes = StoredScenes {
         scenes: Arc::clone(scenes),
         orchestrator: Arc::clone(orchestrator),
     };
     vec![
-        Arc::new(kept_scenes),
+        Arc::new(stored_scenes),
         Arc::new(StoredCharacters(Arc::clone(scenes))),
     ]
 }
@@ -52,7 +52,7 @@ impl StoredItems for StoredScenes {
         let kept = scenes.map(|(scene, latest)| {
             StoredItem::new(scene)
                 .with("messages", latest.number)
-                .with("last_message_at", moment(latest.at))
+                .with("last_message_at", format_timestamp(latest.at))
         });
         Ok(kept.collect())
     }

@@ -5,7 +5,7 @@ use pillion_core::store::Timestamp;
 use pillion_core::tool::CallContext;
 use serde_json::{Value, json};
 
-use crate::scenes::moment;
+use crate::scenes::format_timestamp;
 
 pub(crate) const COUNTERS_URI: &str = "metrics://counters";
 
@@ -96,7 +96,7 @@ impl TabletopTelemetry {
         let data = json!({
             "scene_id": log_context.scene,
             "type": kind,
-            "ts": moment(Timestamp::now()),
+            "ts": format_timestamp(Timestamp::now()),
             "extra": extra,
         });
         let user = log_context.context.user.as_deref();
@@ -147,7 +147,7 @@ impl TabletopTelemetry {
             "tool_name": tool,
             "call_id": call,
             "trace_id": trace,
-            "ts": moment(Timestamp::now()),
+            "ts": format_timestamp(Timestamp::now()),
         });
         self.log.emit("log", context.user.as_deref(), &line);
     }

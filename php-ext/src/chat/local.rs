@@ -72,7 +72,7 @@ impl LocalChat {
                     return Ok(Step::Event(event.kind.to_owned(), event.data));
                 }
                 Event::Job(ChatJob::Key(job)) => {
-                    job.serve(|()| keys::call_key_callable(&values.key))?
+                    job.serve(|()| keys::call_key_callable(&values.key))?;
                 }
                 Event::Job(ChatJob::Calls(job)) => {
                     job.serve(|batch| batch.run(executor, &values.context))?;
