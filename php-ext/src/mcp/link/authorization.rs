@@ -130,7 +130,7 @@ impl ServerLink {
         }
         if hooks.get(TOKENS).is_none() {
             return Err(exception::invalid_input(
-                "startAuthorization() requires setTokenStore()",
+                "A deferred authorization requires setTokenStore()",
             ));
         }
         runtime::engine()?;
