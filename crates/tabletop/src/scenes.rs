@@ -318,10 +318,8 @@ fn id(encoded: &str) -> Option<String> {
 
 /// Formats a time as RFC 3339, in UTC, with milliseconds.
 pub(crate) fn format_timestamp(at: Timestamp) -> String {
-    jiff::Timestamp::from_millisecond(at.as_millis()).map_or_else(
-        |_| at.as_millis().to_string(),
-        |time| format!("{time:.3}"),
-    )
+    jiff::Timestamp::from_millisecond(at.as_millis())
+        .map_or_else(|_| at.as_millis().to_string(), |time| format!("{time:.3}"))
 }
 
 #[cfg(test)]
