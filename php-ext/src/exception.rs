@@ -16,7 +16,7 @@ use crate::zend::{
     Class, ClassSlot, Failure, Property, Thrown, Type, empty_array, float_of, int_of, list_of,
     runtime_exception, string_of,
 };
-pub use caught::{as_internal, into_tool_failure, on_the_way};
+pub use caught::{as_internal, into_tool_failure, run_during_failure};
 
 /// The base class of all exceptions that the extension throws.
 static PILLION: ClassSlot = ClassSlot::new();

@@ -22,11 +22,11 @@ use scope::MemoryScope;
 pub use search::SearchMemory;
 
 /// Maximum length of a memory, in characters.
-const LONGEST: usize = 2000;
+const MAX_CONTENT_CHARS: usize = 2000;
 
 /// Maximum number of memories of one user in one channel, and of shared memories of one channel.
 /// This also limits how many memories a search reads.
-const MOST: u32 = 10_000;
+const MAX_MEMORIES: u32 = 10_000;
 
 /// Returns the three tools over a store, in listing order.
 #[must_use]

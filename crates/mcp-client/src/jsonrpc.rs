@@ -215,12 +215,12 @@ impl<'de> Visitor<'de> for BatchVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Batch, A::Error> {
-        const MOST: usize = 10_000;
+        const MAX_BATCH_MESSAGES: usize = 10_000;
         let mut messages = Vec::new();
         let mut seen = 0;
         while let Some(value) = values.next_element::<&RawValue>()? {
             seen += 1;
-            if seen > MOST {
+            if seen > MAX_BATCH_MESSAGES {
                 return Err(serde::de::Error::custom("too many messages in a batch"));
             }
             messages.extend(Incoming::parse_one(value.get()));

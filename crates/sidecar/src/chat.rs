@@ -27,7 +27,7 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::approvals::Approvals;
 use crate::models::{Model, NativeTools};
-use crate::moment::text_of;
+use crate::timestamp::format_timestamp;
 use crate::visibility::Visibility;
 use chat_recorder::ChatRecorder;
 pub(crate) use chat_recorder::Listener;
@@ -321,8 +321,8 @@ pub(crate) async fn show(
             answer::of(&record.id, &kept, Vec::new()),
             record.claim.as_ref(),
         ),
-        created_at: text_of(record.created_at),
-        updated_at: text_of(record.updated_at),
+        created_at: format_timestamp(record.created_at),
+        updated_at: format_timestamp(record.updated_at),
         system: kept.state.system().cloned(),
         messages: kept.state.messages().to_vec(),
     })

@@ -7,7 +7,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use pillion_core::compose::{ComposedTool, StepKeeper};
+use pillion_core::compose::{CheckpointStore, ComposedTool};
 use pillion_core::registry::{Placed, RegisteredTool, ToolRegistry};
 use pillion_core::tool::Tool;
 
@@ -21,9 +21,9 @@ pub(crate) struct Registered(Vec<Arc<RegisteredTool>>);
 
 impl DeclaredTools {
     /// Returns the declared tools.
-    pub(crate) fn tools(&self, keeper: &Arc<dyn StepKeeper>) -> Vec<Arc<dyn Tool>> {
+    pub(crate) fn tools(&self, checkpoints: &Arc<dyn CheckpointStore>) -> Vec<Arc<dyn Tool>> {
         let composed = self.composed.iter().map(|composition| {
-            let tool = ComposedTool::new(composition.clone(), Arc::clone(keeper));
+            let tool = ComposedTool::new(composition.clone(), Arc::clone(checkpoints));
             Arc::new(tool) as Arc<dyn Tool>
         });
         let http = self.http.iter().map(|tool| Arc::clone(tool) as _);

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::net::UnixStream;
 
 /// Maximum number of predecessors that are handed over: enough for one restart per second.
-const MOST: usize = 60;
+const MAX_PREDECESSORS: usize = 60;
 
 /// Maximum time in which an ending process closes its resources.
 const CLOSING: Duration = Duration::from_millis(100);
@@ -44,7 +44,7 @@ impl Predecessors {
     /// Returns copies of the newest predecessors for a successor, oldest first.
     pub(crate) fn copied(&self) -> io::Result<Vec<Predecessor>> {
         let all = self.0.lock();
-        let young = all.iter().skip(all.len().saturating_sub(MOST));
+        let young = all.iter().skip(all.len().saturating_sub(MAX_PREDECESSORS));
         let copied = young.map(|one| {
             let line = one.line.as_ref();
             Ok(Predecessor {

@@ -31,8 +31,8 @@ use crate::config::{Config, McpServerSection};
 use crate::credentials::{
     Account, CredentialError, UserCredentials, file_id, next_key_file, open_vault,
 };
+use crate::current_app::{CurrentApp, WeakCurrentApp};
 use crate::events::ToolListener;
-use crate::live::{Live, WeakLive};
 pub(crate) use catalog::{Catalog, CatalogServer, How, Who, of_the_file};
 pub(crate) use error::ServerError;
 pub(crate) use server::Server;
@@ -41,7 +41,7 @@ use watching::{note_connections, sweep_users};
 /// All servers, and the operations that change them.
 pub(crate) struct Servers {
     store: Arc<dyn Store>,
-    live: OnceLock<WeakLive>,
+    current_app: OnceLock<WeakCurrentApp>,
     /// The current configuration file, without the servers of the store. Locked during a change.
     base: Mutex<Config>,
     /// The users' credentials, with the vault, which is replaced when its key changes.
@@ -70,7 +70,7 @@ impl Servers {
         }
         let servers = Self {
             store,
-            live: OnceLock::new(),
+            current_app: OnceLock::new(),
             base: Mutex::new(config.clone()),
             user_credentials: UserCredentials::default(),
             all: RwLock::default(),
@@ -85,13 +85,13 @@ impl Servers {
         Arc::clone(&self.store)
     }
 
-    /// Applies later changes to `live`, and starts to record connections and to close outdated user
-    /// connections.
-    pub(crate) fn attach(self: &Arc<Self>, live: &Live) {
-        if self.live.set(live.downgrade()).is_ok() {
-            let connections = live.app().process().connections.clone();
+    /// Applies later changes to `current_app`, and starts to record connections and to close outdated
+    /// user connections.
+    pub(crate) fn attach(self: &Arc<Self>, current_app: &CurrentApp) {
+        if self.current_app.set(current_app.downgrade()).is_ok() {
+            let connections = current_app.app().process().connections.clone();
             tokio::spawn(note_connections(Arc::downgrade(self), connections));
-            tokio::spawn(sweep_users(live.downgrade()));
+            tokio::spawn(sweep_users(current_app.downgrade()));
         }
     }
 
@@ -101,8 +101,8 @@ impl Servers {
     }
 
     /// Returns the state to which changes are applied.
-    pub(crate) fn live(&self) -> Option<Live> {
-        self.live.get()?.upgrade()
+    pub(crate) fn current_app(&self) -> Option<CurrentApp> {
+        self.current_app.get()?.upgrade()
     }
 
     /// Returns the configuration with the servers of the store added.
@@ -225,8 +225,8 @@ impl Servers {
         let vault = open_vault(&self.store, &base).await?;
         self.user_credentials.move_to(vault);
         self.put_in_force(&base, None).await;
-        if let Some(live) = self.live() {
-            live.app().upstreams().sweep_users().await;
+        if let Some(current_app) = self.current_app() {
+            current_app.app().upstreams().sweep_users().await;
         }
         Ok(())
     }
@@ -372,15 +372,15 @@ impl Servers {
 
     async fn put_in_force(&self, base: &Config, access: Option<Access>) {
         let config = self.merged(base).await;
-        let Some(live) = self.live() else {
+        let Some(current_app) = self.current_app() else {
             return;
         };
-        let before = live.app();
+        let before = current_app.app();
         let app = match access {
             Some(access) => before.succeeded_by(&config, access).await,
             None => before.with_servers_of(&config).await,
         };
-        let old = live.replace(app.clone());
+        let old = current_app.replace(app.clone());
         app.process().let_in(&app.access().peers);
         app.mcp().servers_changed(&app);
         if before.upstreams().tools_for_clients() != app.upstreams().tools_for_clients() {

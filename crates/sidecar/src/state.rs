@@ -20,8 +20,8 @@ use crate::clock::ClockWatch;
 use crate::config::Config;
 use crate::idempotency::KeyLedger;
 use crate::instance;
-use crate::lives::{Life, Lives};
 use crate::predecessors::Predecessors;
+use crate::process_locks::{ProcessLock, ProcessLocks};
 use crate::results::{ResultDirectory, Results};
 
 /// Interval of the store's maintenance, such as removing old calls.
@@ -43,7 +43,7 @@ pub struct State {
     clean_up: Arc<AbortOnDropHandle<()>>,
     file_watch: Arc<AbortOnDropHandle<()>>,
     /// The lock file of this process, if it serves no socket.
-    life: Option<Arc<Life>>,
+    process_lock: Option<Arc<ProcessLock>>,
     /// The store's id.
     store_id: Option<String>,
 }
@@ -65,7 +65,7 @@ impl State {
             life: Uuid::now_v7().to_string(),
         };
         interrupt_calls(&store, &process, predecessors).await?;
-        warn_of(interrupt_lives(&store, Lives::of(config)).await?);
+        warn_of(interrupt_ended_processes(&store, ProcessLocks::of(config)).await?);
         let store_id = store_id::of_or_new(&*store).await?;
         Ok(Self {
             store_id,
@@ -80,25 +80,25 @@ impl State {
     /// If the store cannot be opened: `unavailable`, `corrupt`.
     pub(crate) async fn open_beside_others(config: &Config) -> Result<Self, StoreError> {
         let store = open_store(config).await?;
-        let lives = Lives::of(config);
+        let locks = ProcessLocks::of(config);
         let name = Uuid::now_v7().to_string();
         let mut process = ProcessLife {
             owner: "alone".to_owned(),
             life: name.clone(),
         };
-        let mut life = None;
-        if let Some(lives) = &lives {
-            let begun = lives.begin(name).map_err(|error| {
+        let mut process_lock = None;
+        if let Some(locks) = &locks {
+            let lock = locks.acquire(name).map_err(|error| {
                 let message =
                     format!("Cannot lock the file that marks this process as running: {error}");
                 StoreError::unavailable(message).with_source(error)
             })?;
-            process.owner = lives.owner();
-            life = Some(Arc::new(begun));
+            process.owner = locks.owner();
+            process_lock = Some(Arc::new(lock));
         }
-        warn_of(interrupt_lives(&store, lives).await?);
+        warn_of(interrupt_ended_processes(&store, locks).await?);
         Ok(Self {
-            life,
+            process_lock,
             ..Self::over(store, process, Predecessors::default(), config)
         })
     }
@@ -128,7 +128,7 @@ impl State {
             process,
             clean_up: Arc::new(AbortOnDropHandle::new(clean_up)),
             file_watch: Arc::new(AbortOnDropHandle::new(file_watch)),
-            life: None,
+            process_lock: None,
             store_id: None,
         }
     }
@@ -201,12 +201,12 @@ impl State {
     pub async fn close(self) {
         self.clean_up.abort();
         self.file_watch.abort();
-        let Some(life) = &self.life else {
+        let Some(lock) = &self.process_lock else {
             return self.store.close().await;
         };
         // There may be no later process that would mark the unfinished calls.
         if self.cut_off_calls().await {
-            life.end();
+            lock.remove();
         }
         self.store.close().await;
     }
@@ -241,11 +241,14 @@ async fn open_store(config: &Config) -> Result<Arc<SqlStore>, StoreError> {
 
 /// Marks the unfinished calls of ended processes without a socket as interrupted. Returns their
 /// number.
-async fn interrupt_lives(store: &SqlStore, lives: Option<Lives>) -> Result<u64, StoreError> {
-    let Some(lives) = lives else {
+async fn interrupt_ended_processes(
+    store: &SqlStore,
+    locks: Option<ProcessLocks>,
+) -> Result<u64, StoreError> {
+    let Some(locks) = locks else {
         return Ok(0);
     };
-    let ended = match lives.ended() {
+    let ended = match locks.acquire_ended() {
         Ok(ended) => ended,
         Err(error) => {
             tracing::warn!(%error, "Cannot determine which sidecar processes have ended");
@@ -253,13 +256,13 @@ async fn interrupt_lives(store: &SqlStore, lives: Option<Lives>) -> Result<u64, 
         }
     };
     let mut interrupted = 0;
-    for life in ended {
+    for lock in ended {
         let process = ProcessLife {
-            owner: lives.owner(),
-            life: life.name.clone(),
+            owner: locks.owner(),
+            life: lock.name.clone(),
         };
         interrupted += store.interrupt_life(&process, Timestamp::now()).await?;
-        life.end();
+        lock.remove();
     }
     Ok(interrupted)
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_chat::{ModelError, ModelErrorKind};
-use pillion_core::pack::{Heard, Keeping, ResourceChange};
+use pillion_core::pack::{Heard, ResourceChange, StoredItems};
 use pillion_core::store::PackStore;
 use pillion_core::tool::ErrorCode;
 use pillion_tabletop::TabletopOptions;
@@ -619,9 +619,12 @@ async fn d10_d11_what_is_kept_is_listed_page_by_page_and_makes_room_when_it_is_r
     for scene in ["hall", odd, "cave", "cave"] {
         table.say(scene, "Aria", "Hello").await;
     }
-    let scenes = table.keeping("scenes");
-    assert_eq!((scenes.count().await.unwrap(), scenes.most()), (3, Some(3)));
-    let names = async |kept: &dyn Keeping, after: Option<&str>, limit| {
+    let scenes = table.stored_items_of("scenes");
+    assert_eq!(
+        (scenes.count().await.unwrap(), scenes.max_items()),
+        (3, Some(3))
+    );
+    let names = async |kept: &dyn StoredItems, after: Option<&str>, limit| {
         let list = kept.list(after, limit).await.unwrap().into_iter();
         list.map(|kept| kept.name).collect::<Vec<_>>()
     };
@@ -645,8 +648,8 @@ async fn d10_d11_what_is_kept_is_listed_page_by_page_and_makes_room_when_it_is_r
         let character = json!({"name": name, "description": description});
         table.data("save_character", character).await;
     }
-    let characters = table.keeping("characters");
-    let room = (characters.count().await.unwrap(), characters.most());
+    let characters = table.stored_items_of("characters");
+    let room = (characters.count().await.unwrap(), characters.max_items());
     assert_eq!(room, (2, Some(2)));
     let bo = characters.list(Some("Aria"), 9).await.unwrap().remove(0);
     assert_eq!(
@@ -666,9 +669,27 @@ async fn k1_removals_are_told() {
     let provider = table.packs.provider_of("scene://cave").unwrap();
     let mut changes = provider.changes().unwrap();
     table.data("save_character", json!({"name": "Bo"})).await;
-    assert!(!table.keeping("scenes").remove("hall").await.unwrap());
-    assert!(table.keeping("characters").remove("Bo").await.unwrap());
-    assert!(table.keeping("scenes").remove("cave").await.unwrap());
+    assert!(
+        !table
+            .stored_items_of("scenes")
+            .remove("hall")
+            .await
+            .unwrap()
+    );
+    assert!(
+        table
+            .stored_items_of("characters")
+            .remove("Bo")
+            .await
+            .unwrap()
+    );
+    assert!(
+        table
+            .stored_items_of("scenes")
+            .remove("cave")
+            .await
+            .unwrap()
+    );
     let updated = |uri: &str| ResourceChange::Updated(uri.to_owned());
     for change in [
         updated("scene://cave"),
@@ -691,7 +712,13 @@ async fn d9_a_removed_scene_knows_nothing_of_what_was_accepted_there() {
     table.say("cave", "Aria", "Hello").await;
     let action = || json!({"scene_id": "cave", "player_msg": "go"});
     table.data("orchestrate_action", action()).await;
-    assert!(table.keeping("scenes").remove("cave").await.unwrap());
+    assert!(
+        table
+            .stored_items_of("scenes")
+            .remove("cave")
+            .await
+            .unwrap()
+    );
     let second = table.data("orchestrate_action", action()).await;
     assert_eq!(second["narration"], "The second");
     assert!(!model.told(1).contains("Hello"), "{}", model.told(1));

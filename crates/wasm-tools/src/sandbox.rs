@@ -73,9 +73,9 @@ impl Sandbox {
     }
 }
 
-/// Formats an error and all its causes as one line of at most [`saying::LONGEST`] bytes.
+/// Formats an error and all its causes as one line of at most [`saying::MAX_MESSAGE_BYTES`] bytes.
 pub(crate) fn chain(error: &wasmtime::Error) -> String {
-    let mut said = Saying::of_at_most(saying::LONGEST);
+    let mut said = Saying::of_at_most(saying::MAX_MESSAGE_BYTES);
     for (place, cause) in error.chain().enumerate() {
         let separator = if place == 0 { "" } else { ": " };
         // Writing fails when the limit is reached.

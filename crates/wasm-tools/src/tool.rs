@@ -23,7 +23,7 @@ use crate::{FaultCode, WasmToolError};
 const CATEGORY: &str = "sandboxed";
 
 /// Maximum sizes of the texts in a definition, in bytes, because every list of tools contains them.
-const LONGEST: [(&str, usize); 3] = [
+const MAX_TEXT_BYTES: [(&str, usize); 3] = [
     ("description", 16 * 1024),
     ("input-schema", 256 * 1024),
     ("category", 64),
@@ -84,7 +84,7 @@ impl Compiled {
             described.input_schema.as_str(),
             category,
         ];
-        for (text, (what, longest)) in texts.into_iter().zip(LONGEST) {
+        for (text, (what, longest)) in texts.into_iter().zip(MAX_TEXT_BYTES) {
             if text.len() > longest {
                 return Err(bad(format!("{what} is longer than {longest} bytes")));
             }

@@ -117,7 +117,7 @@ final class ChatStream implements \Iterator
             return;
         }
         if ($this->process !== getmypid()) {
-            throw new \Error('Pillion: the process was forked; only the parent goes on with the chat');
+            throw new \Error('Pillion: the process was forked; only the parent continues the chat');
         }
         try {
             $this->current = $this->event($this->events);

@@ -46,7 +46,7 @@ class ToolAwareChat
         }
         $this->options = new Options($options);
         if (is_array($model)) {
-            throw Failure::invalidInput('$model must be the name of a model of the sidecar, or null for its default one');
+            throw Failure::invalidInput('$model must be the name of a model of the sidecar, or null for the default model');
         }
         Argument::texts([2 => $model]);
         $this->model = $model;
@@ -105,7 +105,7 @@ class ToolAwareChat
     {
         Argument::texts([1 => is_string($message) ? $message : null, 2 => $state]);
         if ($state === '') {
-            throw Failure::invalidInput('$state must be that of a former answer, or null for a new chat: it is empty');
+            throw Failure::invalidInput('$state must not be empty: pass the state of an earlier answer, or null for a new chat');
         }
         $messages = match (true) {
             $message === null => [],
@@ -116,7 +116,7 @@ class ToolAwareChat
             throw Failure::invalidInput("\$message must be a text or a list of messages: arrays with 'role' and 'content'");
         }
         if ($messages === [] && $state === null) {
-            throw Failure::invalidInput('A chat begins with a message; null goes on with the chat of $state');
+            throw Failure::invalidInput('A new chat needs a $message; null continues the chat of $state');
         }
         $said = $messages === [] ? ['stream' => $stream] : ['messages' => $messages, 'stream' => $stream];
         $model = $this->model === null ? [] : ['model' => $this->model];

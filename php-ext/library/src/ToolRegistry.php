@@ -233,7 +233,7 @@ class ToolRegistry implements \Countable
         $available = $this->getAvailableForModel($model);
         $dropped = [];
         foreach (array_diff_key($this->entries->all(), $available) as $name => $entry) {
-            $dropped[$name] = $capabilities->refusal($name, $entry->origin) ?? 'the tool itself says no';
+            $dropped[$name] = $capabilities->refusal($name, $entry->origin) ?? 'isEnabledForModel() returned false';
         }
         return $dropped;
     }

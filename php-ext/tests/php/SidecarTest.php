@@ -42,7 +42,7 @@ final class SidecarTest extends TestCase
     public static function wrongTypes(): iterable
     {
         yield 'tools that are text' => ['listTools', [], "has no list 'tools'"];
-        yield 'a schema that is a number' => ['getSchemas', [], "list 'schemas' has an entry that is no object"];
+        yield 'a schema that is a number' => ['getSchemas', [], "list 'schemas' has an entry that is not an object"];
         yield 'results that are a map' => ['executeAll', [[['id' => '1', 'name' => 'x']]], 'has no result for each call'];
     }
 

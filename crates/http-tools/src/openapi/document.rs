@@ -11,7 +11,7 @@ use super::{references, text};
 use crate::HttpToolError;
 
 /// Maximum size of a document, in bytes.
-const LONGEST: u64 = 16 * 1024 * 1024;
+const MAX_DOCUMENT_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Maximum size of the schemas that are copied for all tools together, in bytes: tools may share
 /// schemas.
@@ -32,11 +32,11 @@ impl Document {
         let unreadable = |error: std::io::Error| fault(format!("{}: {error}", path.display()));
         let mut content = String::new();
         let file = File::open(path).map_err(unreadable)?;
-        let mut file = file.take(LONGEST + 1);
+        let mut file = file.take(MAX_DOCUMENT_BYTES + 1);
         file.read_to_string(&mut content).map_err(unreadable)?;
-        if content.len() as u64 > LONGEST {
+        if content.len() as u64 > MAX_DOCUMENT_BYTES {
             return Err(fault(format!(
-                "the document is longer than {LONGEST} bytes"
+                "the document is longer than {MAX_DOCUMENT_BYTES} bytes"
             )));
         }
         Self::parse(&content)

@@ -2,7 +2,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 /// Maximum length of a reference, in bytes.
-const LONGEST: usize = 1_024;
+const MAX_REFERENCE_BYTES: usize = 1_024;
 
 /// Maximum number of references in a chain.
 const MAX_HOPS: usize = 32;
@@ -21,8 +21,10 @@ pub(super) fn resolve<'a>(root: &'a Value, value: &'a Value) -> Result<&'a Value
 
 /// Returns the target of a reference within the document.
 pub(super) fn at<'a>(root: &'a Value, reference: &str) -> Result<&'a Value, String> {
-    if reference.len() > LONGEST {
-        return Err(format!("a reference is longer than {LONGEST} bytes"));
+    if reference.len() > MAX_REFERENCE_BYTES {
+        return Err(format!(
+            "a reference is longer than {MAX_REFERENCE_BYTES} bytes"
+        ));
     }
     let Some(pointer) = reference.strip_prefix('#') else {
         return Err(format!(

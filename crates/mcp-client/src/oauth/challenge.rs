@@ -28,7 +28,7 @@ pub struct AuthorizationChallenge {
 impl AuthorizationChallenge {
     pub(crate) fn of(header: &str) -> Self {
         /// Maximum length of a parameter, in characters.
-        const LONGEST: usize = 1000;
+        const MAX_PARAMETER_CHARS: usize = 1000;
         const SHOWN: [&str; 7] = [
             "realm",
             "error",
@@ -47,7 +47,10 @@ impl AuthorizationChallenge {
             let parameters = parameters.filter(|(name, _)| SHOWN.contains(&name.as_str()));
             let parameters: Vec<String> = parameters
                 .map(|(name, value)| {
-                    let value: String = without_query(value).chars().take(LONGEST).collect();
+                    let value: String = without_query(value)
+                        .chars()
+                        .take(MAX_PARAMETER_CHARS)
+                        .collect();
                     format!("{name}={value:?}")
                 })
                 .collect();

@@ -174,9 +174,9 @@ impl OAuthError {
 
 /// Cuts a server's description to one line.
 pub(super) fn short(text: &str) -> String {
-    const LONGEST: usize = 300;
+    const MAX_DESCRIPTION_CHARS: usize = 300;
     let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    visible.take(LONGEST).collect()
+    visible.take(MAX_DESCRIPTION_CHARS).collect()
 }
 
 fn described(description: Option<&String>) -> String {

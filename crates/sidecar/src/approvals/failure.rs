@@ -3,7 +3,7 @@ use pillion_core::store::{ApprovalRecord, StoreError};
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use serde_json::json;
 
-use crate::moment::text_of;
+use crate::timestamp::format_timestamp;
 
 /// The approval is pending.
 pub(super) fn undecided(record: &ApprovalRecord, request: &ApprovalRequest) -> ToolFailure {
@@ -13,7 +13,10 @@ pub(super) fn undecided(record: &ApprovalRecord, request: &ApprovalRequest) -> T
     );
     ToolFailure::new(ErrorCode::ApprovalRequired, message)
         .with_metadata("approval_id", json!(record.id))
-        .with_metadata("approval_expires_at", json!(text_of(record.expires_at)))
+        .with_metadata(
+            "approval_expires_at",
+            json!(format_timestamp(record.expires_at)),
+        )
         .with_metadata("arguments", json!(request.arguments))
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::echo::shortened;
+use crate::client_text::truncate_input;
 
 pub(crate) const PARSE_ERROR: i64 = -32700;
 pub(crate) const INVALID_REQUEST: i64 = -32600;
@@ -176,7 +176,7 @@ pub(crate) fn unreadable(key: &str, error: &serde_json::Error) -> RpcError {
 
 /// Returns the error for an unknown `what` with this name.
 pub(crate) fn unknown(what: &str, name: &str) -> RpcError {
-    invalid_params(format!("Unknown {what}: {}", shortened(name)))
+    invalid_params(format!("Unknown {what}: {}", truncate_input(name)))
 }
 
 /// Returns the error for a header that differs from the message.

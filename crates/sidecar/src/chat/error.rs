@@ -3,14 +3,14 @@ use pillion_chat::{ModelError, ModelErrorKind};
 use pillion_core::store::{StoreError, StoreErrorKind};
 use pillion_core::tool::ErrorCode;
 
-use crate::echo::shortened;
+use crate::client_text::truncate_input;
 
 /// Why a chat cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChatRefusal {
     #[error("No model is configured: add [[providers]] and [[models]] (docs/CHAT.md)")]
     NoModel,
-    #[error("There is no model '{}'", shortened(id))]
+    #[error("There is no model '{}'", truncate_input(id))]
     UnknownModel { id: String },
     #[error(
         "There is no chat with this ID: it has expired, belongs to another user, or never existed"

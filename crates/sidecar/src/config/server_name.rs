@@ -1,4 +1,4 @@
-use crate::echo::is_bidi;
+use crate::client_text::is_bidi;
 
 /// Path segments below `/api/v1/servers/` that are routes and cannot be server names.
 const RESERVED: [&str; 2] = ["test", "refresh"];

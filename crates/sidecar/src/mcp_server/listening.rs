@@ -258,7 +258,7 @@ async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
                             if list == 0 {
                                 server.list_has_changed();
                             }
-                            let is_told_now = match server.doubt.until() {
+                            let is_told_now = match server.notification_pause.until() {
                                 // A list requested before that time would still be the old list.
                                 Some(until) if list == 0 => gathering[list].is_told_later(until),
                                 _ => gathering[list].is_told_now(Instant::now()),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::echo::is_bidi;
+use crate::client_text::is_bidi;
 
 /// Returns warnings about hidden text in a definition, by path.
 pub(crate) fn warnings(definition: &Value) -> Vec<String> {

@@ -8,8 +8,8 @@ use pillion_core::tool::{ErrorCode, ToolFailure};
 use pillion_wire::Failure;
 
 use crate::chat::ChatRefusal;
+use crate::client_text::truncate_input;
 use crate::credentials::CredentialError;
-use crate::echo::shortened;
 use crate::problem::{Problem, status_of_store};
 use crate::servers::ServerError;
 use crate::workers::WorkerRefusal;
@@ -128,7 +128,11 @@ pub(super) enum RequestError {
     Credential(#[from] CredentialError),
     #[error("{}", .0.message)]
     Upstream(ToolFailure),
-    #[error("There is no route {}{}", shortened(path), base_url_of_a_client(path))]
+    #[error(
+        "There is no route {}{}",
+        truncate_input(path),
+        base_url_of_a_client(path)
+    )]
     UnknownRoute { path: String },
     #[error("The method {method} is not allowed for this route")]
     WrongMethod { method: Method },

@@ -16,8 +16,8 @@ use super::store_of;
 use super::tagged::EntityTags;
 use crate::access::Grant;
 use crate::app::App;
-use crate::moment::text_of;
 use crate::pins;
+use crate::timestamp::format_timestamp;
 
 /// The filter of the pin list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -230,9 +230,9 @@ fn entry(pin: &ToolPin) -> PinEntry {
         tool: pin.tool.clone(),
         status: status.to_owned(),
         hash: pin.hash.clone(),
-        accepted_at: text_of(pin.accepted_at),
+        accepted_at: format_timestamp(pin.accepted_at),
         pending_hash: pending.map(|pending| pending.hash.clone()),
-        pending_since: pending.map(|pending| text_of(pending.seen_at)),
+        pending_since: pending.map(|pending| format_timestamp(pending.seen_at)),
         warnings: pins::warnings(&serde_json::from_str(newest).unwrap_or_default()),
     }
 }

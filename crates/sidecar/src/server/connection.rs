@@ -28,7 +28,7 @@ use super::unsent::Unsent;
 use super::waiting_bytes::WaitingShare;
 use super::waiting_room::Guest;
 use crate::access::{Admission, Peer};
-use crate::live::Live;
+use crate::current_app::CurrentApp;
 use crate::problem::Problem;
 
 /// Maximum time for the last response to a client that may no longer be connected.
@@ -45,7 +45,7 @@ static REFUSALS: Semaphore = Semaphore::const_new(MAX_REFUSALS);
 
 /// A connection with the server state that it needs.
 pub(super) struct Connection {
-    pub(super) live: Live,
+    pub(super) current_app: CurrentApp,
     pub(super) peer: Peer,
     /// Counts the bytes that wait for the client of this connection.
     pub(super) share: WaitingShare,
@@ -90,7 +90,7 @@ impl Connection {
                 return;
             }
         };
-        let app = self.live.app();
+        let app = self.current_app.app();
         let metrics = Arc::clone(app.metrics());
         let connections = metrics.connections(self.peer.transport());
         connections.opened();
@@ -127,12 +127,12 @@ impl Connection {
         S: AsyncRead + AsyncWrite + Unsent + Send + Unpin + 'static,
     {
         let Self {
-            live,
+            current_app,
             peer,
             share,
             ending,
         } = self;
-        let app = live.app();
+        let app = current_app.app();
         let limits = app.http();
         let patience = patient::Limits {
             patience: limits.write_timeout,
@@ -143,7 +143,7 @@ impl Connection {
         let flag = Arc::clone(&was_cut_off);
         let stream = Patient::new(stream, patience, flag, share.clone(), intake.clone());
         let requests = Requests {
-            live: live.clone(),
+            current_app: current_app.clone(),
             peer,
             admission: place.admission(),
             intake,
@@ -214,7 +214,7 @@ async fn refuse(stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
 /// Serves the requests of one connection, each with the `App` of its own time.
 #[derive(Clone)]
 struct Requests {
-    live: Live,
+    current_app: CurrentApp,
     peer: Peer,
     admission: Option<Arc<Admission>>,
     intake: Intake,
@@ -242,11 +242,11 @@ impl Service<Request<Incoming>> for Requests {
             admission.set_asking(true);
             request.extensions_mut().insert(Arc::clone(admission));
         }
-        let live = self.live.clone();
-        let answer = TowerToHyperService::new(live.router()).call(request);
+        let current_app = self.current_app.clone();
+        let answer = TowerToHyperService::new(current_app.router()).call(request);
         Box::pin(async move {
             let mut response = answer.await?;
-            let mut is_last = live.app().process().is_draining();
+            let mut is_last = current_app.app().process().is_draining();
             if let Some(admission) = &admission {
                 admission.set_asking(false);
                 // A connection that has not authenticated is not kept alive.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{Server, ServerError, Servers};
 use crate::config::CredentialPolicy;
 use crate::credentials::{UserCredential, place_of_url};
-use crate::moment::text_of;
+use crate::timestamp::format_timestamp;
 
 /// Maximum length of a user's name, in bytes, as in requests.
 const MAX_USER_LEN: usize = 256;
@@ -94,8 +94,11 @@ impl Servers {
 
     /// Closes the user's session with the server after its running calls.
     fn forget_user(&self, server: &Server, user: &str) {
-        if let Some(live) = self.live() {
-            live.app().upstreams().forget_user(server.name(), user);
+        if let Some(current_app) = self.current_app() {
+            current_app
+                .app()
+                .upstreams()
+                .forget_user(server.name(), user);
         }
     }
 }
@@ -123,6 +126,6 @@ fn entry(user: String, credential: &UserCredential) -> UserCredentialEntry {
     UserCredentialEntry {
         user,
         authentication: credential.kind().to_owned(),
-        set_at: text_of(Timestamp::from_millis(credential.set_at)),
+        set_at: format_timestamp(Timestamp::from_millis(credential.set_at)),
     }
 }

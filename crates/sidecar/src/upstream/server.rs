@@ -16,8 +16,8 @@ use tokio::time::timeout;
 use super::Listeners;
 use super::connection::UpstreamConnection;
 use super::discovery::{Asks, State};
-use super::doubt::Doubt;
 use super::entries::ReportedProblems;
+use super::notification_pause::NotificationPause;
 use super::offer::RawTool;
 use super::users::Users;
 use crate::config::McpServerSection;
@@ -48,7 +48,7 @@ pub(crate) struct Server {
     is_stale: AtomicBool,
     /// Whether the server has notified that its list has changed.
     has_changed: AtomicBool,
-    pub(crate) doubt: Doubt,
+    pub(crate) notification_pause: NotificationPause,
     /// The problems with entries of the server's lists that were already logged.
     pub(super) reported: ReportedProblems,
     /// Whether the server was disconnected manually and must not be used.
@@ -80,7 +80,7 @@ impl Server {
             users: Users::new(credentials),
             is_stale: AtomicBool::new(false),
             has_changed: AtomicBool::new(false),
-            doubt: Doubt::default(),
+            notification_pause: NotificationPause::default(),
             reported: ReportedProblems::default(),
             is_closed: AtomicBool::new(false),
             state: tokio::sync::Mutex::default(),

@@ -39,7 +39,7 @@ final class FakeChat
     {
         $messages = is_string($message) ? [['role' => 'user', 'content' => $message]] : $message ?? [];
         if ($messages === [] && $state === null) {
-            throw new InvalidInputException('A chat begins with a message; null goes on with the chat of $state');
+            throw new InvalidInputException('A new chat needs a $message; null continues the chat of $state');
         }
         $conversation = $state === null ? $this->tools->conversation($messages, 'openai') : unserialize(base64_decode($state));
         assert($conversation instanceof Conversation);

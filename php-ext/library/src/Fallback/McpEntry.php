@@ -36,7 +36,7 @@ final class McpEntry
     ): McpServer {
         $given = is_string($server) ? ['url' => $server] : $server;
         foreach (array_keys(array_intersect_key($given, $options)) as $name) {
-            throw Failure::invalidInput("The option '$name' is given twice: with the server and in the options");
+            throw Failure::invalidInput("The option '$name' is set twice: with the server and in the options");
         }
         $given += $options;
         $own = array_intersect_key($given, array_flip(self::MORE_OPTIONS));

@@ -88,7 +88,7 @@ final class SidecarApi
         }
         foreach ($list as $entry) {
             if (!$entry instanceof \stdClass) {
-                throw Failure::transport("The sidecar's list '$field' has an entry that is no object");
+                throw Failure::transport("The sidecar's list '$field' has an entry that is not an object");
             }
         }
         return $list;

@@ -228,7 +228,7 @@ final class McpClientTest extends TestCase
             fn () => new McpClient('http://localhost/', ['tiemout' => 5]),
             "Unknown option 'tiemout', expected one of label, transport, handshake, protocol_version, authentication, headers, token_in_query, limits, allow_http, egress, timeout, api_key,",
         ];
-        yield 'an option twice' => [fn () => new McpClient(['url' => 'http://localhost/', 'timeout' => 1], ['timeout' => 2]), "'timeout' is given twice"];
+        yield 'an option twice' => [fn () => new McpClient(['url' => 'http://localhost/', 'timeout' => 1], ['timeout' => 2]), "'timeout' is set twice"];
         yield 'no time' => [fn () => new McpClient('http://localhost/', ['timeout' => 0]), "'timeout': it must be at least 0.001 seconds"];
         yield 'unknown' => [fn (McpClient $client) => $client->callTool('x', [], ['timout' => 5]), "Unknown option 'timout'"];
         yield 'a type' => [fn (McpClient $client) => $client->callTool('x', [], ['timeout' => 'soon']), "The option 'timeout' must be a number of seconds, string given"];

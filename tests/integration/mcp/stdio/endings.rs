@@ -16,7 +16,7 @@ async fn family(client: &McpClient) -> Vec<u64> {
         .filter_map(|pid| pid.as_u64())
         .collect();
     assert_eq!(pids.len(), 3);
-    // The group is the keeper's.
+    // The group is the supervisor's.
     let state = call(client, "state", json!({})).await;
     pids.extend([
         state["pid"].as_u64().unwrap(),

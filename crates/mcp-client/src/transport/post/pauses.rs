@@ -4,7 +4,7 @@ use rand::RngExt;
 
 /// Minimum pause, whatever the server requests, so that streams that close at once do not cause a
 /// flood of requests.
-const SHORTEST: Duration = Duration::from_millis(100);
+const MIN_PAUSE: Duration = Duration::from_millis(100);
 
 /// Maximum pause that a server can request.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
@@ -33,7 +33,7 @@ impl Pauses {
     /// Returns the next pause, where the server requests `asked`: at least that, and otherwise half
     /// to all of the grown pause, so that clients do not reconnect at the same time.
     pub(super) fn next(&mut self, asked: Duration) -> Duration {
-        let asked = asked.clamp(SHORTEST, MAX_RETRY_AFTER);
+        let asked = asked.clamp(MIN_PAUSE, MAX_RETRY_AFTER);
         let grown = asked.saturating_mul(2_u32.saturating_pow(self.in_vain));
         self.in_vain = self.in_vain.saturating_add(1);
         let jitter = rand::rng().random_range(0.5..=1.0);
@@ -49,15 +49,15 @@ mod tests {
     fn pauses_grow_until_something_comes_and_are_never_shorter_than_asked() {
         let longest = Duration::from_secs(3);
         let mut pauses = Pauses::up_to(longest);
-        assert_eq!(pauses.next(Duration::ZERO), SHORTEST);
+        assert_eq!(pauses.next(Duration::ZERO), MIN_PAUSE);
         for nth in 1..50_u32 {
             let pause = pauses.next(Duration::ZERO);
-            let grown = SHORTEST.saturating_mul(2_u32.saturating_pow(nth));
+            let grown = MIN_PAUSE.saturating_mul(2_u32.saturating_pow(nth));
             let grown = grown.min(longest);
             assert!(pause >= grown.mul_f64(0.49) && pause <= grown, "{pause:?}");
         }
         pauses.begin_again();
-        assert_eq!(pauses.next(Duration::ZERO), SHORTEST);
+        assert_eq!(pauses.next(Duration::ZERO), MIN_PAUSE);
         let asked = Duration::from_secs(10);
         assert_eq!(pauses.next(asked), asked);
         assert_eq!(pauses.next(Duration::MAX), MAX_RETRY_AFTER);

@@ -189,8 +189,8 @@ fn run(
     // Kills the rest of the group, including the supervisor and an exited server.
     signal(Signal::KILL);
     let status = spawned.server.wait().ok();
-    if let Some(mut keeper) = spawned.keeper {
-        let _ = keeper.wait();
+    if let Some(mut supervisor) = spawned.supervisor {
+        let _ = supervisor.wait();
     }
     let _ = tell_end.send(Some(ProcessEnd { status, asked }));
 }
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_ends_when_it_is_asked_to_with_a_keeper_and_without() {
+    async fn a_process_ends_when_it_is_asked_to_with_a_supervisor_and_without() {
         for shell in [SHELL, "/no/such/shell"] {
             let (process, streams) = ServerProcess::start_with(&sleeping(), Path::new(shell))
                 .await

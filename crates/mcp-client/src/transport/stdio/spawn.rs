@@ -12,7 +12,7 @@ use crate::StdioCommand;
 /// The supervisor's script: waits for the end of its input, which comes when the client's process
 /// ends for any reason, and then terminates its process group, including itself. SIGTERM to the
 /// group, which servers may send themselves, must not end the supervisor.
-const KEEPER: &str =
+const SUPERVISOR_SCRIPT: &str =
     "trap '' HUP INT QUIT TERM; read -r _; kill -s TERM 0; sleep 2; kill -s KILL 0";
 
 /// A running server. Its process group has the id of the supervisor, so that id cannot be reused
@@ -20,12 +20,12 @@ const KEEPER: &str =
 pub(super) struct Spawned {
     pub(super) server: Child,
     /// The supervisor; `None` if there is no shell to run it. The server then leads the group.
-    pub(super) keeper: Option<Child>,
+    pub(super) supervisor: Option<Child>,
 }
 
 impl Spawned {
     pub(super) fn group(&self) -> u32 {
-        self.keeper.as_ref().unwrap_or(&self.server).id()
+        self.supervisor.as_ref().unwrap_or(&self.server).id()
     }
 }
 
@@ -43,8 +43,8 @@ pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<Spawned>
         let error = "the working directory is not a directory";
         return Err(io::Error::new(io::ErrorKind::NotADirectory, error));
     }
-    let keeper = match start_keeper(shell) {
-        Ok(keeper) => Some(keeper),
+    let supervisor = match start_supervisor(shell) {
+        Ok(supervisor) => Some(supervisor),
         Err(error) => {
             tracing::warn!(
                 %error,
@@ -75,26 +75,26 @@ pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<Spawned>
     if let Some(cwd) = &command.cwd {
         start.current_dir(cwd);
     }
-    let group = keeper
+    let group = supervisor
         .as_ref()
-        .map_or(0, |keeper| keeper.id().cast_signed());
+        .map_or(0, |supervisor| supervisor.id().cast_signed());
     match isolate(&mut start, group).spawn() {
-        Ok(server) => Ok(Spawned { server, keeper }),
+        Ok(server) => Ok(Spawned { server, supervisor }),
         Err(error) => {
-            if let Some(mut keeper) = keeper {
+            if let Some(mut supervisor) = supervisor {
                 // Both fail only if the supervisor has already ended.
-                let _ = keeper.kill();
-                let _ = keeper.wait();
+                let _ = supervisor.kill();
+                let _ = supervisor.wait();
             }
             Err(error)
         }
     }
 }
 
-fn start_keeper(shell: &Path) -> io::Result<Child> {
+fn start_supervisor(shell: &Path) -> io::Result<Child> {
     let mut start = Command::new(shell);
     start
-        .args(["-c", KEEPER])
+        .args(["-c", SUPERVISOR_SCRIPT])
         .env_clear()
         .env("PATH", StdioCommand::DEFAULT_PATH)
         .current_dir("/")

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::typed::{self, Kinds};
 
 /// Maximum size of JSON arguments, in bytes.
-const LONGEST: u64 = 64 * 1024 * 1024;
+const MAX_ARGUMENTS_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Arguments as the user wrote them.
 #[derive(Debug)]
@@ -155,7 +155,7 @@ fn is_json(word: &str) -> bool {
 
 fn read_all(source: impl Read) -> std::io::Result<String> {
     let mut text = String::new();
-    source.take(LONGEST).read_to_string(&mut text)?;
+    source.take(MAX_ARGUMENTS_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 

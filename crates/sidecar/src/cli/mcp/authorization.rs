@@ -168,7 +168,7 @@ impl AuthorizationPrompt for BrowserPrompt {
 /// Returns the text with the page's URL. The user opens the page: this program never opens a URL
 /// from a server.
 fn question(request: &AuthorizationRequest) -> String {
-    const LONGEST: usize = 1000;
+    const MAX_SCOPES_CHARS: usize = 1000;
     let mut server = request.server.clone();
     server.set_query(None);
     let mut text = format!(
@@ -179,7 +179,7 @@ fn question(request: &AuthorizationRequest) -> String {
         let scopes = plain::one_line(&request.scopes.join(" "));
         text.push_str(&format!(
             ", for the scopes {}",
-            plain::shortened(&scopes, LONGEST)
+            plain::shortened(&scopes, MAX_SCOPES_CHARS)
         ));
     }
     text.push_str(&format!(

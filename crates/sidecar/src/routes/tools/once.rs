@@ -22,7 +22,7 @@ use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 
 /// Maximum length of a key as sent, in bytes.
-const LONGEST: usize = 255;
+const MAX_KEY_BYTES: usize = 255;
 
 /// The idempotency key of a request.
 pub(in crate::routes) struct Key(String);
@@ -50,7 +50,7 @@ impl OptionalFromRequestParts<App> for Key {
 /// that most clients send, which has no quotes and backslashes.
 fn read(text: &str) -> Option<String> {
     let text = text.trim();
-    if !(1..=LONGEST).contains(&text.len()) {
+    if !(1..=MAX_KEY_BYTES).contains(&text.len()) {
         return None;
     }
     let key = match text.strip_prefix('"') {

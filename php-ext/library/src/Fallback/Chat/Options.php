@@ -40,7 +40,7 @@ final class Options
         $given = array_filter($given, static fn (mixed $value): bool => $value !== null);
         foreach ($given as $key => $value) {
             if (in_array($key, self::ONLY_IN_PHP, true)) {
-                throw Failure::invalidInput("Invalid chat option '$key': with a Sidecar it is the sidecar's configuration that says it");
+                throw Failure::invalidInput("Invalid chat option '$key': set it in the sidecar's configuration instead");
             }
             $expected = self::TYPES[$key] ?? throw Failure::invalidInput("Invalid chat option '$key': unknown field `$key`");
             $fits = match (true) {

@@ -152,7 +152,7 @@ final class Signature
         }
         $more = $said?->schema ?? [];
         if ($more !== [] && array_is_list($more)) {
-            throw $refuse('has a schema that is no map');
+            throw $refuse('has a schema that is not a map');
         }
         $schema = array_replace($schema, Json::arrays(Json::tree($more)));
         if ($parameter->isOptional() && $parameter->isDefaultValueAvailable()) {

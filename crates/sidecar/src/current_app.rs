@@ -12,7 +12,7 @@ use crate::app::App;
 /// Each request keeps the `App` with which it started, including routes and limits, so `State<App>`
 /// in a handler never changes.
 #[derive(Debug, Clone)]
-pub struct Live {
+pub struct CurrentApp {
     current: Arc<ArcSwap<Generation>>,
 }
 
@@ -38,7 +38,7 @@ impl Generation {
     }
 }
 
-impl Live {
+impl CurrentApp {
     /// Creates the holder of `app`. `routes` builds the routes for `app` and all its replacements.
     #[must_use]
     pub fn new(app: App, routes: Routes) -> Self {
@@ -48,8 +48,8 @@ impl Live {
 
     /// Returns the holder that `app` belongs to, or a new one if `app` is never replaced.
     pub(crate) fn of(app: &App, routes: Routes) -> Self {
-        let live = app.servers().and_then(|servers| servers.live());
-        live.unwrap_or_else(|| Self::new(app.clone(), routes))
+        let current_app = app.servers().and_then(|servers| servers.current_app());
+        current_app.unwrap_or_else(|| Self::new(app.clone(), routes))
     }
 
     /// Returns the current [`App`].
@@ -64,8 +64,8 @@ impl Live {
     }
 
     /// Returns a weak reference.
-    pub(crate) fn downgrade(&self) -> WeakLive {
-        WeakLive(Arc::downgrade(&self.current))
+    pub(crate) fn downgrade(&self) -> WeakCurrentApp {
+        WeakCurrentApp(Arc::downgrade(&self.current))
     }
 
     /// Replaces the current [`App`]. Returns the previous one, for [`App::retire`].
@@ -75,13 +75,13 @@ impl Live {
     }
 }
 
-/// A weak reference to a [`Live`].
+/// A weak reference to a [`CurrentApp`].
 #[derive(Debug, Clone)]
-pub(crate) struct WeakLive(Weak<ArcSwap<Generation>>);
+pub(crate) struct WeakCurrentApp(Weak<ArcSwap<Generation>>);
 
-impl WeakLive {
-    pub(crate) fn upgrade(&self) -> Option<Live> {
+impl WeakCurrentApp {
+    pub(crate) fn upgrade(&self) -> Option<CurrentApp> {
         let current = self.0.upgrade()?;
-        Some(Live { current })
+        Some(CurrentApp { current })
     }
 }

@@ -5,28 +5,28 @@ use pillion_chat::{Backlog, ChatLoop, ChatState, ToolRunner};
 use pillion_core::tool::{CallContext, ToolDefinition};
 use serde_json::{Value, json};
 
-use super::errand::{Errand, PHP};
-use super::here::Here;
+use super::event_forwarder::{ChatOutcome, EventForwarder};
+use super::job::{ChatJob, JOB_SENDER};
+use super::local::LocalChat;
 use super::paced_model::PacedModel;
 use super::runner::{ExtendedRunner, PhpRunner};
-use super::teller::{Ran, Teller};
-use super::{ModelSettings, Settings};
+use super::{ChatSettings, ModelSettings};
 use crate::classes::tool_executor;
 use crate::classes::tool_registry::{Clients, registry_of};
 use crate::exception;
-use crate::execution::{Attendants, Begun};
+use crate::execution::{ExecutionParticipants, StartedCalls};
+use crate::execution_registry::ExecutionJob;
 use crate::runtime::Bound;
-use crate::switchboard::Work;
-use crate::wait::{JobSender, Waiting};
+use crate::wait::{JobSender, WorkHandle};
 use crate::zend::{Failure, Object};
 
-/// Maximum number of event bytes that PHP has not read yet, before reading of the model's answer
-/// pauses. Larger than a typical text answer.
-const MAX_UNREAD: usize = 1024 * 1024;
+/// Maximum number of event bytes that PHP has not read yet, before reading of the model's
+/// answer pauses. Larger than a typical text answer.
+const MAX_UNREAD_BYTES: usize = 1024 * 1024;
 
 /// The parameters of a chat run in this process.
-pub struct Begin<'a> {
-    pub settings: &'a Settings,
+pub struct LocalChatRequest<'a> {
+    pub settings: &'a ChatSettings,
     pub model: &'a ModelSettings,
     /// The definitions of the tools that the model may see.
     pub tools: Vec<Arc<ToolDefinition>>,
@@ -39,13 +39,13 @@ pub struct Begin<'a> {
     pub streamed: bool,
 }
 
-impl Begin<'_> {
+impl LocalChatRequest<'_> {
     /// Starts the run with the tools of a `ToolExecutor` and the MCP clients of its registry.
     ///
     /// # Errors
     /// An `InvalidInputException` for invalid messages or an invalid state; exceptions from the
     /// clients' PHP code.
-    pub fn start(self, executor: Object<'_>, clients: &Clients) -> Result<Here, Failure> {
+    pub fn start(self, executor: Object<'_>, clients: &Clients) -> Result<LocalChat, Failure> {
         let is_extended = tool_executor::is_extended(executor);
         let registry = tool_executor::registry_value(executor)?;
         let (object, registry) = registry_of(&registry)?;
@@ -53,9 +53,9 @@ impl Begin<'_> {
         // here.
         let has_mcp =
             !is_extended && (self.tools.iter()).any(|tool| registry.is_mcp(tool.name().as_str()));
-        registry.follow(clients, has_mcp)?;
+        registry.prepare_servers(clients, has_mcp)?;
         let engine = tool_executor::executor_of(executor)?;
-        let model = self.model.at_provider()?;
+        let model = self.model.create_model()?;
         let runner: Arc<dyn ToolRunner> = match is_extended {
             true => Arc::new(ExtendedRunner {
                 executor: engine.clone(),
@@ -63,20 +63,20 @@ impl Begin<'_> {
             }),
             false => Arc::new(PhpRunner {
                 executor: engine.clone(),
-                in_php: registry.names_in_php(),
-                switchboard: Arc::clone(registry.switchboard()),
+                in_php: registry.php_tool_names(),
+                executions: Arc::clone(registry.executions()),
             }),
         };
-        let backlog = Arc::new(Backlog::new(MAX_UNREAD));
-        let chat = self.chat(
+        let backlog = Arc::new(Backlog::new(MAX_UNREAD_BYTES));
+        let chat = self.chat_loop(
             runner,
             PacedModel {
                 model,
                 backlog: Arc::clone(&backlog),
             },
         );
-        let mut state = self.state(&chat)?;
-        let kept = Arc::new(Mutex::new(state.clone()));
+        let mut state = self.initial_state(&chat)?;
+        let latest_state = Arc::new(Mutex::new(state.clone()));
         let mut mcp = Vec::new();
         for client in clients.iter().filter(|_| has_mcp) {
             let (link, hooks) = client.parts()?;
@@ -84,59 +84,62 @@ impl Begin<'_> {
             link.deliver(hooks, &connection)?;
             mcp.push((link, connection));
         }
-        let attendants = Attendants {
+        let participants = ExecutionParticipants {
             registry,
             object,
             hooks: Some(tool_executor::hooks_of(executor)?),
         };
-        let serves = attendants.serves();
+        let handled_jobs = participants.handled_jobs();
         let mut context = self.context;
         let opened = OnceCell::new();
-        let waiting = Waiting::start(|errands: JobSender<Errand>| {
-            let lines = mcp
+        let work = WorkHandle::start(|jobs: JobSender<ChatJob>| {
+            let calls = mcp
                 .into_iter()
                 .enumerate()
-                .map(|(place, (link, connection))| {
-                    let errands = Arc::clone(&errands);
-                    let errands =
-                        Arc::new(move |errand| errands(Errand::Work(Work::Mcp(place, errand))));
-                    let line = link.open_line(&connection, errands);
-                    (Bound::new(line), Bound::new(connection))
+                .map(|(index, (link, connection))| {
+                    let jobs = Arc::clone(&jobs);
+                    let server_jobs = Arc::new(move |job| {
+                        jobs(ChatJob::Execution(ExecutionJob::Mcp(index, job)));
+                    });
+                    let call = link.open_call(&connection, server_jobs);
+                    (Bound::new(call), Bound::new(connection))
                 });
-            let _ = opened.set(lines.collect::<Vec<_>>());
-            let work = Arc::clone(&errands);
-            let work: JobSender<Work> = Arc::new(move |asked| work(Errand::Work(asked)));
-            let open = registry.switchboard().open(work, serves, &mut context);
-            let mut teller = Teller {
-                errands: Arc::clone(&errands),
+            let _ = opened.set(calls.collect::<Vec<_>>());
+            let chat_jobs = Arc::clone(&jobs);
+            let execution_jobs: JobSender<ExecutionJob> =
+                Arc::new(move |job| chat_jobs(ChatJob::Execution(job)));
+            let execution =
+                (registry.executions()).register(execution_jobs, handled_jobs, &mut context);
+            let mut forwarder = EventForwarder {
+                jobs: Arc::clone(&jobs),
                 backlog: Arc::clone(&backlog),
-                kept: Arc::clone(&kept),
+                latest_state: Arc::clone(&latest_state),
                 calls: Vec::new(),
             };
-            PHP.scope(errands, async move {
+            JOB_SENDER.scope(jobs, async move {
                 // Boxed because the future of a chat is large.
-                let outcome = Box::pin(chat.run(&mut state, &context, &mut teller)).await;
-                drop(open);
-                let calls = teller.calls;
-                Ran {
+                let outcome = Box::pin(chat.run(&mut state, &context, &mut forwarder)).await;
+                drop(execution);
+                let calls = forwarder.calls;
+                ChatOutcome {
                     state,
                     outcome,
                     calls,
                 }
             })
         })?;
-        Ok(Here {
-            waiting,
-            lines: opened.into_inner().unwrap_or_default(),
-            begun: Begun::default(),
+        Ok(LocalChat {
+            work,
+            mcp_calls: opened.into_inner().unwrap_or_default(),
+            started_calls: StartedCalls::default(),
             backlog,
-            kept,
+            latest_state,
             model: self.model.model.clone(),
             is_serving: Cell::new(false),
         })
     }
 
-    fn chat(&self, runner: Arc<dyn ToolRunner>, model: PacedModel) -> ChatLoop {
+    fn chat_loop(&self, runner: Arc<dyn ToolRunner>, model: PacedModel) -> ChatLoop {
         ChatLoop::new(Arc::new(model), runner)
             .with_tools(self.tools.clone())
             .with_options(self.settings.options.clone())
@@ -145,7 +148,7 @@ impl Begin<'_> {
     }
 
     /// Returns the initial state of the run: the resumed or new state plus the new messages.
-    fn state(&self, chat: &ChatLoop) -> Result<ChatState, Failure> {
+    fn initial_state(&self, chat: &ChatLoop) -> Result<ChatState, Failure> {
         let refused =
             |error: pillion_chat::ModelError| exception::of_code(error.code(), error.message);
         let Some(state) = self.state else {

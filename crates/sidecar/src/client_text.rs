@@ -1,11 +1,11 @@
-//! Prepares client input for error messages.
+//! Text from clients, and its preparation for error messages.
 
 /// Maximum length of client input in an error message, in characters.
-const MAX_ECHO_LEN: usize = 128;
+const MAX_INPUT_CHARS: usize = 128;
 
 /// Returns the start of client input, for an error message.
-pub(crate) fn shortened(text: &str) -> String {
-    text.chars().take(MAX_ECHO_LEN).collect()
+pub(crate) fn truncate_input(text: &str) -> String {
+    text.chars().take(MAX_INPUT_CHARS).collect()
 }
 
 /// Returns whether a character changes the direction of the text around it.

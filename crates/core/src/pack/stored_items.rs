@@ -6,13 +6,13 @@ use crate::tool::JsonObject;
 
 /// Stored items of one kind, such as scenes, that operators can list and remove.
 #[async_trait]
-pub trait Keeping: Send + Sync {
+pub trait StoredItems: Send + Sync {
     /// Returns the kind, in the plural: lower-case letters, digits and `_`, beginning with a
     /// letter.
     fn kind(&self) -> &str;
 
     /// Returns the maximum number of items; `None` for unlimited.
-    fn most(&self) -> Option<u32> {
+    fn max_items(&self) -> Option<u32> {
         None
     }
 
@@ -27,7 +27,7 @@ pub trait Keeping: Send + Sync {
     ///
     /// # Errors
     /// Errors of the store.
-    async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<Kept>, StoreError>;
+    async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredItem>, StoreError>;
 
     /// Removes an item, and notifies listeners if that changes a resource. Returns `false` if there
     /// is no such item.
@@ -39,14 +39,14 @@ pub trait Keeping: Send + Sync {
 
 /// A stored item of a pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredItem {
     /// The name; unique within its kind. Any text.
     pub name: String,
     /// Values that help an operator to identify the item, in display order.
     pub facts: JsonObject,
 }
 
-impl Kept {
+impl StoredItem {
     /// Creates an item without further values.
     pub fn new(name: impl Into<String>) -> Self {
         Self {

@@ -19,22 +19,22 @@ use crate::instance::owner_here;
 
 /// The directory of the lock files.
 #[derive(Debug, Clone)]
-pub(crate) struct Lives {
+pub(crate) struct ProcessLocks {
     directory: PathBuf,
 }
 
 /// The lock file of one process, locked until dropped.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub(crate) struct ProcessLock {
     pub(crate) name: String,
     path: PathBuf,
     _lock: File,
 }
 
-impl Lives {
+impl ProcessLocks {
     /// Returns the directory in the configuration; `None` if no other process can use the store.
     pub(crate) fn of(config: &Config) -> Option<Self> {
-        let directory = config.lives_directory()?;
+        let directory = config.process_locks_directory()?;
         Some(Self { directory })
     }
 
@@ -43,22 +43,22 @@ impl Lives {
         owner_here(&self.directory)
     }
 
-    /// Locks the file of the process `life`.
+    /// Locks the file of the process `process`.
     ///
     /// # Errors
     /// If the directory cannot be created, or the file cannot be locked.
-    pub(crate) fn begin(&self, life: String) -> io::Result<Life> {
+    pub(crate) fn acquire(&self, process: String) -> io::Result<ProcessLock> {
         // The process's umask restricts the directory to its user.
         fs::create_dir_all(&self.directory)?;
-        let path = self.directory.join(&life);
+        let path = self.directory.join(&process);
         loop {
             let lock = open(&path, true)?;
             flock(&lock, FlockOperation::LockExclusive)?;
             // Another process may have acquired the lock first, and removed the file.
-            let is_there = fs::symlink_metadata(&path).map(|found| found.ino());
-            if is_there.ok() == Some(lock.metadata()?.ino()) {
-                return Ok(Life {
-                    name: life,
+            let inode = fs::symlink_metadata(&path).map(|found| found.ino());
+            if inode.ok() == Some(lock.metadata()?.ino()) {
+                return Ok(ProcessLock {
+                    name: process,
                     path,
                     _lock: lock,
                 });
@@ -71,7 +71,7 @@ impl Lives {
     ///
     /// # Errors
     /// If the directory cannot be read.
-    pub(crate) fn ended(&self) -> io::Result<Vec<Life>> {
+    pub(crate) fn acquire_ended(&self) -> io::Result<Vec<ProcessLock>> {
         let entries = match fs::read_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
@@ -88,7 +88,7 @@ impl Lives {
                 continue;
             };
             match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => ended.push(Life {
+                Ok(()) => ended.push(ProcessLock {
                     name: name.to_owned(),
                     path,
                     _lock: lock,
@@ -101,9 +101,9 @@ impl Lives {
     }
 }
 
-impl Life {
+impl ProcessLock {
     /// Removes the lock file.
-    pub(crate) fn end(&self) {
+    pub(crate) fn remove(&self) {
         if let Err(error) = fs::remove_file(&self.path) {
             tracing::debug!(
                 %error, path = %self.path.display(),
@@ -128,25 +128,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f4_a_life_is_found_once_it_has_ended_and_not_before() {
+    fn f4_a_process_is_found_once_it_has_ended_and_not_before() {
         let directory = tempfile::tempdir().unwrap();
-        let lives = Lives {
+        let locks = ProcessLocks {
             directory: directory.path().join("lives"),
         };
-        assert!(lives.ended().unwrap().is_empty());
-        let [first, second] = [0, 1].map(|_| lives.begin(Uuid::now_v7().to_string()).unwrap());
-        assert!(lives.ended().unwrap().is_empty());
+        assert!(locks.acquire_ended().unwrap().is_empty());
+        let [first, second] = [0, 1].map(|_| locks.acquire(Uuid::now_v7().to_string()).unwrap());
+        assert!(locks.acquire_ended().unwrap().is_empty());
         // As after a kill: the lock is released, and the file remains.
         let name = first.name.clone();
         drop(first);
-        let mut ended = lives.ended().unwrap();
+        let mut ended = locks.acquire_ended().unwrap();
         assert_eq!(ended.len(), 1);
         let found = ended.pop().unwrap();
         assert_eq!(found.name, name);
-        assert!(lives.ended().unwrap().is_empty(), "it is held");
-        found.end();
-        second.end();
-        assert!(lives.ended().unwrap().is_empty());
-        assert_eq!(fs::read_dir(&lives.directory).unwrap().count(), 0);
+        assert!(locks.acquire_ended().unwrap().is_empty(), "it is held");
+        found.remove();
+        second.remove();
+        assert!(locks.acquire_ended().unwrap().is_empty());
+        assert_eq!(fs::read_dir(&locks.directory).unwrap().count(), 0);
     }
 }

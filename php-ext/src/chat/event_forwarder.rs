@@ -7,35 +7,38 @@ use pillion_chat::{Backlog, ChatEnd, ChatError, ChatEvent, ChatListener, ChatSta
 use pillion_client::wire::{ChatAnswer, ChatApproval, ChatToolCall, ChatUsage};
 use pillion_core::tool::ToolFailure;
 
-use super::errand::{Errand, Said};
+use super::job::{ChatJob, QueuedEvent};
 use crate::wait::JobSender;
 
 /// Forwards events to PHP and keeps the latest state.
-pub(super) struct Teller {
-    pub(super) errands: JobSender<Errand>,
+pub(super) struct EventForwarder {
+    pub(super) jobs: JobSender<ChatJob>,
     /// The events sent to PHP and not read yet.
     pub(super) backlog: Arc<Backlog>,
-    pub(super) kept: Arc<Mutex<ChatState>>,
+    pub(super) latest_state: Arc<Mutex<ChatState>>,
     /// The finished calls.
     pub(super) calls: Vec<ChatToolCall>,
 }
 
 #[async_trait]
-impl ChatListener for Teller {
+impl ChatListener for EventForwarder {
     fn hear(&mut self, event: ChatEvent) {
         if let ChatEvent::ToolFinished(ended) = &event {
             self.calls.push(call_of(ended));
         }
         if let Some((kind, data)) = event.shown() {
-            let said = Said { kind, data };
-            self.backlog.tell(said.bytes());
-            (self.errands)(Errand::Said(said));
+            let event = QueuedEvent { kind, data };
+            self.backlog.tell(event.size());
+            (self.jobs)(ChatJob::Event(event));
         }
     }
 
     async fn keep(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.clone_from(state);
+        let mut latest_state = self
+            .latest_state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        latest_state.clone_from(state);
         Ok(())
     }
 }
@@ -53,13 +56,13 @@ fn call_of(ended: &EndedCall) -> ChatToolCall {
 }
 
 /// The outcome of a finished run.
-pub(super) struct Ran {
+pub(super) struct ChatOutcome {
     pub(super) state: ChatState,
     pub(super) outcome: Result<ChatEnd, ChatError>,
     pub(super) calls: Vec<ChatToolCall>,
 }
 
-impl Ran {
+impl ChatOutcome {
     /// Converts the outcome to the format of the sidecar's API.
     pub(super) fn into_answer(self, model: &str) -> ChatAnswer {
         let Self {

@@ -1,42 +1,45 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillion_core::pack::{Keeping, Kept};
+use pillion_core::pack::{StoredItem, StoredItems};
 use pillion_core::store::StoreError;
 use serde_json::Value;
 
 use crate::orchestrator::Orchestrator;
-use crate::scenes::{Scenes, moment};
+use crate::scenes::{Scenes, format_timestamp};
 
 /// The scenes as stored items, with the number of all messages ever (`messages`) and
 /// `last_message_at`.
-pub(crate) struct KeptScenes {
+pub(crate) struct StoredScenes {
     scenes: Arc<Scenes>,
     orchestrator: Arc<Orchestrator>,
 }
 
 /// The characters as stored items, with their `description`.
-pub(crate) struct KeptCharacters(Arc<Scenes>);
+pub(crate) struct StoredCharacters(Arc<Scenes>);
 
 /// Returns all kinds of stored items.
-pub(crate) fn all(scenes: &Arc<Scenes>, orchestrator: &Arc<Orchestrator>) -> Vec<Arc<dyn Keeping>> {
-    let kept_scenes = KeptScenes {
+pub(crate) fn all(
+    scenes: &Arc<Scenes>,
+    orchestrator: &Arc<Orchestrator>,
+) -> Vec<Arc<dyn StoredItems>> {
+    let stored_scenes = StoredScenes {
         scenes: Arc::clone(scenes),
         orchestrator: Arc::clone(orchestrator),
     };
     vec![
-        Arc::new(kept_scenes),
-        Arc::new(KeptCharacters(Arc::clone(scenes))),
+        Arc::new(stored_scenes),
+        Arc::new(StoredCharacters(Arc::clone(scenes))),
     ]
 }
 
 #[async_trait]
-impl Keeping for KeptScenes {
+impl StoredItems for StoredScenes {
     fn kind(&self) -> &str {
         "scenes"
     }
 
-    fn most(&self) -> Option<u32> {
+    fn max_items(&self) -> Option<u32> {
         Some(self.scenes.room().max_scenes)
     }
 
@@ -44,12 +47,12 @@ impl Keeping for KeptScenes {
         self.scenes.count().await
     }
 
-    async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<Kept>, StoreError> {
+    async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredItem>, StoreError> {
         let scenes = self.scenes.by_name(after, limit).await?.into_iter();
         let kept = scenes.map(|(scene, latest)| {
-            Kept::new(scene)
+            StoredItem::new(scene)
                 .with("messages", latest.number)
-                .with("last_message_at", moment(latest.at))
+                .with("last_message_at", format_timestamp(latest.at))
         });
         Ok(kept.collect())
     }
@@ -65,12 +68,12 @@ impl Keeping for KeptScenes {
 }
 
 #[async_trait]
-impl Keeping for KeptCharacters {
+impl StoredItems for StoredCharacters {
     fn kind(&self) -> &str {
         "characters"
     }
 
-    fn most(&self) -> Option<u32> {
+    fn max_items(&self) -> Option<u32> {
         Some(self.0.room().max_characters)
     }
 
@@ -78,13 +81,13 @@ impl Keeping for KeptCharacters {
         self.0.count_characters().await
     }
 
-    async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<Kept>, StoreError> {
+    async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredItem>, StoreError> {
         let characters = self.0.characters_by_name(after, limit).await?.into_iter();
         let kept = characters.map(|(name, json)| {
             // An unreadable character can still be removed.
             let mut character: Value = serde_json::from_str(&json).unwrap_or_default();
             let description = character.get_mut("description").map(Value::take);
-            Kept::new(name).with("description", description.unwrap_or_default())
+            StoredItem::new(name).with("description", description.unwrap_or_default())
         });
         Ok(kept.collect())
     }

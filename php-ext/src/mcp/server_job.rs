@@ -3,13 +3,13 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use super::desk::Ticket;
+use super::router::ProgressPermit;
 use crate::wait::Reply;
 
 /// A job that the engine passes to the PHP thread that waits for a call.
-pub enum Errand {
+pub enum ServerJob {
     /// The server sends a request.
-    Question(Question),
+    Request(ServerRequest),
     /// A call reports progress.
     Progress {
         /// The index of the call among those that are waited for.
@@ -17,7 +17,7 @@ pub enum Errand {
         /// The progress.
         progress: Progress,
         /// Held until the progress has been reported.
-        ticket: Ticket,
+        permit: ProgressPermit,
     },
     /// The user must grant an authorization.
     Authorize {
@@ -26,24 +26,24 @@ pub enum Errand {
         /// Receives the authorization response from the browser's redirect.
         reply: Reply<Result<AuthorizationResponse, PromptError>>,
     },
-    /// There are notifications for the object, or a job at the desk.
-    Look,
+    /// There are notifications for the object, or a job in the router.
+    Wake,
 }
 
-impl Errand {
+impl ServerJob {
     /// Returns whether nothing waits for the outcome of the job any more.
     pub fn is_abandoned(&self) -> bool {
         match self {
-            Self::Question(question) => question.is_abandoned(),
+            Self::Request(request) => request.is_abandoned(),
             Self::Authorize { reply, .. } => reply.is_abandoned(),
-            Self::Progress { .. } | Self::Look => false,
+            Self::Progress { .. } | Self::Wake => false,
         }
     }
 }
 
 /// The kinds of requests that a server may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
+pub enum ServerRequestKind {
     /// A completion by a language model.
     Sampling,
     /// Input from the user.
@@ -51,27 +51,27 @@ pub enum Asked {
 }
 
 /// A request from the server.
-pub struct Question {
+pub struct ServerRequest {
     /// The kind of the request.
-    pub asked: Asked,
+    pub kind: ServerRequestKind,
     /// The parameters, as the server wrote them.
     pub params: Box<RawValue>,
     reply: Reply<Result<Value, RpcError>>,
 }
 
-impl Question {
+impl ServerRequest {
     /// Creates a request and the receiver of its answer.
     pub fn new(
-        asked: Asked,
+        kind: ServerRequestKind,
         params: Box<RawValue>,
     ) -> (Self, oneshot::Receiver<Result<Value, RpcError>>) {
         let (reply, answer) = Reply::new();
-        let question = Self {
-            asked,
+        let request = Self {
+            kind,
             params,
             reply,
         };
-        (question, answer)
+        (request, answer)
     }
 
     /// Returns whether nothing waits for the answer any more.

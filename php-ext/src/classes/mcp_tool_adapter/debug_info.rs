@@ -15,9 +15,9 @@ const MAX_DEPTH: usize = 16;
 /// The placeholder for a credential.
 const REDACTED: &str = "[redacted]";
 /// Keys whose whole value may be secret.
-const SECRET: [&str; 5] = ["authentication", "cookie", "env", "headers", "oauth"];
+const SECRET_KEYS: [&str; 5] = ["authentication", "cookie", "env", "headers", "oauth"];
 /// Parts of other keys that name credentials.
-const TELLING: [&str; 6] = [
+const SECRET_KEY_PARTS: [&str; 6] = [
     "authorization",
     "credential",
     "key",
@@ -26,7 +26,7 @@ const TELLING: [&str; 6] = [
     "token",
 ];
 /// Keys that contain such a part but hold no credential.
-const HARMLESS: [&str; 1] = ["token_in_query"];
+const PUBLIC_KEYS: [&str; 1] = ["token_in_query"];
 
 /// `__debugInfo()`, which `var_dump()`, `print_r()` and debuggers call.
 pub(super) fn debug_info(call: &mut Call<'_>) -> Outcome {
@@ -37,7 +37,7 @@ pub(super) fn debug_info(call: &mut Call<'_>) -> Outcome {
         .flat_map(|table| entries(table))
         .map(|(key, value)| (key, value.dereference().dereference()))
         .filter(|(_, value)| value.get_type() != DataType::Undef);
-    let mut shown = ZendHashTable::new();
+    let mut redacted = ZendHashTable::new();
     for (key, value) in properties {
         let is_entry = key
             .zend_str()
@@ -46,13 +46,13 @@ pub(super) fn debug_info(call: &mut Call<'_>) -> Outcome {
             Some(entry) if is_entry => without_credentials(entry, MAX_DEPTH),
             _ => value.shallow_clone(),
         };
-        put(&mut shown, key, value);
+        put(&mut redacted, key, value);
     }
-    Ok(table_of(shown))
+    Ok(table_of(redacted))
 }
 
 fn without_credentials(entry: &ZendHashTable, levels: usize) -> Zval {
-    let mut shown = ZendHashTable::new();
+    let mut redacted = ZendHashTable::new();
     for (key, value) in entries(entry) {
         let value = value.dereference();
         let name = key.string().unwrap_or_default().to_ascii_lowercase();
@@ -67,14 +67,14 @@ fn without_credentials(entry: &ZendHashTable, levels: usize) -> Zval {
         } else {
             value.shallow_clone()
         };
-        put(&mut shown, key, value);
+        put(&mut redacted, key, value);
     }
-    table_of(shown)
+    table_of(redacted)
 }
 
 fn is_secret(name: &str) -> bool {
-    let is_telling = TELLING.iter().any(|part| name.contains(part));
-    SECRET.contains(&name) || is_telling && !HARMLESS.contains(&name)
+    let has_secret_part = SECRET_KEY_PARTS.iter().any(|part| name.contains(part));
+    SECRET_KEYS.contains(&name) || has_secret_part && !PUBLIC_KEYS.contains(&name)
 }
 
 /// Returns the URL as logs show it, or a placeholder if the URL cannot be parsed.

@@ -3,7 +3,7 @@
 use pillion_egress::EgressError;
 use pillion_mcp_client::ServerConfigError;
 
-use super::Of;
+use super::ClientClass;
 use crate::exception;
 use crate::zend::Failure;
 
@@ -36,17 +36,17 @@ const CLIENT_OPTIONS: [&str; 11] = [
     "cwd",
 ];
 
-pub(super) fn unknown(key: &str, of: Of) -> Failure {
-    let own: &[&str] = match of {
-        Of::SseClient => &[],
-        Of::Client { .. } => &CLIENT_OPTIONS,
+pub(super) fn unknown(key: &str, class: ClientClass) -> Failure {
+    let own: &[&str] = match class {
+        ClientClass::SseClient => &[],
+        ClientClass::Client { .. } => &CLIENT_OPTIONS,
     };
     let options = [&OPTIONS, own].concat().join(", ");
     exception::invalid_input(format!("Unknown option '{key}', expected one of {options}"))
 }
 
 /// Returns the error of a configuration, with PHP's option names in place of the engine's.
-pub(super) fn in_words_of_php(error: &ServerConfigError) -> String {
+pub(super) fn with_php_option_names(error: &ServerConfigError) -> String {
     match error {
         ServerConfigError::Egress(EgressError::PlainHttp { host }) => format!(
             "plain http to '{host}' is not allowed: use https, or set the option 'allow_http' to true"

@@ -4,9 +4,9 @@ use tokio::time::Instant;
 /// The time until which change notifications of a server are ignored. Shared between the requests
 /// that set this time and the listeners that check it.
 #[derive(Debug, Default)]
-pub(crate) struct Doubt(Mutex<Option<Instant>>);
+pub(crate) struct NotificationPause(Mutex<Option<Instant>>);
 
-impl Doubt {
+impl NotificationPause {
     /// Sets the time; `None` to honor notifications.
     pub(super) fn set(&self, until: Option<Instant>) {
         *self.0.lock() = until;

@@ -3,31 +3,31 @@
 use std::time::{Duration, Instant};
 
 use crate::classes::event::{self, Ended};
-use crate::exception::on_the_way;
-use crate::mcp::Link;
+use crate::exception::run_during_failure;
+use crate::mcp::ServerLink;
 use crate::mcp::hooks::{EVENTS, Hooks};
 use crate::zend::Failure;
 
 /// The ID of a call and the name of its tool.
-pub type Named<'a> = (&'a str, &'a str);
+pub type CallNames<'a> = (&'a str, &'a str);
 
 /// Dispatches the start of a call, runs `work`, and dispatches the end. `work` returns a value, and
 /// an error code if the call failed.
 ///
 /// # Errors
 /// Failures of `work`, and exceptions from a listener.
-pub fn telling<T>(
-    link: &Link,
+pub fn with_call_events<T>(
+    link: &ServerLink,
     hooks: Hooks<'_>,
-    call: Named<'_>,
+    call: CallNames<'_>,
     work: impl FnOnce() -> Result<(T, Option<&'static str>), Failure>,
 ) -> Result<T, Failure> {
     let started = Instant::now();
-    let outcome = tell_start(link, hooks, call).and_then(|()| work());
+    let outcome = dispatch_start(link, hooks, call).and_then(|()| work());
     let time = started.elapsed();
     match outcome {
-        Ok((value, code)) => tell_end(link, hooks, call, code, time).map(|()| value),
-        Err(failure) => Err(tell_failure(link, hooks, call, failure, time)),
+        Ok((value, code)) => dispatch_end(link, hooks, call, code, time).map(|()| value),
+        Err(failure) => Err(dispatch_failure(link, hooks, call, failure, time)),
     }
 }
 
@@ -36,8 +36,12 @@ pub fn telling<T>(
 ///
 /// # Errors
 /// An exception from a listener.
-pub fn tell_start(link: &Link, hooks: Hooks<'_>, (id, tool): Named<'_>) -> Result<(), Failure> {
-    let server = link.server().shown_name();
+pub fn dispatch_start(
+    link: &ServerLink,
+    hooks: Hooks<'_>,
+    (id, tool): CallNames<'_>,
+) -> Result<(), Failure> {
+    let server = link.server().display_name();
     hooks.dispatch(|| event::tool_call_started(tool, id, Some(&server)))
 }
 
@@ -45,14 +49,14 @@ pub fn tell_start(link: &Link, hooks: Hooks<'_>, (id, tool): Named<'_>) -> Resul
 ///
 /// # Errors
 /// An exception from a listener.
-pub fn tell_end(
-    link: &Link,
+pub fn dispatch_end(
+    link: &ServerLink,
     hooks: Hooks<'_>,
-    (id, tool): Named<'_>,
+    (id, tool): CallNames<'_>,
     error_code: Option<&str>,
     time: Duration,
 ) -> Result<(), Failure> {
-    let server = link.server().shown_name();
+    let server = link.server().display_name();
     let ended = Ended {
         tool,
         id,
@@ -64,17 +68,17 @@ pub fn tell_end(
 }
 
 /// Dispatches the end of a call that failed, and returns the failure.
-pub fn tell_failure(
-    link: &Link,
+pub fn dispatch_failure(
+    link: &ServerLink,
     hooks: Hooks<'_>,
-    call: Named<'_>,
+    call: CallNames<'_>,
     failure: Failure,
     time: Duration,
 ) -> Failure {
     if hooks.get(EVENTS).is_none() {
         return failure;
     }
-    on_the_way(failure, |code| {
-        tell_end(link, hooks, call, Some(code.as_str()), time)
+    run_during_failure(failure, |code| {
+        dispatch_end(link, hooks, call, Some(code.as_str()), time)
     })
 }

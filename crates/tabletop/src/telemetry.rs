@@ -5,7 +5,7 @@ use pillion_core::store::Timestamp;
 use pillion_core::tool::CallContext;
 use serde_json::{Value, json};
 
-use crate::scenes::moment;
+use crate::scenes::format_timestamp;
 
 pub(crate) const COUNTERS_URI: &str = "metrics://counters";
 
@@ -41,7 +41,7 @@ pub(crate) enum Level {
 
 /// The context of a log line or event.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct LogContext<'a> {
     pub(crate) scene: &'a str,
     pub(crate) tool: &'static str,
     pub(crate) context: &'a CallContext,
@@ -49,14 +49,14 @@ pub(crate) struct Place<'a> {
 
 /// Emits counters, events, log lines and resource changes.
 #[derive(Debug)]
-pub(crate) struct Telling {
+pub(crate) struct TabletopTelemetry {
     counters: Arc<Counters>,
     orchestrator: Arc<EventStream>,
     log: Arc<EventStream>,
     pub(crate) changes: ResourceChanges,
 }
 
-impl Default for Telling {
+impl Default for TabletopTelemetry {
     fn default() -> Self {
         let stream = |name, uri, description: &str| EventStream::new(name, uri, description);
         Self {
@@ -77,7 +77,7 @@ impl Default for Telling {
     }
 }
 
-impl Telling {
+impl TabletopTelemetry {
     pub(crate) fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
@@ -92,25 +92,31 @@ impl Telling {
     }
 
     /// Emits an event of `events://orchestrator`.
-    pub(crate) fn event(&self, kind: &str, place: Place<'_>, extra: &Value) {
+    pub(crate) fn event(&self, kind: &str, log_context: LogContext<'_>, extra: &Value) {
         let data = json!({
-            "scene_id": place.scene,
+            "scene_id": log_context.scene,
             "type": kind,
-            "ts": moment(Timestamp::now()),
+            "ts": format_timestamp(Timestamp::now()),
             "extra": extra,
         });
-        let user = place.context.user.as_deref();
+        let user = log_context.context.user.as_deref();
         self.orchestrator.emit(kind, user, &data);
     }
 
     /// Emits a line of `logs://app` and of the program's log. Must not contain text of players or
     /// models.
-    pub(crate) fn log(&self, level: Level, module: &str, message: &str, place: Place<'_>) {
-        let Place {
+    pub(crate) fn log(
+        &self,
+        level: Level,
+        module: &str,
+        message: &str,
+        log_context: LogContext<'_>,
+    ) {
+        let LogContext {
             scene,
             tool,
             context,
-        } = place;
+        } = log_context;
         let call = context.call_id.as_str();
         let name = match level {
             Level::Info => {
@@ -141,7 +147,7 @@ impl Telling {
             "tool_name": tool,
             "call_id": call,
             "trace_id": trace,
-            "ts": moment(Timestamp::now()),
+            "ts": format_timestamp(Timestamp::now()),
         });
         self.log.emit("log", context.user.as_deref(), &line);
     }

@@ -1,4 +1,4 @@
-//! Routes work that only PHP can do to the PHP thread that waits for it.
+//! Routes jobs that only PHP can do to the PHP thread that waits for them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,35 +9,35 @@ use pillion_core::executor::{ApprovalRequest, Decision, ReadyCall};
 use pillion_core::tool::{CallContext, ErrorCode, JsonObject, ToolFailure, ToolOutput};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-use crate::mcp::Errand;
+use crate::mcp::ServerJob;
 use crate::wait::{Job, JobSender};
 
-/// The key of the call context that holds the number of an execution's line.
+/// The key of the call context that holds the number of an execution.
 const EXECUTION: &str = "php_execution";
-/// The key of the call context that marks that the call holds the turn of its line.
+/// The key of the call context that marks that the call holds the turn of its execution.
 const HOLDS_TURN: &str = "php_turn";
 
 /// The keys that an execution adds to the context of its calls. They are internal.
 pub const KEYS: [&str; 2] = [EXECUTION, HOLDS_TURN];
 
 /// A job that the engine passes to the PHP thread.
-pub enum Work {
+pub enum ExecutionJob {
     /// Run a tool in PHP.
-    Run(Job<Run, Result<ToolOutput, ToolFailure>>),
+    Run(Job<ToolRun, Result<ToolOutput, ToolFailure>>),
     /// Ask the application whether a call may run.
     Approve(Job<Box<ApprovalRequest>, Result<Decision, ToolFailure>>),
     /// Ask the application before a call runs.
     Enter(Job<Box<ReadyCall>, Result<Option<ToolOutput>, ToolFailure>>),
     /// Notify the application about a call.
-    Notice(Notice),
+    Notice(CallNotice),
     /// Handle a job of an MCP client's server. The number is the index of the client among the
     /// participants.
-    Mcp(usize, Errand),
+    Mcp(usize, ServerJob),
 }
 
 /// The start or the end of a call. It contains no arguments and no result.
 #[derive(Clone)]
-pub struct Notice {
+pub struct CallNotice {
     /// The name that was called.
     pub tool: String,
     /// The id of the call.
@@ -48,19 +48,19 @@ pub struct Notice {
     pub ended: Option<(Option<ErrorCode>, Duration)>,
 }
 
-/// The kinds of work that an application handles.
+/// The kinds of jobs that an application handles.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Serves {
-    /// It decides on approvals.
+pub struct HandledJobs {
+    /// The application decides on approvals.
     pub approvals: bool,
-    /// It is asked before a call runs.
+    /// The application checks calls before they run.
     pub gate: bool,
-    /// It receives notices about calls.
+    /// The application receives notices about calls.
     pub notices: bool,
 }
 
 /// A run of a tool in PHP.
-pub struct Run {
+pub struct ToolRun {
     /// The tool's own name.
     pub tool: String,
     /// [`PhpTool::number`](crate::php_tool::PhpTool::number).
@@ -73,102 +73,108 @@ pub struct Run {
 
 /// A registry of the PHP threads that wait for executions.
 ///
-/// An execution opens a line for its duration. The line's number is part of the call context, so
-/// that a tool finds the thread that waits for exactly this execution, even if one execution runs
-/// inside a tool of another.
+/// An execution is registered for its duration. Its number is part of the call context, so that a
+/// tool finds the thread that waits for exactly this execution, even if one execution runs inside a
+/// tool of another.
 #[derive(Default)]
-pub struct Switchboard {
+pub struct ExecutionRegistry {
     next: AtomicU64,
-    lines: Mutex<HashMap<u64, Line>>,
+    executions: Mutex<HashMap<u64, ExecutionHandle>>,
 }
 
-/// An open line to a PHP thread.
+/// A running execution: the channel to the PHP thread that waits for it.
 #[derive(Clone)]
-pub struct Line {
-    jobs: JobSender<Work>,
-    serves: Serves,
+pub struct ExecutionHandle {
+    jobs: JobSender<ExecutionJob>,
+    handled_jobs: HandledJobs,
     /// A call that holds the turn can expect the thread to be free, so that the timeout of a tool
     /// does not elapse while the thread asks the user about another call.
     turn: Arc<AsyncMutex<()>>,
 }
 
-impl Switchboard {
-    /// Opens a line and stores its number in `context`. The line closes when the guard is dropped.
-    /// `serves` specifies which kinds of [`Work`] may be sent over it in addition to runs.
-    pub fn open(
+impl ExecutionRegistry {
+    /// Registers an execution and stores its number in `context`. Dropping the guard removes the
+    /// execution. `handled_jobs` specifies which kinds of [`ExecutionJob`] the execution handles in
+    /// addition to runs.
+    pub fn register(
         self: &Arc<Self>,
-        jobs: JobSender<Work>,
-        serves: Serves,
+        jobs: JobSender<ExecutionJob>,
+        handled_jobs: HandledJobs,
         context: &mut CallContext,
-    ) -> OpenLine {
+    ) -> ExecutionGuard {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let line = Line {
+        let handle = ExecutionHandle {
             jobs,
-            serves,
+            handled_jobs,
             turn: Arc::default(),
         };
-        self.lines().insert(number, line.clone());
+        self.lock().insert(number, handle.clone());
         context.extra.insert(EXECUTION.to_owned(), number.into());
         context.extra.shift_remove(HOLDS_TURN);
-        OpenLine {
-            switchboard: Arc::clone(self),
+        ExecutionGuard {
+            registry: Arc::clone(self),
             number,
-            line,
+            handle,
         }
     }
 
-    /// Returns the line of the thread that waits for this context's execution.
-    pub fn find(&self, context: &CallContext) -> Option<Line> {
+    /// Returns the execution of this context.
+    pub fn find(&self, context: &CallContext) -> Option<ExecutionHandle> {
         let number = context.extra.get(EXECUTION)?.as_u64()?;
-        self.lines().get(&number).cloned()
+        self.lock().get(&number).cloned()
     }
 
-    fn lines(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Line>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, ExecutionHandle>> {
+        self.executions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Line {
-    /// Sends work. If the PHP thread no longer waits, the sender of the answer is dropped, so the
+impl ExecutionHandle {
+    /// Sends a job. If the PHP thread no longer waits, the sender of the answer is dropped, so the
     /// answer never arrives.
-    pub fn send(&self, work: Work) {
-        (self.jobs)(work);
+    pub fn send(&self, job: ExecutionJob) {
+        (self.jobs)(job);
     }
 
-    /// Sends work to the thread and waits for its outcome.
+    /// Sends a job to the thread and waits for its outcome.
     ///
     /// # Errors
-    /// The failure of the work, or an error that `what` was canceled if the thread no longer waits.
-    pub async fn ask<Q, A>(
+    /// The failure of the job, or an error that `what` was canceled if the thread no longer waits.
+    pub async fn request<Q, A>(
         &self,
-        work: impl FnOnce(Job<Q, Result<A, ToolFailure>>) -> Work,
+        to_job: impl FnOnce(Job<Q, Result<A, ToolFailure>>) -> ExecutionJob,
         question: Q,
         what: &str,
     ) -> Result<A, ToolFailure> {
         let (job, answer) = Job::new(question);
-        self.send(work(job));
-        let gone = |_| {
+        self.send(to_job(job));
+        let cancelled = |_| {
             Err(ToolFailure::new(
                 ErrorCode::Cancelled,
                 format!("{what} was cancelled"),
             ))
         };
-        answer.await.unwrap_or_else(gone)
+        answer.await.unwrap_or_else(cancelled)
     }
 
-    /// Returns the kinds of work that the application behind this line handles.
-    pub fn serves(&self) -> Serves {
-        self.serves
+    /// Returns the kinds of jobs that the application handles in this execution.
+    pub fn handled_jobs(&self) -> HandledJobs {
+        self.handled_jobs
     }
 
     /// Waits for the turn of calls whose tools are PHP code.
-    pub async fn turn(&self, context: &mut CallContext) -> OwnedMutexGuard<()> {
+    pub async fn acquire_turn(&self, context: &mut CallContext) -> OwnedMutexGuard<()> {
         context.extra.insert(HOLDS_TURN.to_owned(), true.into());
         Arc::clone(&self.turn).lock_owned().await
     }
 
     /// Waits for the turn, unless the call already holds it.
-    pub async fn turn_of_another(&self, context: &CallContext) -> Option<OwnedMutexGuard<()>> {
+    pub async fn acquire_turn_unless_held(
+        &self,
+        context: &CallContext,
+    ) -> Option<OwnedMutexGuard<()>> {
         if context.extra.contains_key(HOLDS_TURN) {
             return None;
         }
@@ -176,22 +182,22 @@ impl Line {
     }
 }
 
-/// Closes a line of a [`Switchboard`] when it is dropped.
-pub struct OpenLine {
-    switchboard: Arc<Switchboard>,
+/// Removes an execution from its [`ExecutionRegistry`] when it is dropped.
+pub struct ExecutionGuard {
+    registry: Arc<ExecutionRegistry>,
     number: u64,
-    line: Line,
+    handle: ExecutionHandle,
 }
 
-impl OpenLine {
-    /// Returns the line.
-    pub fn line(&self) -> &Line {
-        &self.line
+impl ExecutionGuard {
+    /// Returns the execution.
+    pub fn handle(&self) -> &ExecutionHandle {
+        &self.handle
     }
 }
 
-impl Drop for OpenLine {
+impl Drop for ExecutionGuard {
     fn drop(&mut self) {
-        self.switchboard.lines().remove(&self.number);
+        self.registry.lock().remove(&self.number);
     }
 }

@@ -4,7 +4,7 @@ use crate::classes::tool_registry::Clients;
 use crate::zend::{entries, list_of};
 
 /// The PHP values that take part in a chat, apart from the executor.
-pub struct Company {
+pub struct ChatValues {
     /// The MCP clients in the executor's registry.
     pub clients: Clients,
     /// The `$context` array.
@@ -13,7 +13,7 @@ pub struct Company {
     pub key: Zval,
 }
 
-impl Company {
+impl ChatValues {
     /// Returns all values as one PHP value, for the garbage collector.
     pub fn to_value(&self) -> Zval {
         list_of([

@@ -11,67 +11,68 @@ use crate::tool::{ErrorCode, JsonObject, ToolFailure};
 
 /// The checkpoint of a composed tool that waits for an approval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct KeptSteps {
+pub struct StepCheckpoint {
     /// The call that ran the steps, as its id in the call log.
     pub call: Option<String>,
     /// The result of each finished step, by the step's name.
     pub steps: JsonObject,
 }
 
-/// The return type of [`StepKeeper::take`].
-pub type TakeFuture = Pin<Box<dyn Future<Output = Result<Option<KeptSteps>, ToolFailure>> + Send>>;
+/// The return type of [`CheckpointStore::take`].
+pub type TakeFuture =
+    Pin<Box<dyn Future<Output = Result<Option<StepCheckpoint>, ToolFailure>> + Send>>;
 
-/// The return type of [`StepKeeper::keep`].
-pub type KeepFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Send>>;
+/// The return type of [`CheckpointStore::save`].
+pub type SaveFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Send>>;
 
 /// The checkpoint store of composed tools: stores the results of finished steps while another step
 /// waits for an approval. A call that is repeated after the decision continues there, without
 /// repeating finished steps.
 ///
 /// `key` identifies the declaration of the composed tool, the arguments and the caller.
-pub trait StepKeeper: Send + Sync + 'static {
+pub trait CheckpointStore: Send + Sync + 'static {
     /// Removes and returns the checkpoint of a key; `None` if there is none or it has expired. Of
     /// concurrent callers, only one gets it. After a failure, no step runs.
     fn take(&self, key: String) -> TakeFuture;
 
     /// Stores a checkpoint, replacing any other with this key.
-    fn keep(&self, key: String, steps: KeptSteps) -> KeepFuture;
+    fn save(&self, key: String, checkpoint: StepCheckpoint) -> SaveFuture;
 }
 
 /// A checkpoint store in memory.
-pub struct KeptInMemory {
-    time: Duration,
-    kept: Mutex<HashMap<String, (Instant, KeptSteps)>>,
+pub struct MemoryCheckpoints {
+    ttl: Duration,
+    stored: Mutex<HashMap<String, (Instant, StepCheckpoint)>>,
 }
 
 /// Maximum number of checkpoints.
 const MAX_STORED: usize = 1_000;
 
-impl KeptInMemory {
-    /// Creates a store whose checkpoints expire after `time`.
+impl MemoryCheckpoints {
+    /// Creates a store whose checkpoints expire after `ttl`.
     #[must_use]
-    pub fn new(time: Duration) -> Self {
+    pub fn new(ttl: Duration) -> Self {
         Self {
-            time,
-            kept: Mutex::default(),
+            ttl,
+            stored: Mutex::default(),
         }
     }
 }
 
-impl StepKeeper for KeptInMemory {
+impl CheckpointStore for MemoryCheckpoints {
     fn take(&self, key: String) -> TakeFuture {
-        let kept = self.kept.lock().remove(&key);
-        let kept = kept.filter(|(at, _)| at.elapsed() < self.time);
-        let steps = kept.map(|(_, steps)| steps);
-        Box::pin(async move { Ok(steps) })
+        let found = self.stored.lock().remove(&key);
+        let found = found.filter(|(at, _)| at.elapsed() < self.ttl);
+        let checkpoint = found.map(|(_, checkpoint)| checkpoint);
+        Box::pin(async move { Ok(checkpoint) })
     }
 
-    fn keep(&self, key: String, steps: KeptSteps) -> KeepFuture {
-        let mut kept = self.kept.lock();
-        kept.retain(|_, (at, _)| at.elapsed() < self.time);
-        let has_room = kept.len() < MAX_STORED;
+    fn save(&self, key: String, checkpoint: StepCheckpoint) -> SaveFuture {
+        let mut stored = self.stored.lock();
+        stored.retain(|_, (at, _)| at.elapsed() < self.ttl);
+        let has_room = stored.len() < MAX_STORED;
         if has_room {
-            kept.insert(key, (Instant::now(), steps));
+            stored.insert(key, (Instant::now(), checkpoint));
         }
         Box::pin(async move {
             let full = || {
