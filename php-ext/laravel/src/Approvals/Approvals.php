@@ -115,9 +115,9 @@ final class Approvals
     }
 
     /** Restores an approval that {@see claim()} consumed for a call that did not run. */
-    public function giveBack(Approval $used): void
+    public function restore(Approval $used): void
     {
-        $asked = new Approval(
+        $pending = new Approval(
             $used->id,
             $used->tool,
             $used->arguments,
@@ -127,7 +127,7 @@ final class Approvals
             $used->expiresAt,
             tenant: $this->tenant,
         );
-        if ($this->store()->add($asked)) {
+        if ($this->store()->add($pending)) {
             $this->store()->decide($this->tenant, $used->id, ApprovalStatus::Approved, $used->decidedBy);
         }
     }
@@ -148,7 +148,7 @@ final class Approvals
     }
 
     /** @throws RateLimitedException */
-    private function checkRoom(?string $user): void
+    private function checkPendingLimits(?string $user): void
     {
         if ($this->maxPending === null && $this->maxPendingPerUser === null) {
             return;
@@ -162,14 +162,14 @@ final class Approvals
             $count = ['all' => count($all), 'user' => count($own)];
         }
         if ($count['user'] >= ($this->maxPendingPerUser ?? PHP_INT_MAX)) {
-            throw self::tooMany("$count[user] calls of this user wait for approval already");
+            throw self::tooManyPending("$count[user] calls of this user wait for approval already");
         }
         if ($count['all'] >= ($this->maxPending ?? PHP_INT_MAX)) {
-            throw self::tooMany("$count[all] calls wait for approval already");
+            throw self::tooManyPending("$count[all] calls wait for approval already");
         }
     }
 
-    private static function tooMany(string $message): RateLimitedException
+    private static function tooManyPending(string $message): RateLimitedException
     {
         return new RateLimitedException("$message: they have to be decided first");
     }
@@ -184,7 +184,7 @@ final class Approvals
         if ($this->find($id) !== null) {
             return;
         }
-        $this->checkRoom($user);
+        $this->checkPendingLimits($user);
         $now = now()->getTimestamp();
         $approval = new Approval(
             $id,

@@ -145,7 +145,7 @@ final class PillionFake
     }
 
     /** @internal Makes sure that a call that is about to run is faked if necessary. */
-    public function standIn(ToolCall $call, ToolRegistry $registry): void
+    public function fakeIfNeeded(ToolCall $call, ToolRegistry $registry): void
     {
         $tool = $registry->get($call->name);
         $name = $tool?->getName() ?? $call->name;
