@@ -16,6 +16,7 @@ use Pillion\Exception\RateLimitedException;
 use Pillion\Exception\TimeoutException;
 use Pillion\Exception\TransportException;
 use Pillion\Exception\UnavailableException;
+use Pillion\Fallback\Http\ConnectionClosedException;
 use Pillion\ToolResult;
 
 /**
@@ -42,6 +43,11 @@ final class Failure
         $exception = self::pointed(new TransportException($message), 'unavailable');
         $exception->httpStatus = $httpStatus;
         return $exception;
+    }
+
+    public static function connectionClosed(string $message): ConnectionClosedException
+    {
+        return self::pointed(new ConnectionClosedException($message), 'unavailable');
     }
 
     /** The MCP server answered with a JSON-RPC error. */

@@ -88,7 +88,7 @@ final class CurlTransport extends Transport
                 if ($exchange->deadline->isOver()) {
                     $ended[$key] = CURLE_OPERATION_TIMEDOUT;
                 } elseif ($state !== CURLM_OK || $running === 0) {
-                    $ended[$key] = Trouble::brokenOff((string) curl_multi_strerror($state));
+                    $ended[$key] = Trouble::connectionClosed((string) curl_multi_strerror($state));
                 }
             } catch (PillionException $e) {
                 $ended[$key] = $e;
@@ -106,7 +106,7 @@ final class CurlTransport extends Transport
             $error === CURLE_COULDNT_CONNECT => Trouble::connecting($this->path, curl_getinfo($exchange->handle, CURLINFO_OS_ERRNO)),
             $error === CURLE_FILESIZE_EXCEEDED, $exchange->isTooLong => Trouble::tooLong(),
             in_array($error, [CURLE_GOT_NOTHING, CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_PARTIAL_FILE, self::SEND_FAIL_REWIND], true) =>
-                Trouble::brokenOff((string) curl_strerror($error)),
+                Trouble::connectionClosed((string) curl_strerror($error)),
             default => Trouble::notHttp((string) curl_strerror($error)),
         };
     }

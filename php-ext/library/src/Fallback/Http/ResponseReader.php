@@ -82,7 +82,7 @@ final class ResponseReader
     public function end(): void
     {
         if ($this->stage !== 'all') {
-            throw Trouble::brokenOff($this->status === 0 && $this->buffer === '' ? 'no answer' : 'half an answer');
+            throw Trouble::connectionClosed($this->status === 0 && $this->buffer === '' ? 'no answer' : 'half an answer');
         }
         $this->keepsConnection = false;
         $this->stage = 'done';

@@ -19,7 +19,6 @@ final class Trouble
 {
     private const NO_SUCH_FILE = 2;
     private const REFUSED = 111;
-    private const BROKEN_OFF = 'The sidecar closed the connection before it had answered: ';
     /** Maximum number of tools that an error names, and maximum length of each name in characters. */
     private const MAX_NAMES = 3;
     private const MAX_NAME_LEN = 128;
@@ -58,9 +57,9 @@ final class Trouble
         return Failure::timeout(sprintf('%s gave no result within %.1Fs', $what, $seconds));
     }
 
-    public static function brokenOff(string $reason): TransportException
+    public static function connectionClosed(string $reason): ConnectionClosedException
     {
-        return Failure::transport(self::BROKEN_OFF . $reason);
+        return Failure::connectionClosed("The sidecar closed the connection before it had answered: $reason");
     }
 
     /** Returns whether the sidecar did not answer at all, so that it would not answer another request either. */
@@ -68,7 +67,7 @@ final class Trouble
     {
         return $e instanceof TimeoutException
             || $e instanceof UnavailableException
-            || str_starts_with($e->getMessage(), self::BROKEN_OFF);
+            || $e instanceof ConnectionClosedException;
     }
 
     public static function tooLong(): TransportException
