@@ -80,7 +80,7 @@ final class ChatTest extends TestCase
     public function test_a_tool_of_a_server_answers(): void
     {
         Pillion::fake(['everything_get-sum' => 'The sum is 42.'])->preventStrayCalls()
-            ->modelSays(['everything_get-sum' => ['a' => 2, 'b' => 40]], 'It is 42.');
+            ->fakeModel(['everything_get-sum' => ['a' => 2, 'b' => 40]], 'It is 42.');
         $answer = self::answer($this->say('What is 2 + 40?', 'with-mcp'));
         self::assertSame(['answered', 'It is 42.', []], [$answer['status'], $answer['text'], $answer['waiting']]);
         Pillion::assertToolCalled('everything_get-sum', ['a' => 2, 'b' => 40]);
@@ -88,7 +88,7 @@ final class ChatTest extends TestCase
 
     public function test_what_happens_is_streamed(): void
     {
-        Pillion::fake(['order_status' => 'on its way'])->preventStrayCalls()->modelSays(['order_status' => ['order' => 7]], 'On its way.');
+        Pillion::fake(['order_status' => 'on its way'])->preventStrayCalls()->fakeModel(['order_status' => ['order' => 7]], 'On its way.');
         $response = $this->say('Where is order 7?');
         self::assertStringContainsString('text/event-stream', (string) $response->headers->get('Content-Type'));
         [[$started, $call], [$finished, $result], [$delta, $words], [$done]] = self::events($response);
@@ -98,7 +98,7 @@ final class ChatTest extends TestCase
 
     public function test_a_refund_waits_for_the_customer(): void
     {
-        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()->modelSays(['refund_order' => ['order' => 7]], 'You have your money back.');
+        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()->fakeModel(['refund_order' => ['order' => 7]], 'You have your money back.');
         $id = $this->askForARefund();
         Pillion::assertNothingCalled();
         $this->say('Hello?')->assertStatus(409);
@@ -108,7 +108,7 @@ final class ChatTest extends TestCase
 
     public function test_a_refund_that_is_denied_does_not_run(): void
     {
-        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()->modelSays(['refund_order' => ['order' => 7]], 'As you like.');
+        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()->fakeModel(['refund_order' => ['order' => 7]], 'As you like.');
         [, [$type, $result]] = self::events($this->decide($this->askForARefund(), false));
         self::assertSame(['tool_finished', 'denied'], [$type, $result['error_code']]);
         Pillion::assertNothingCalled();
@@ -124,7 +124,7 @@ final class ChatTest extends TestCase
     public function test_a_refund_is_made_once_when_the_model_fails_after_it(): void
     {
         Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()
-            ->modelSays(['refund_order' => ['order' => 7]], new \RuntimeException('The model is away'), 'You have your money back.');
+            ->fakeModel(['refund_order' => ['order' => 7]], new \RuntimeException('The model is away'), 'You have your money back.');
         $answer = self::answer($this->decide($this->askForARefund(), true));
         self::assertSame(['failed', 'The model cannot answer at the moment.'], [$answer['status'], $answer['error']]);
         $answer = self::answer($this->say('Well?'));
@@ -134,7 +134,7 @@ final class ChatTest extends TestCase
 
     public function test_the_page_shows_what_waits(): void
     {
-        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()->modelSays(['refund_order' => ['order' => 7]]);
+        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()->fakeModel(['refund_order' => ['order' => 7]]);
         $id = $this->askForARefund();
         $this->get('/')->assertOk()->assertSee($id);
     }
@@ -148,7 +148,7 @@ final class ChatTest extends TestCase
         ];
         foreach ($ways as $how => $goOn) {
             $this->flushSession();
-            Pillion::fake()->modelSays(['refund_order' => ['order' => 7]], 'As you like.', 'Hello.');
+            Pillion::fake()->fakeModel(['refund_order' => ['order' => 7]], 'As you like.', 'Hello.');
             $id = $this->askForARefund();
             $this->travel(3601)->seconds();
             $this->get('/')->assertDontSee($id);
@@ -162,7 +162,7 @@ final class ChatTest extends TestCase
     public function test_what_is_decided_cannot_be_decided_again(): void
     {
         Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()
-            ->modelSays(['refund_order' => ['order' => 7]], 'Done.', 'You are welcome.');
+            ->fakeModel(['refund_order' => ['order' => 7]], 'Done.', 'You are welcome.');
         $id = $this->askForARefund();
         Pillion::approvals()->approve($id);
         $this->decide($id, false)->assertStatus(409);
@@ -173,7 +173,7 @@ final class ChatTest extends TestCase
     public function test_a_chat_answers_one_request_at_a_time(): void
     {
         Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()
-            ->modelSays(['refund_order' => ['order' => 7]], 'You have your money back.', 'You are welcome.');
+            ->fakeModel(['refund_order' => ['order' => 7]], 'You have your money back.', 'You are welcome.');
         $id = $this->askForARefund();
         $first = $this->decide($id, true);
         // The stream has not been read yet, so the call has not run.
@@ -187,7 +187,7 @@ final class ChatTest extends TestCase
     public function test_a_model_that_calls_tools_for_ever_has_to_answer(): void
     {
         $call = ['order_status' => ['order' => 7]];
-        Pillion::fake(['order_status' => 'on its way'])->preventStrayCalls()->modelSays($call, $call, $call, 'On its way.');
+        Pillion::fake(['order_status' => 'on its way'])->preventStrayCalls()->fakeModel($call, $call, $call, 'On its way.');
         $answer = self::answer($this->say('Where is order 7?'));
         self::assertSame(['On its way.', 'tool_rounds'], [$answer['text'], $answer['limit']]);
         Pillion::assertToolCalled('order_status', 3);
@@ -197,7 +197,7 @@ final class ChatTest extends TestCase
     {
         Pillion::fake(['refund_order' => 'done'])->preventStrayCalls();
         foreach ([1, 2, 3, 4] as $time) {
-            Pillion::fake()->modelSays(['refund_order' => ['order' => $time]], 'Well.');
+            Pillion::fake()->fakeModel(['refund_order' => ['order' => $time]], 'Well.');
             $events = self::events($this->decide($this->askForARefund(), true));
             self::assertSame($time > 3 ? 'rate_limited' : null, $events[1][1]['error_code']);
         }
@@ -206,7 +206,7 @@ final class ChatTest extends TestCase
 
     public function test_only_the_configured_models_are_to_be_had(): void
     {
-        Pillion::fake()->preventStrayCalls()->modelSays('Hello.');
+        Pillion::fake()->preventStrayCalls()->fakeModel('Hello.');
         self::assertSame('Hello.', self::answer($this->say('Hello', 'with-mcp'))['text']);
         foreach (['gpt-4.1-mini', '', null, ['function_calling' => true, 'mcp' => true]] as $model) {
             $this->postJson('/chat', ['model' => $model, 'message' => 'Hello'])->assertStatus(422);

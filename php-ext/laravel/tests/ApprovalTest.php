@@ -108,12 +108,12 @@ final class ApprovalTest extends TestCase
         self::assertSame(['approval_required', 'approval_required'], [$first->errorCode, $delete('alice', 'b')->errorCode]);
         $refused = $delete('alice', 'c');
         self::assertSame('rate_limited', $refused->errorCode);
-        self::assertSame('2 calls of this user wait for approval already: they have to be decided first', $refused->error);
+        self::assertSame('2 calls of this user already wait for approval: approve or deny one of them first', $refused->error);
         self::assertArrayNotHasKey('approval_id', $refused->metadata);
         self::assertSame('approval_required', $delete('alice', 'a')->errorCode, 'it waits already');
         self::assertSame('approval_required', $delete(null, 'a')->errorCode);
         $refused = $delete('bob', 'a');
-        self::assertSame(['rate_limited', '3 calls wait for approval already: they have to be decided first'], [$refused->errorCode, $refused->error]);
+        self::assertSame(['rate_limited', '3 calls already wait for approval: approve or deny one of them first'], [$refused->errorCode, $refused->error]);
         self::assertCount(3, Pillion::approvals()->pending());
 
         Pillion::approvals()->approve($first->metadata['approval_id']);

@@ -147,6 +147,6 @@ final class SidecarTest extends TestCase
     {
         $this->configure(['sidecar.register' => true, 'sidecar.socket' => '/nowhere/pillion.sock']);
         self::assertTrue(Pillion::registry()->has('calculator'));
-        self::assertStringContainsString('/nowhere/pillion.sock', Pillion::leftOut()['(sidecar)']);
+        self::assertStringContainsString('/nowhere/pillion.sock', Pillion::skipped()['(sidecar)']);
     }
 }

@@ -159,7 +159,7 @@ final class WorkTest extends TestCase
         self::assertStringContainsString('The sidecar refuses the tools: It is taken', (string) stream_get_contents($pipes[1]));
         self::assertSame(1, proc_close($process));
 
-        self::assertSame([2, "--max-time is no number.\n"], $this->artisanOutput('pillion:work --max-time=soon'));
+        self::assertSame([2, "--max-time must be a whole number of at least 0.\n"], $this->artisanOutput('pillion:work --max-time=soon'));
     }
 
     /** @return array{FakeSidecar, resource, array<int, resource>, array<string, mixed>} */

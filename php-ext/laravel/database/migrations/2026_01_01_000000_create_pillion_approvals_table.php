@@ -11,7 +11,7 @@ return new class extends Migration {
             ->create(config('pillion.approvals.table', 'pillion_approvals'), function (Blueprint $table): void {
                 // Made of tenant and id: users of two tenants may have the same key, and so the same call
                 // the same id; a digest is compared exactly, whatever the collation of the database.
-                $table->string('place', 64)->primary();
+                $table->string('storage_key', 64)->primary();
                 $table->string('id', 64);
                 $table->string('tenant')->nullable()->index();
                 $table->string('tool', 128);

@@ -6,8 +6,8 @@ namespace Pillion\Laravel\Approvals;
 
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\PillionException;
+use Pillion\Laravel\RequestServices;
 use Pillion\Laravel\Tools\SidecarTool;
-use Pillion\Laravel\Workshop;
 use Pillion\Sidecar;
 use Pillion\ToolInterface;
 use Pillion\ToolResult;
@@ -50,7 +50,7 @@ final class SidecarApprovals
     {
         return match (true) {
             $tool instanceof SidecarTool => $tool->sidecar(),
-            extension_loaded('pillion') => Workshop::current()->sidecar(),
+            extension_loaded('pillion') => RequestServices::current()->sidecar(),
             // Without the extension, the library runs all other tools in the default sidecar.
             default => new Sidecar(),
         };

@@ -52,7 +52,7 @@ final class Executor extends ToolExecutor
 
     public function __serialize(): array
     {
-        throw new \LogicException('An executor is not serialised: a job makes its own with Pillion::executor()');
+        throw new \LogicException('An executor cannot be serialized: call Pillion::executor() in the job');
     }
 
     public function execute(ToolCall|array $call, array $context = []): ToolResult
@@ -89,13 +89,13 @@ final class Executor extends ToolExecutor
     private function run(array $calls, array $context, Closure $execute): array
     {
         [$tools, , , $hooks] = $this->services->getValue();
-        $calls = Calls::all($calls);
+        $calls = CallReader::readAll($calls);
         $context = $this->context($context);
         foreach ($calls as $call) {
             $hooks->fake?->fakeIfNeeded($call, $tools);
         }
-        [$results, $passed] = $this->services->getValue()[2]->with([], [], fn () => $execute($calls, $context));
-        return array_replace($results, $this->runDecided($calls, $results, $passed, $context, $execute));
+        [$results, $admitted] = $this->services->getValue()[2]->runWith([], [], fn () => $execute($calls, $context));
+        return array_replace($results, $this->runDecided($calls, $results, $admitted, $context, $execute));
     }
 
     /**
@@ -103,15 +103,15 @@ final class Executor extends ToolExecutor
      *
      * @param array<int, ToolCall>   $calls   by position
      * @param array<int, ToolResult> $results
-     * @param list<PassedCall>       $passed  the admitted calls
+     * @param list<AdmittedCall>       $admitted  the admitted calls
      * @param array<string, mixed>   $context
      *
      * @return array<int, ToolResult> the results of the calls that ran again or failed
      */
-    private function runDecided(array $calls, array $results, array $passed, array $context, Closure $execute): array
+    private function runDecided(array $calls, array $results, array $admitted, array $context, Closure $execute): array
     {
         [$tools, $approvals, $admission] = $this->services->getValue();
-        $failed = $decided = $approved = $admitted = $used = [];
+        $failed = $decided = $approved = $readmitted = $used = [];
         foreach ($calls as $index => $call) {
             $result = $results[$index];
             $id = $result->metadata['approval_id'] ?? null;
@@ -143,7 +143,7 @@ final class Executor extends ToolExecutor
             }
             $decided[$index] = $call;
             if ($isRequiredBySidecar) {
-                $admitted[] = [$call->id, $tool?->getName() ?? $call->name];
+                $readmitted[] = [$call->id, $tool?->getName() ?? $call->name];
                 continue;
             }
             if ($approval?->status === ApprovalStatus::Approved) {
@@ -156,11 +156,11 @@ final class Executor extends ToolExecutor
             return $failed;
         }
         $run = fn () => $execute(array_values($decided), $context);
-        [$again, $passed] = $admission->with($approved, PassedCall::among($passed, $admitted), $run);
+        [$again, $admitted] = $admission->runWith($approved, AdmittedCall::filter($admitted, $readmitted), $run);
         $again = array_combine(array_keys($decided), $again);
         // The sidecar may require approval for a call that the application approved.
         $stillRequired = array_filter($again, SidecarApprovals::isRequiredBySidecar(...));
-        $further = $this->runDecided(array_intersect_key($decided, $stillRequired), $stillRequired, $passed, $context, $execute);
+        $further = $this->runDecided(array_intersect_key($decided, $stillRequired), $stillRequired, $admitted, $context, $execute);
         $again = array_replace($again, $further);
         // The sidecar's approval is still open, so restore the application's approval for the next attempt.
         foreach (array_filter($again, SidecarApprovals::isRequiredBySidecar(...)) as $index => $result) {

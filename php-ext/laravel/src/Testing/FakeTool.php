@@ -33,9 +33,9 @@ class FakeTool implements ToolInterface
     {
         $call = new ToolCall($toolCallId, $this->getName(), $arguments);
         if ($this->fake->handles($call->name)) {
-            return $this->fake->answer($call);
+            return $this->fake->resultFor($call);
         }
-        $this->fake->stray($call);
+        $this->fake->recordStrayCall($call);
         return $this->original->execute($arguments, $toolCallId);
     }
 

@@ -14,7 +14,7 @@ final class StrayToolCallException extends \RuntimeException
 
     public static function reaching(string $what): self
     {
-        return new self("Attempted to reach $what, which no fake stands in for.");
+        return new self("Attempted to reach $what, which has no fake.");
     }
 
     public static function ofServer(string $server, string $method): self

@@ -12,7 +12,7 @@ use Pillion\ToolDefinition;
  *
  * @internal
  */
-final class PassedCall
+final class AdmittedCall
 {
     private function __construct(
         public readonly string $id,
@@ -22,8 +22,8 @@ final class PassedCall
     ) {
     }
 
-    /** @param ToolCall $call the call with the arguments that the tool would get */
-    public static function of(ToolCall $call, ToolDefinition $definition): self
+    /** @param ToolCall $call the call with the arguments that the tool would receive */
+    public static function fromCall(ToolCall $call, ToolDefinition $definition): self
     {
         return new self($call->id, $definition->name, hash('sha256', serialize([$call->id, $definition->name, $call->arguments])));
     }
@@ -31,13 +31,13 @@ final class PassedCall
     /**
      * Returns the passed calls whose ID and tool are among the given calls.
      *
-     * @param list<self>                    $passed
+     * @param list<self>                    $admitted
      * @param list<array{string, string}>   $calls  the IDs and the tool names
      *
      * @return list<self>
      */
-    public static function among(array $passed, array $calls): array
+    public static function filter(array $admitted, array $calls): array
     {
-        return array_values(array_filter($passed, static fn (self $one): bool => in_array([$one->id, $one->tool], $calls, true)));
+        return array_values(array_filter($admitted, static fn (self $call): bool => in_array([$call->id, $call->tool], $calls, true)));
     }
 }

@@ -19,10 +19,10 @@ use Pillion\ToolRegistry;
  * Adds the tools of the MCP servers and of the sidecar to a registry. An unreachable server is logged and
  * skipped for a while.
  */
-final class Offer
+final class RemoteToolLoader
 {
     /** @var array<string, string> reasons for skipped servers */
-    private array $leftOut = [];
+    private array $skipped = [];
 
     public function __construct(
         private readonly Repository $config,
@@ -39,7 +39,7 @@ final class Offer
     {
         foreach ($this->servers->all() as $server) {
             if ($server->register && $server->class === null) {
-                $this->attempt(
+                $this->loadOrSkip(
                     $server->name,
                     $this->clients->scope($server),
                     fn () => $this->addServer($registry, $server),
@@ -48,14 +48,14 @@ final class Offer
         }
         $sidecar = $this->sidecar;
         if ($sidecar !== null) {
-            $this->attempt('(sidecar)', $sidecar->getSocketPath(), fn () => $this->addSidecar($registry, $sidecar));
+            $this->loadOrSkip('(sidecar)', $sidecar->getSocketPath(), fn () => $this->addSidecar($registry, $sidecar));
         }
     }
 
     /** @return array<string, string> reasons by server */
-    public function leftOut(): array
+    public function skipped(): array
     {
-        return $this->leftOut;
+        return $this->skipped;
     }
 
     private function addServer(ToolRegistry $registry, ServerConfig $server): void
@@ -88,20 +88,20 @@ final class Offer
         }
     }
 
-    private function attempt(string $server, string $scope, \Closure $add): void
+    private function loadOrSkip(string $server, string $scope, \Closure $load): void
     {
         $cache = $this->cache->store($this->config->get('pillion.cache.store'));
-        $key = "pillion:left-out:$server:" . hash('sha256', $scope);
-        $earlier = $cache->get($key);
-        if ($earlier !== null) {
-            $this->leftOut[$server] = $earlier;
+        $key = "pillion:skipped:$server:" . hash('sha256', $scope);
+        $knownReason = $cache->get($key);
+        if ($knownReason !== null) {
+            $this->skipped[$server] = $knownReason;
             return;
         }
         try {
-            $add();
+            $load();
         } catch (PillionException $e) {
-            $this->leftOut[$server] = $e->getMessage();
-            $this->log?->log('warning', 'MCP server left out', ['server' => $server, 'error' => $e->getMessage()]);
+            $this->skipped[$server] = $e->getMessage();
+            $this->log?->log('warning', 'Skipped an MCP server that failed', ['server' => $server, 'error' => $e->getMessage()]);
             $seconds = (int) $this->config->get('pillion.cache.retry_after', 30);
             if ($seconds > 0) {
                 $cache->put($key, $e->getMessage(), $seconds);

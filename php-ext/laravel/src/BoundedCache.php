@@ -12,12 +12,12 @@ namespace Pillion\Laravel;
  *
  * @template T
  */
-final class Recent
+final class BoundedCache
 {
     /** @var array<string, T> */
-    private array $kept = [];
+    private array $values = [];
 
-    public function __construct(private readonly int $most)
+    public function __construct(private readonly int $maxEntries)
     {
     }
 
@@ -28,35 +28,35 @@ final class Recent
      */
     public function get(string $key, \Closure $make): mixed
     {
-        if (!isset($this->kept[$key])) {
-            $made = $make();
-            $this->kept[$key] = $made;
-            if (count($this->kept) > $this->most) {
-                unset($this->kept[array_key_first($this->kept)]);
+        if (!isset($this->values[$key])) {
+            $value = $make();
+            $this->values[$key] = $value;
+            if (count($this->values) > $this->maxEntries) {
+                unset($this->values[array_key_first($this->values)]);
             }
         }
-        return $this->kept[$key];
+        return $this->values[$key];
     }
 
     /** @return ?T */
     public function peek(string $key): mixed
     {
-        return $this->kept[$key] ?? null;
+        return $this->values[$key] ?? null;
     }
 
     public function forget(string $key): void
     {
-        unset($this->kept[$key]);
+        unset($this->values[$key]);
     }
 
     /** @return list<T> */
     public function all(): array
     {
-        return array_values($this->kept);
+        return array_values($this->values);
     }
 
     public function clear(): void
     {
-        $this->kept = [];
+        $this->values = [];
     }
 }

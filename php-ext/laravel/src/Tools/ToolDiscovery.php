@@ -11,7 +11,7 @@ use ReflectionMethod;
 use Symfony\Component\Finder\Finder;
 
 /** Finds the tool classes of an application. */
-final class Discovery
+final class ToolDiscovery
 {
     /**
      * @param array<string, string> $folders namespaces by path; a missing path is ignored

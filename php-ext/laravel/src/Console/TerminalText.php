@@ -11,31 +11,31 @@ use Symfony\Component\Console\Formatter\OutputFormatter;
  * text. Console tags have no effect; characters that move the cursor, hide text or change its direction are
  * written as `\u001b`, which is the same text in JSON.
  */
-final class Shown
+final class TerminalText
 {
-    private const UNSEEN = '/[\x{0}-\x{1f}\x{7f}-\x{9f}\p{Cf}\x{2028}\x{2029}]/u';
+    private const INVISIBLE = '/[\x{0}-\x{1f}\x{7f}-\x{9f}\p{Cf}\x{2028}\x{2029}]/u';
 
     /** Returns the text on one line. */
-    public static function line(string $text): string
+    public static function escapeLine(string $text): string
     {
         $text = preg_match('//u', $text) === 1 ? $text : mb_convert_encoding($text, 'UTF-8', 'ISO-8859-1');
-        $visible = preg_replace_callback(self::UNSEEN, static fn (array $found) => self::escaped($found[0]), $text);
+        $visible = preg_replace_callback(self::INVISIBLE, static fn (array $found) => self::escapeCharacter($found[0]), $text);
         return OutputFormatter::escape((string) $visible);
     }
 
     /** Returns the text with its line breaks. */
-    public static function lines(string $text): string
+    public static function escape(string $text): string
     {
-        return implode("\n", array_map([self::class, 'line'], explode("\n", $text)));
+        return implode("\n", array_map([self::class, 'escapeLine'], explode("\n", $text)));
     }
 
     /** @param int $flags flags of `json_encode()` */
-    public static function json(mixed $value, int $flags = 0): string
+    public static function encodeJson(mixed $value, int $flags = 0): string
     {
-        return self::lines((string) json_encode($value, $flags | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE));
+        return self::escape((string) json_encode($value, $flags | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE));
     }
 
-    private static function escaped(string $character): string
+    private static function escapeCharacter(string $character): string
     {
         $units = bin2hex(mb_convert_encoding($character, 'UTF-16BE', 'UTF-8'));
         return '\\u' . implode('\\u', str_split($units, 4));

@@ -6,7 +6,7 @@ namespace Pillion\Laravel\Chat;
 
 use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\InvalidInputException;
-use Pillion\Laravel\Configured;
+use Pillion\Laravel\ConfigReader;
 use Pillion\Laravel\Models\ModelDirectory;
 use SensitiveParameter;
 
@@ -15,7 +15,7 @@ use SensitiveParameter;
  *
  * @internal
  */
-final class Chats
+final class ChatConfig
 {
     /** Numeric options, which may come from the environment as strings. */
     private const NUMBERS = ['temperature', 'max_output_tokens', 'timeout', 'top_p', 'max_tool_calls', 'max_tool_rounds', 'max_calls_per_answer', 'max_total_tokens'];
@@ -25,13 +25,13 @@ final class Chats
     }
 
     /** Returns whether the tool loop runs in the sidecar. */
-    public function inSidecar(): bool
+    public function runsInSidecar(): bool
     {
-        $place = $this->config->get('pillion.chat.in', 'process');
-        return match ($place) {
+        $loop = $this->config->get('pillion.chat.in', 'process');
+        return match ($loop) {
             'process' => false,
             'sidecar' => true,
-            default => throw Configured::wrong('chat.in', 'must be process or sidecar', $place),
+            default => throw ConfigReader::invalid('chat.in', 'must be process or sidecar', $loop),
         };
     }
 
@@ -56,10 +56,10 @@ final class Chats
         $entry = $this->models->entry($model);
         if (is_string($model)) {
             if (!in_array($model, $this->models->names(), true)) {
-                throw new InvalidInputException("pillion.models has no model '$model' to chat with");
+                throw new InvalidInputException("Unknown model '$model': add it to pillion.models");
             }
             if (!is_array($entry)) {
-                throw Configured::wrong("models.$model", 'must be an array to chat with', $entry);
+                throw ConfigReader::invalid("models.$model", 'must be an array for chats', $entry);
             }
             if (!isset($entry['model']) && !isset($entry['id'])) {
                 $entry['model'] = $model;
@@ -69,22 +69,22 @@ final class Chats
     }
 
     /**
-     * @param array<string, mixed> $own
+     * @param array<string, mixed> $overrides
      *
      * @return array<string, mixed> the options of `ToolAwareChat`
      */
-    public function options(array $own): array
+    public function options(array $overrides): array
     {
-        $configured = Configured::array($this->config, 'chat.options');
-        if (!$this->inSidecar()) {
+        $configured = ConfigReader::readArray($this->config, 'chat.options');
+        if (!$this->runsInSidecar()) {
             $configured += [
                 'max_tool_rounds' => (int) $this->config->get('pillion.limits.max_rounds', 5),
                 'max_tool_calls' => (int) $this->config->get('pillion.limits.max_calls', 5),
             ];
         }
         foreach (array_intersect_key($configured, array_flip(self::NUMBERS)) as $key => $value) {
-            $configured[$key] = Configured::number($value);
+            $configured[$key] = ConfigReader::toNumber($value);
         }
-        return $own + $configured;
+        return $overrides + $configured;
     }
 }

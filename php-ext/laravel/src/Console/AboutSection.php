@@ -9,7 +9,7 @@ use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\Sidecar;
 
 /** Pillion's section of `php artisan about` (Laravel 9.21 and later). Contacts no servers. */
-final class About
+final class AboutSection
 {
     public function __construct(private readonly Repository $config, private readonly ServerDirectory $servers)
     {
@@ -23,7 +23,7 @@ final class About
         return [
             'Runs on' => $version === false ? 'the library in plain PHP' : "the extension, version $version",
             'Servers' => implode(', ', $this->servers->names()) ?: 'none',
-            'Approvals' => $this->config->get('pillion.approvals.policy') . ', kept in the '
+            'Approvals' => $this->config->get('pillion.approvals.policy') . ', stored in the '
                 . $this->config->get('pillion.approvals.driver'),
             'Sidecar' => (string) $sidecar,
             'Log' => match ($channel = $this->config->get('pillion.log.channel')) {

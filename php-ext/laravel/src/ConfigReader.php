@@ -8,17 +8,17 @@ use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\InvalidInputException;
 
 /** Reads config/pillion.php; errors name the key of the invalid setting. */
-final class Configured
+final class ConfigReader
 {
     /**
      * @return array<array-key, mixed>
      *
      * @throws InvalidInputException when the setting is not an array
      */
-    public static function array(Repository $config, string $key): array
+    public static function readArray(Repository $config, string $key): array
     {
         $value = $config->get("pillion.$key", []);
-        return is_array($value) ? $value : throw self::wrong($key, 'must be an array', $value);
+        return is_array($value) ? $value : throw self::invalid($key, 'must be an array', $value);
     }
 
     /**
@@ -28,19 +28,19 @@ final class Configured
      *
      * @throws InvalidInputException when an entry is not a string
      */
-    public static function texts(Repository $config, string $key): array
+    public static function readStrings(Repository $config, string $key): array
     {
-        $texts = self::array($config, $key);
-        foreach ($texts as $name => $text) {
-            if (!is_string($text)) {
-                throw self::wrong("$key.$name", 'must be a text', $text);
+        $strings = self::readArray($config, $key);
+        foreach ($strings as $name => $string) {
+            if (!is_string($string)) {
+                throw self::invalid("$key.$name", 'must be a string', $string);
             }
         }
-        return $texts;
+        return $strings;
     }
 
     /** Converts a numeric string to a number: settings from the environment are strings. */
-    public static function number(mixed $value): mixed
+    public static function toNumber(mixed $value): mixed
     {
         return is_string($value) && is_numeric($value) ? $value + 0 : $value;
     }
@@ -50,17 +50,17 @@ final class Configured
      *
      * @throws InvalidInputException when the setting is neither of these
      */
-    public static function limit(Repository $config, string $key): ?int
+    public static function readLimit(Repository $config, string $key): ?int
     {
-        $value = self::number($config->get("pillion.$key"));
+        $value = self::toNumber($config->get("pillion.$key"));
         if ($value === null || (is_int($value) && $value > 0)) {
             return $value;
         }
         throw new InvalidInputException("pillion.$key must be a whole number above zero, or null");
     }
 
-    public static function wrong(string $key, string $what, mixed $value): InvalidInputException
+    public static function invalid(string $key, string $requirement, mixed $value): InvalidInputException
     {
-        return new InvalidInputException("pillion.$key $what, not " . get_debug_type($value));
+        return new InvalidInputException("pillion.$key $requirement, not " . get_debug_type($value));
     }
 }

@@ -10,7 +10,7 @@ use SensitiveParameterValue;
 use Throwable;
 
 /** The tool classes, services and server entries that were skipped because they failed, with the reasons. */
-final class LeftOut
+final class SkippedEntries
 {
     /** @var array<string, string> */
     private array $reasons = [];
@@ -28,9 +28,9 @@ final class LeftOut
      *
      * @param string $name the name of the class, service or server
      */
-    public function add(string $name, Throwable $why): void
+    public function add(string $name, Throwable $failure): void
     {
-        $reason = $why->getMessage();
+        $reason = $failure->getMessage();
         if (($this->reasons[$name] ?? null) === $reason) {
             return;
         }
@@ -38,7 +38,7 @@ final class LeftOut
         [$config, $log] = $this->services->getValue();
         $channel = $config->get('pillion.log.channel');
         if ($channel !== false) {
-            $log->channel($channel)->warning('Tools left out', ['of' => $name, 'error' => $reason]);
+            $log->channel($channel)->warning('Skipped an entry that failed', ['name' => $name, 'error' => $reason]);
         }
     }
 

@@ -9,7 +9,7 @@ namespace Pillion\Laravel\Chat;
  *
  * @internal
  */
-final class Ending
+final class FinishReason
 {
     /**
      * The reasons of a truncated answer: the maximum length of the answer or of the conversation was reached.
@@ -30,7 +30,7 @@ final class Ending
      *
      * @param array<array-key, mixed> $response the complete decoded body
      */
-    public static function wholeCalls(array $response, int $calls): int
+    public static function countCompleteCalls(array $response, int $calls): int
     {
         $reason = self::reason($response);
         return match (true) {

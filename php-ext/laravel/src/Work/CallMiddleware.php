@@ -7,7 +7,7 @@ namespace Pillion\Laravel\Work;
 use Closure;
 use Illuminate\Cache\RateLimiter;
 use Illuminate\Container\Container;
-use Pillion\Laravel\Configured;
+use Pillion\Laravel\ConfigReader;
 use Pillion\Laravel\Execution\RateLimits;
 use Pillion\Laravel\Hooks;
 use Pillion\ToolCall;
@@ -19,7 +19,7 @@ use Pillion\Worker\Call;
  * Wraps each call of a worker: checks the limits that the whole application shares, and ends the call's
  * scope.
  */
-final class AroundCall
+final class CallMiddleware
 {
     public function __construct(
         private readonly Container $app,
@@ -32,7 +32,7 @@ final class AroundCall
     public function __invoke(Call $call, Closure $run): ToolResult
     {
         try {
-            return $this->refuse($call) ?? $run();
+            return $this->checkLimits($call) ?? $run();
         } finally {
             $this->scope->end($call->thrown);
         }
@@ -42,19 +42,19 @@ final class AroundCall
      * Returns the account of a call for limits. A claimed user is not an account: its caller could claim another
      * one for each call.
      */
-    private static function counted(Call $call): ?string
+    private static function accountOf(Call $call): ?string
     {
         return $call->user ?? ($call->principal === null ? null : "\0$call->principal");
     }
 
-    private function refuse(Call $call): ?ToolResult
+    private function checkLimits(Call $call): ?ToolResult
     {
         $tool = $this->tools->get($call->tool);
         $limits = new RateLimits(
             $this->app->make(RateLimiter::class),
-            Configured::array($this->app->make('config'), 'limits.rate_limits'),
+            ConfigReader::readArray($this->app->make('config'), 'limits.rate_limits'),
             $this->app->make(Hooks::class)->tenant(),
         );
-        return $tool === null ? null : $limits->refuse(new ToolCall($call->id, $call->tool), $tool, self::counted($call));
+        return $tool === null ? null : $limits->check(new ToolCall($call->id, $call->tool), $tool, self::accountOf($call));
     }
 }

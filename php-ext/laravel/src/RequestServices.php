@@ -17,7 +17,7 @@ use Pillion\Laravel\Servers\Clients;
 use Pillion\Laravel\Servers\OpenClients;
 use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\Laravel\Testing\PillionFake;
-use Pillion\Laravel\Tools\Offer;
+use Pillion\Laravel\Tools\RemoteToolLoader;
 use Pillion\Laravel\Tools\RequestRegistry;
 use Pillion\Sidecar;
 use Pillion\ToolRegistry;
@@ -29,23 +29,23 @@ use Psr\Log\LoggerInterface;
  *
  * @internal
  */
-final class Workshop
+final class RequestServices
 {
     private const MAX_IDENTITIES = 16;
 
-    /** @var Recent<Clients> by identity */
-    private readonly Recent $clients;
+    /** @var BoundedCache<Clients> by identity */
+    private readonly BoundedCache $clients;
 
     /**
-     * @var Recent<array{ToolRegistry, array<string, string>, int}> by identity, with and without the servers'
+     * @var BoundedCache<array{ToolRegistry, array<string, string>, int}> by identity, with and without the servers'
      *      tools: the registry, the skipped servers, and the time of the next attempt
      */
-    private readonly Recent $registries;
+    private readonly BoundedCache $registries;
 
     public function __construct(private readonly Container $app)
     {
-        $this->clients = new Recent(self::MAX_IDENTITIES);
-        $this->registries = new Recent(2 * self::MAX_IDENTITIES);
+        $this->clients = new BoundedCache(self::MAX_IDENTITIES);
+        $this->registries = new BoundedCache(2 * self::MAX_IDENTITIES);
     }
 
     /** Returns the workshop of the current request or job. */
@@ -79,19 +79,19 @@ final class Workshop
     public function registry(Identity $identity, bool $withServers): ToolRegistry
     {
         $key = self::registryKey($identity, $withServers);
-        [, $leftOut, $until] = $this->registries->peek($key) ?? [null, [], 0];
+        [, $skipped, $retryAt] = $this->registries->peek($key) ?? [null, [], 0];
         // A long-running command must find servers that are available again.
-        if ($leftOut !== [] && now()->getTimestamp() > $until) {
+        if ($skipped !== [] && now()->getTimestamp() > $retryAt) {
             $this->registries->forget($key);
         }
         return $this->registries->get($key, fn () => $this->makeRegistry($identity, $withServers))[0];
     }
 
     /** @return array<string, string> the reasons for skipped servers and classes, by name */
-    public function leftOut(Identity $identity): array
+    public function skipped(Identity $identity): array
     {
         $servers = $this->registries->peek(self::registryKey($identity, true))[1] ?? [];
-        return $this->app->make(LeftOut::class)->reasons() + $servers;
+        return $this->app->make(SkippedEntries::class)->reasons() + $servers;
     }
 
     /** @param array<string, mixed> $options options that override the configuration */
@@ -101,11 +101,11 @@ final class Workshop
         $approvals = $this->app->make(Approvals::class)->forTenant($identity->tenant);
         $limits = new RateLimits(
             $this->app->make(RateLimiter::class),
-            Configured::array($this->config(), 'limits.rate_limits'),
+            ConfigReader::readArray($this->config(), 'limits.rate_limits'),
             $identity->tenant,
         );
         $admission = new Admission($registry, $approvals, $limits, $options['before'] ?? null);
-        $configured = ExecutorOptions::of($this->config(), $this->app->make(ServerDirectory::class));
+        $configured = ExecutorOptions::fromConfig($this->config(), $this->app->make(ServerDirectory::class));
         $executor = ExecutorOptions::apply($options, $configured, fn (array $all) => new Executor(
             $registry,
             $all,
@@ -121,9 +121,9 @@ final class Workshop
     public function sidecar(): Sidecar
     {
         $socket = $this->config()->get('pillion.sidecar.socket');
-        $timeout = Configured::number($this->config()->get('pillion.sidecar.timeout', 60));
+        $timeout = ConfigReader::toNumber($this->config()->get('pillion.sidecar.timeout', 60));
         if (!is_int($timeout) && !is_float($timeout)) {
-            throw Configured::wrong('sidecar.timeout', 'must be a number of seconds', $timeout);
+            throw ConfigReader::invalid('sidecar.timeout', 'must be a number of seconds', $timeout);
         }
         return new Sidecar($socket === '' ? null : $socket, $timeout);
     }
@@ -161,11 +161,11 @@ final class Workshop
     private function makeRegistry(Identity $identity, bool $withServers): array
     {
         $fake = $this->app->make(Hooks::class)->fake;
-        $own = $this->app->make(ToolRegistry::class);
+        $applicationTools = $this->app->make(ToolRegistry::class);
         if (!$withServers || ($fake !== null && !$fake->allowsStrayCalls())) {
-            return [RequestRegistry::make($own, $this->config(), null, $fake), [], 0];
+            return [RequestRegistry::make($applicationTools, $this->config(), null, $fake), [], 0];
         }
-        $offer = new Offer(
+        $loader = new RemoteToolLoader(
             $this->config(),
             $this->app->make('cache'),
             $this->app->make(ServerDirectory::class),
@@ -174,9 +174,9 @@ final class Workshop
             $this->config()->get('pillion.sidecar.register', false) ? $this->sidecar() : null,
             $identity->user,
         );
-        $registry = RequestRegistry::make($own, $this->config(), $offer, $fake);
-        $until = now()->getTimestamp() + (int) $this->config()->get('pillion.cache.retry_after', 30);
-        return [$registry, $offer->leftOut(), $until];
+        $registry = RequestRegistry::make($applicationTools, $this->config(), $loader, $fake);
+        $retryAt = now()->getTimestamp() + (int) $this->config()->get('pillion.cache.retry_after', 30);
+        return [$registry, $loader->skipped(), $retryAt];
     }
 
     private function config(): Repository

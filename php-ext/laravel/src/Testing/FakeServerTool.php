@@ -9,7 +9,7 @@ use Pillion\ToolDefinition;
 use Pillion\ToolResult;
 
 /** A faked tool of a configured MCP server whose tool list the test does not load. */
-final class UnseenServerTool extends MCPToolAdapter
+final class FakeServerTool extends MCPToolAdapter
 {
     public function __construct(private readonly string $name, string $server)
     {
@@ -33,6 +33,6 @@ final class UnseenServerTool extends MCPToolAdapter
 
     public function execute(array $arguments, string $toolCallId): ToolResult
     {
-        throw new \LogicException('A fake stands in for this tool');
+        throw new \LogicException('This tool is faked and has no implementation');
     }
 }

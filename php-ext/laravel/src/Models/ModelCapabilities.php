@@ -5,10 +5,10 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Models;
 
 /** Reads single flags of a model's capabilities; the registry reads the others. */
-final class Capabilities
+final class ModelCapabilities
 {
     /** Returns whether the model may see tools of MCP servers, and thus whether to load them. */
-    public static function wantsServers(array|object $model): bool
+    public static function allowsMcpTools(array|object $model): bool
     {
         $tools = self::tools($model);
         return ($tools['function_calling'] ?? false) && ($tools['mcp'] ?? false);

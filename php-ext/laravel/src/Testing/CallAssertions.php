@@ -7,7 +7,7 @@ namespace Pillion\Laravel\Testing;
 use PHPUnit\Framework\Assert;
 
 /** Assertions about calls. Only calls that ran are recorded, not calls rejected before they ran. */
-trait Assertions
+trait CallAssertions
 {
     /**
      * @param string                                                             $tool   a name, or a pattern with `*`

@@ -8,9 +8,9 @@ use Illuminate\Support\Str;
 use Pillion\ToolCall;
 
 /** Reads calls given by applications and models. */
-final class Calls
+final class CallReader
 {
-    public static function newId(): string
+    public static function generateId(): string
     {
         return 'call_' . Str::random(24);
     }
@@ -22,9 +22,9 @@ final class Calls
      *
      * @throws \Pillion\Exception\InvalidInputException when the call is invalid
      */
-    public static function one(ToolCall|array $call): ToolCall
+    public static function read(ToolCall|array $call): ToolCall
     {
-        return $call instanceof ToolCall ? $call : ToolCall::fromArray($call + ['id' => self::newId()]);
+        return $call instanceof ToolCall ? $call : ToolCall::fromArray($call + ['id' => self::generateId()]);
     }
 
     /**
@@ -34,8 +34,8 @@ final class Calls
      *
      * @throws \Pillion\Exception\InvalidInputException when a call is invalid
      */
-    public static function all(array $calls): array
+    public static function readAll(array $calls): array
     {
-        return array_map(self::one(...), array_values($calls));
+        return array_map(self::read(...), array_values($calls));
     }
 }
