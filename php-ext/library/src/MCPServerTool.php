@@ -5,9 +5,9 @@ declare(strict_types=1);
 namespace Pillion;
 
 use Pillion\Fallback\Registry\Capabilities;
-use Pillion\Fallback\Registry\Origin;
 use Pillion\Fallback\Registry\RequireApproval;
-use Pillion\Fallback\Remote;
+use Pillion\Fallback\Registry\ToolOrigin;
+use Pillion\Fallback\SidecarTools;
 
 /**
  * A tool that an MCP server listed. {@see ToolRegistry::registerMcpServer()} creates such tools.
@@ -16,7 +16,7 @@ final class MCPServerTool implements MCPToolInterface
 {
     private function __construct(
         private readonly ToolDefinition $definition,
-        private readonly Origin $origin,
+        private readonly ToolOrigin $origin,
         private readonly string $sidecarName,
         /** The approval policy that the server entry sets for this tool. */
         private readonly ?string $approvalPolicy,
@@ -36,7 +36,7 @@ final class MCPServerTool implements MCPToolInterface
     /** Runs the tool with all checks of an executor. */
     public function execute(array $arguments, string $toolCallId): ToolResult
     {
-        return Remote::run($this, $arguments, $toolCallId);
+        return SidecarTools::run($this, $arguments, $toolCallId);
     }
 
     public function isAvailableForProvider(string $providerClass): bool
@@ -46,7 +46,7 @@ final class MCPServerTool implements MCPToolInterface
 
     public function isEnabledForModel(array|object $model): bool
     {
-        return Capabilities::of($model)->refusal($this->definition->name, $this->origin) === null;
+        return Capabilities::of($model)->reasonHidden($this->definition->name, $this->origin) === null;
     }
 
     /**
@@ -58,7 +58,7 @@ final class MCPServerTool implements MCPToolInterface
     public function getMCPServerConfig(): array
     {
         $config = ['type' => 'mcp', 'server_label' => $this->origin->label, 'server_url' => $this->origin->url];
-        return $this->approvalPolicy === null ? $config : $config + ['require_approval' => RequireApproval::WORDS[$this->approvalPolicy]];
+        return $this->approvalPolicy === null ? $config : $config + ['require_approval' => RequireApproval::SETTINGS_BY_POLICY[$this->approvalPolicy]];
     }
 
     public function getMCPCategory(): string

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion;
 
 use Pillion\Fallback\Argument;
-use Pillion\Fallback\Calls;
+use Pillion\Fallback\CallParser;
 use Pillion\Fallback\ClientHooks;
 use Pillion\Fallback\Failure;
 use Pillion\Fallback\Json;
@@ -61,7 +61,7 @@ class McpClient
         Argument::texts([1 => $method]);
         return match ($method) {
             'tools/list' => ['tools' => $this->listTools()],
-            'tools/call' => Json::shown($this->server()->call(...Calls::parameters($params))),
+            'tools/call' => Json::toLosslessArrays($this->server()->call(...CallParser::parseParameters($params))),
             default => throw self::needsExtension("The request '$method'"),
         };
     }
@@ -94,7 +94,7 @@ class McpClient
     /** @throws Exception\PillionException as {@see request()}, when the server does not answer */
     public function ping(): void
     {
-        $this->server()->listed();
+        $this->server()->listTools();
     }
 
     /** Returns whether the server answers now. */
@@ -151,7 +151,7 @@ class McpClient
     public function callTools(array $calls, array $options = []): array
     {
         $options = new McpOptions($options);
-        $calls = Calls::named($calls);
+        $calls = CallParser::parseAllWithOptionalIds($calls);
         return array_map(
             static fn (ToolCall $call, mixed $outcome): ToolResult => $outcome instanceof \Throwable
                 ? McpOptions::failure($call->id, $call->name, $outcome)
@@ -190,7 +190,7 @@ class McpClient
      */
     public function listTools(): array
     {
-        return Json::shown($this->server()->listed());
+        return Json::toLosslessArrays($this->server()->listTools());
     }
 
     /**

@@ -412,7 +412,7 @@ final class WorkerTest extends TestCase
         $sidecar->hear();
         self::assertSame('outside', $sidecar->hear()['result']['content'][0]['text']);
         $sidecar->hangUp();
-        self::assertSame('DomainException fail internal_error asked', stream_get_contents($pipes[1]));
+        self::assertSame('DomainException fail internal_error requested', stream_get_contents($pipes[1]));
         self::assertSame(0, proc_close($process));
     }
 

@@ -49,9 +49,9 @@ final class Admission
      *
      * @param array<string, ToolResult> $approved the earlier results (`approval_required`) of approved calls,
      *                                            by approval ID
-     * @param list<AdmittedCall>          $readmitted calls that were admitted earlier and are repeated in this
+     * @param list<AdmittedCall> $readmitted calls that were admitted earlier and are repeated in this
      *                                            request: each is admitted once more
-     * @param Closure(): T              $run
+     * @param Closure(): T $run
      *
      * @return array{T, list<AdmittedCall>} what `$run` returned, and the admitted calls
      */

@@ -31,8 +31,8 @@ final class AdmittedCall
     /**
      * Returns the passed calls whose ID and tool are among the given calls.
      *
-     * @param list<self>                    $admitted
-     * @param list<array{string, string}>   $calls  the IDs and the tool names
+     * @param list<self>                  $admitted
+     * @param list<array{string, string}> $calls the IDs and the tool names
      *
      * @return list<self>
      */

@@ -30,7 +30,7 @@ final class Executor extends ToolExecutor
     private readonly SensitiveParameterValue $services;
 
     /**
-     * @param array<string, mixed>  $options  options of {@see ToolExecutor}
+     * @param array<string, mixed>  $options     options of {@see ToolExecutor}
      * @param Closure(string): self $executorFor returns the executor of another user, with that user's credentials
      */
     public function __construct(
@@ -101,9 +101,9 @@ final class Executor extends ToolExecutor
     /**
      * Runs the decided calls again, and records the undecided ones as pending.
      *
-     * @param array<int, ToolCall>   $calls   by position
+     * @param array<int, ToolCall>   $calls    by position
      * @param array<int, ToolResult> $results
-     * @param list<AdmittedCall>       $admitted  the admitted calls
+     * @param list<AdmittedCall>     $admitted the admitted calls
      * @param array<string, mixed>   $context
      *
      * @return array<int, ToolResult> the results of the calls that ran again or failed

@@ -13,8 +13,8 @@ use Pillion\Fallback\Http\Deadline;
 use Pillion\Fallback\Http\EventSource;
 use Pillion\Fallback\Http\Request;
 use Pillion\Fallback\Http\Response;
+use Pillion\Fallback\Http\TransportErrors;
 use Pillion\Fallback\Http\Transports;
-use Pillion\Fallback\Http\Trouble;
 
 /**
  * The routes of the sidecar; its answers as trees.
@@ -70,10 +70,10 @@ final class SidecarApi
         return self::objects($body, 'approvals');
     }
 
-    /** @param 'approve'|'deny' $verdict */
-    public function decide(string $approvalId, string $verdict, ?string $reason): \stdClass
+    /** @param 'approve'|'deny' $decision */
+    public function decide(string $approvalId, string $decision, ?string $reason): \stdClass
     {
-        $path = '/api/v1/approvals/' . str_replace('.', '%2E', rawurlencode($approvalId)) . "/$verdict";
+        $path = '/api/v1/approvals/' . str_replace('.', '%2E', rawurlencode($approvalId)) . "/$decision";
         $body = Json::encode($reason === null ? new \stdClass() : ['reason' => $reason]);
         $approval = $this->send(new Request($path, [], $body))->approval ?? null;
         return $approval instanceof \stdClass ? $approval : throw Failure::transport("The sidecar's answer has no approval");
@@ -95,10 +95,10 @@ final class SidecarApi
     }
 
     /** Runs one tool; `$arguments` is JSON. */
-    public function execute(string $name, string $arguments, Context $context): Answer
+    public function execute(string $name, string $arguments, Context $context): CallResponse
     {
         $outcome = $this->executeAll([[$name, $arguments, $this->timeout]], $context)[0];
-        return $outcome instanceof Answer ? $outcome : throw $outcome;
+        return $outcome instanceof CallResponse ? $outcome : throw $outcome;
     }
 
     /**
@@ -106,7 +106,7 @@ final class SidecarApi
      *
      * @param array<int, array{string, string, float}> $calls name, arguments as JSON, seconds
      *
-     * @return array<int, Answer|PillionException> by the same keys
+     * @return array<int, CallResponse|PillionException> by the same keys
      */
     public function executeAll(array $calls, Context $context): array
     {
@@ -126,8 +126,8 @@ final class SidecarApi
         foreach ($outcomes as $key => $outcome) {
             try {
                 $answers[$key] = match (true) {
-                    $outcome instanceof Response => Answer::of(self::body($outcome)),
-                    $outcome instanceof TimeoutException => Trouble::toolTime([$calls[$key][0]], $calls[$key][2]),
+                    $outcome instanceof Response => CallResponse::parse(self::body($outcome)),
+                    $outcome instanceof TimeoutException => TransportErrors::toolsTimedOut([$calls[$key][0]], $calls[$key][2]),
                     default => $outcome,
                 };
             } catch (PillionException $e) {
@@ -140,28 +140,28 @@ final class SidecarApi
     /**
      * Runs calls in one request.
      *
-     * @param list<string>            $calls each call as JSON
-     * @param list<string>            $names the name of each call's tool
+     * @param list<string>            $calls      each call as JSON
+     * @param list<string>            $names      the name of each call's tool
      * @param 'parallel'|'sequential' $mode
-     * @param ?string                 $part  the indices of these calls, if a batch takes several requests:
+     * @param ?string                 $indexRange the indices of these calls, if a batch takes several requests:
      *                                       gives each request its own idempotency key
      *
-     * @return list<Answer>|RefusedRequest in the order of the calls
+     * @return list<CallResponse>|RejectedRequest in the order of the calls
      *
      * @throws PillionException when the sidecar does not answer
      */
-    public function batch(array $calls, array $names, string $mode, Context $context, ?string $part): array|RefusedRequest
+    public function batch(array $calls, array $names, string $mode, Context $context, ?string $indexRange): array|RejectedRequest
     {
         $body = '{"calls":[' . implode(',', $calls) . "],\"mode\":\"$mode\"}";
         $headers = $context->headers();
-        if ($part !== null && isset($headers['idempotency-key'])) {
-            $headers['idempotency-key'] = preg_replace('/("?)$/D', ".$part$1", $headers['idempotency-key'], 1);
+        if ($indexRange !== null && isset($headers['idempotency-key'])) {
+            $headers['idempotency-key'] = preg_replace('/("?)$/D', ".$indexRange$1", $headers['idempotency-key'], 1);
         }
         $request = new Request(self::TOOLS . 'batch-execute', $headers, $body);
         try {
             $response = $this->exchange($request);
         } catch (TimeoutException) {
-            throw Trouble::toolTime($names, $this->timeout);
+            throw TransportErrors::toolsTimedOut($names, $this->timeout);
         }
         try {
             $results = self::body($response)->results ?? null;
@@ -169,9 +169,9 @@ final class SidecarApi
                 throw Failure::transport("The sidecar's answer has no result for each call");
             }
         } catch (PillionException $e) {
-            return new RefusedRequest($e, $e instanceof TransportException ? 0 : $response->status);
+            return new RejectedRequest($e, $e instanceof TransportException ? 0 : $response->status);
         }
-        return array_map(Answer::of(...), $results);
+        return array_map(CallResponse::parse(...), $results);
     }
 
     /**
@@ -194,7 +194,7 @@ final class SidecarApi
         $deadline = new Deadline($this->timeout, $this->cancellation);
         $events = EventSource::open($this->socketPath, self::chatRequest($id, $request, $context), $deadline);
         if ($events->status() !== 200) {
-            self::body($events->refusal());
+            self::body($events->rejectedResponse());
         }
         return $events;
     }
