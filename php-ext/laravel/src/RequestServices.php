@@ -4,7 +4,6 @@ declare(strict_types=1);
 
 namespace Pillion\Laravel;
 
-use Illuminate\Cache\RateLimiter;
 use Illuminate\Container\Container;
 use Illuminate\Contracts\Config\Repository;
 use Pillion\Laravel\Approvals\Approvals;
@@ -99,11 +98,7 @@ final class RequestServices
     {
         $registry = $this->registry($identity, $withServers);
         $approvals = $this->app->make(Approvals::class)->forTenant($identity->tenant);
-        $limits = new RateLimits(
-            $this->app->make(RateLimiter::class),
-            ConfigReader::readArray($this->config(), 'limits.rate_limits'),
-            $identity->tenant,
-        );
+        $limits = RateLimits::ofTenant($this->app, $identity->tenant);
         $admission = new Admission($registry, $approvals, $limits, $options['before'] ?? null);
         $configured = ExecutorOptions::fromConfig($this->config(), $this->app->make(ServerDirectory::class));
         $executor = ExecutorOptions::apply($options, $configured, fn (array $all) => new Executor(

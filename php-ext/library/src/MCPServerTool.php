@@ -7,13 +7,15 @@ namespace Pillion;
 use Pillion\Fallback\Registry\Capabilities;
 use Pillion\Fallback\Registry\RequireApproval;
 use Pillion\Fallback\Registry\ToolOrigin;
-use Pillion\Fallback\SidecarTools;
+use Pillion\Fallback\RunsInSidecar;
 
 /**
  * A tool that an MCP server listed. {@see ToolRegistry::registerMcpServer()} creates such tools.
  */
 final class MCPServerTool implements MCPToolInterface
 {
+    use RunsInSidecar;
+
     private function __construct(
         private readonly ToolDefinition $definition,
         private readonly ToolOrigin $origin,
@@ -21,27 +23,6 @@ final class MCPServerTool implements MCPToolInterface
         /** The approval policy that the server entry sets for this tool. */
         private readonly ?string $approvalPolicy,
     ) {
-    }
-
-    public function getName(): string
-    {
-        return $this->definition->name;
-    }
-
-    public function getDefinition(): ToolDefinition
-    {
-        return $this->definition;
-    }
-
-    /** Runs the tool with all checks of an executor. */
-    public function execute(array $arguments, string $toolCallId): ToolResult
-    {
-        return SidecarTools::run($this, $arguments, $toolCallId);
-    }
-
-    public function isAvailableForProvider(string $providerClass): bool
-    {
-        return true;
     }
 
     public function isEnabledForModel(array|object $model): bool

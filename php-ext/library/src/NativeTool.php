@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion;
 
 use Pillion\Fallback\Registry\Capabilities;
+use Pillion\Fallback\RunsInSidecar;
 use Pillion\Fallback\SidecarTools;
 
 /**
@@ -12,32 +13,13 @@ use Pillion\Fallback\SidecarTools;
  */
 final class NativeTool implements ToolInterface
 {
+    use RunsInSidecar;
+
     private function __construct(
         private readonly ToolDefinition $definition,
         /** Whether the tool calls a network service, which the sidecar may or may not have configured. */
         private readonly bool $usesService,
     ) {
-    }
-
-    public function getName(): string
-    {
-        return $this->definition->name;
-    }
-
-    public function getDefinition(): ToolDefinition
-    {
-        return $this->definition;
-    }
-
-    /** Runs the tool with all checks of an executor. */
-    public function execute(array $arguments, string $toolCallId): ToolResult
-    {
-        return SidecarTools::run($this, $arguments, $toolCallId);
-    }
-
-    public function isAvailableForProvider(string $providerClass): bool
-    {
-        return true;
     }
 
     /**

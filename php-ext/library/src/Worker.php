@@ -9,6 +9,7 @@ use Pillion\Exception\PillionException;
 use Pillion\Exception\TransportException;
 use Pillion\Fallback\Argument;
 use Pillion\Fallback\Failure;
+use Pillion\Fallback\Http\Deadline;
 use Pillion\Fallback\SocketPath;
 use Pillion\Worker\Call;
 use Pillion\Worker\Connection;
@@ -164,12 +165,12 @@ final class Worker
         try {
             $pause = self::MIN_PAUSE;
             while (($reason = $limits->reachedLimit()) === null) {
-                $began = RunLimits::now();
+                $began = Deadline::now();
                 try {
                     $this->serve($offer, $limits);
                 } catch (ConnectionLostException $lost) {
                     // Exponential backoff for a sidecar that repeatedly closes new connections at once.
-                    $pause = RunLimits::now() - $began > self::MAX_PAUSE ? self::MIN_PAUSE : $pause;
+                    $pause = Deadline::now() - $began > self::MAX_PAUSE ? self::MIN_PAUSE : $pause;
                     $this->log('warning', $lost->getMessage() . "; trying again in $pause s");
                     $this->pause($pause, $limits);
                     $pause = min(2 * $pause, self::MAX_PAUSE);
@@ -205,7 +206,7 @@ final class Worker
         if ($tool === null) {
             return null;
         }
-        $began = RunLimits::now();
+        $began = Deadline::now();
         $run = fn (): ToolResult => $this->tools->run($tool, $call, $arguments);
         $result = $call->during(function () use ($run, $call): ToolResult {
             try {
@@ -218,7 +219,7 @@ final class Worker
         });
         $this->log($result->success ? 'info' : 'warning', "Tool '$call->tool' " . ($result->success ? 'done' : "failed: $result->errorCode"), [
             'call' => $call->id,
-            'duration_ms' => (int) ((RunLimits::now() - $began) * 1000),
+            'duration_ms' => (int) ((Deadline::now() - $began) * 1000),
         ]);
         // Prefer the value that the tool itself returned: there an empty map is still distinct from an empty
         // list.
@@ -243,8 +244,8 @@ final class Worker
 
     private function pause(float $seconds, RunLimits $limits): void
     {
-        $end = RunLimits::now() + $limits->cappedWait($seconds);
-        while ($limits->reachedLimit() === null && ($left = $end - RunLimits::now()) > 0) {
+        $end = Deadline::now() + $limits->cappedWait($seconds);
+        while ($limits->reachedLimit() === null && ($left = $end - Deadline::now()) > 0) {
             usleep((int) (min($left, 0.1) * 1e6));
         }
     }

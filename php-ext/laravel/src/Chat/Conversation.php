@@ -264,18 +264,12 @@ final class Conversation
 
     private static function notRunResult(ToolCall $call, string $reason): ToolResult
     {
-        return new ToolResult($call->id, $call->name, null, success: false, error: "Not run: $reason", errorCode: 'invalid_input');
+        return ToolResult::failure("Not run: $reason", 'invalid_input', $call->id, $call->name);
     }
 
     private static function deniedResult(ToolCall $call): ToolResult
     {
-        return new ToolResult(
-            $call->id,
-            $call->name,
-            null,
-            success: false,
-            error: "The call of tool '$call->name' was denied: it was not approved in time",
-            errorCode: 'denied',
-        );
+        $error = "The call of tool '$call->name' was denied: it was not approved in time";
+        return ToolResult::failure($error, 'denied', $call->id, $call->name);
     }
 }

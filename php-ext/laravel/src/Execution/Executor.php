@@ -195,15 +195,7 @@ final class Executor extends ToolExecutor
     /** @param array<string, mixed> $metadata */
     private static function failed(ToolResult $result, PillionException $e, string $message, array $metadata): ToolResult
     {
-        return new ToolResult(
-            $result->toolCallId,
-            $result->toolName,
-            null,
-            success: false,
-            error: $message,
-            errorCode: $e->errorCode,
-            metadata: $metadata,
-        );
+        return ToolResult::failure($message, $e->errorCode, $result->toolCallId, $result->toolName, metadata: $metadata);
     }
 
     /**

@@ -5,7 +5,9 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Execution;
 
 use Illuminate\Cache\RateLimiter;
+use Illuminate\Container\Container;
 use Pillion\Exception\InvalidInputException;
+use Pillion\Laravel\ConfigReader;
 use Pillion\MCPToolInterface;
 use Pillion\ToolCall;
 use Pillion\ToolInterface;
@@ -39,6 +41,13 @@ final class RateLimits
                 self::validate($name === '' ? $key : "$key.$name", $windows);
             }
         }
+    }
+
+    /** Returns the limits of config/pillion.php for the users of one tenant. */
+    public static function ofTenant(Container $app, ?string $tenant): self
+    {
+        $limits = ConfigReader::readArray($app->make('config'), 'limits.rate_limits');
+        return new self($app->make(RateLimiter::class), $limits, $tenant);
     }
 
     /**
@@ -115,14 +124,7 @@ final class RateLimits
     {
         $seconds = max(1, $this->limiter->availableIn($key));
         $state = str_starts_with($window, 'cooldown:') ? 'is cooling down' : 'was called too often';
-        return new ToolResult(
-            toolCallId: $call->id,
-            toolName: $call->name,
-            result: null,
-            success: false,
-            error: "Tool '$call->name' $state: try again in $seconds s",
-            errorCode: 'rate_limited',
-            metadata: ['retry_after' => $seconds],
-        );
+        $error = "Tool '$call->name' $state: try again in $seconds s";
+        return ToolResult::failure($error, 'rate_limited', $call->id, $call->name, metadata: ['retry_after' => $seconds]);
     }
 }

@@ -126,13 +126,6 @@ final class ModelTools implements Countable
 
     private static function notFound(ToolCall $call): ToolResult
     {
-        return new ToolResult(
-            $call->id,
-            $call->name,
-            null,
-            success: false,
-            error: "Tool '$call->name' not found",
-            errorCode: 'not_found',
-        );
+        return ToolResult::failure("Tool '$call->name' not found", 'not_found', $call->id, $call->name);
     }
 }

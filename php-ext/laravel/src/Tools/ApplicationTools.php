@@ -49,12 +49,7 @@ final class ApplicationTools
                 );
             }
         }
-        foreach (ConfigReader::readStrings($this->config, 'tools.aliases') as $alias => $tool) {
-            // RequestRegistry adds aliases for tools of servers later.
-            if ($registry->has($tool)) {
-                $registry->alias($alias, $tool);
-            }
-        }
+        RequestRegistry::addAliases($registry, $this->config);
         return $registry;
     }
 

@@ -28,12 +28,17 @@ final class RequestRegistry
         }
         $loader?->addTo($registry);
         $fake?->install($registry);
+        self::addAliases($registry, $config);
+        return $registry;
+    }
+
+    /** Adds the configured aliases of the tools in the registry. An alias may name a tool that is not available now. */
+    public static function addAliases(ToolRegistry $registry, Repository $config): void
+    {
         foreach (ConfigReader::readStrings($config, 'tools.aliases') as $alias => $tool) {
-            // The alias may name a tool of a server that is not available now.
             if ($registry->has($tool)) {
                 $registry->alias($alias, $tool);
             }
         }
-        return $registry;
     }
 }

@@ -5,9 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Work;
 
 use Closure;
-use Illuminate\Cache\RateLimiter;
 use Illuminate\Container\Container;
-use Pillion\Laravel\ConfigReader;
 use Pillion\Laravel\Execution\RateLimits;
 use Pillion\Laravel\Hooks;
 use Pillion\ToolCall;
@@ -50,11 +48,7 @@ final class CallMiddleware
     private function checkLimits(Call $call): ?ToolResult
     {
         $tool = $this->tools->get($call->tool);
-        $limits = new RateLimits(
-            $this->app->make(RateLimiter::class),
-            ConfigReader::readArray($this->app->make('config'), 'limits.rate_limits'),
-            $this->app->make(Hooks::class)->tenant(),
-        );
+        $limits = RateLimits::ofTenant($this->app, $this->app->make(Hooks::class)->tenant());
         return $tool === null ? null : $limits->check(new ToolCall($call->id, $call->tool), $tool, self::accountOf($call));
     }
 }

@@ -47,6 +47,16 @@ final class EntryRedactor
         if (!isset($parts['scheme'], $parts['host']) || isset($parts['user']) || isset($parts['pass'])) {
             return self::REDACTED;
         }
+        return self::formatUrl($parts);
+    }
+
+    /**
+     * Returns a URL without user, password, query and fragment.
+     *
+     * @param array{scheme: string, host: string, port?: int, path?: string, ...} $parts of `parse_url()`
+     */
+    public static function formatUrl(array $parts): string
+    {
         $port = isset($parts['port']) ? ":{$parts['port']}" : '';
         return strtolower($parts['scheme']) . '://' . strtolower($parts['host']) . $port . ($parts['path'] ?? '/');
     }

@@ -20,7 +20,8 @@ final class Json
     /** Maximum nesting of arrays and objects. */
     public const MAX_DEPTH = 128;
 
-    private const FLAGS = JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE
+    /** The flags of `json_encode()` for all JSON of the library. */
+    public const ENCODE_FLAGS = JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE
         | JSON_UNESCAPED_LINE_TERMINATORS | JSON_PRESERVE_ZERO_FRACTION;
 
     /**
@@ -32,7 +33,7 @@ final class Json
     public static function encode(mixed $value, string $what = 'value'): string
     {
         try {
-            return json_encode($value, self::FLAGS, self::MAX_DEPTH);
+            return json_encode($value, self::ENCODE_FLAGS, self::MAX_DEPTH);
         } catch (\JsonException $e) {
             throw Failure::invalidInput(self::describeError($what, $e));
         }
@@ -47,7 +48,7 @@ final class Json
     public static function treeOfReturnValue(mixed $value): mixed
     {
         try {
-            return self::parse(json_encode($value, self::FLAGS, self::MAX_DEPTH));
+            return self::parse(json_encode($value, self::ENCODE_FLAGS, self::MAX_DEPTH));
         } catch (\JsonException $e) {
             throw Failure::ofCode('internal_error', self::describeError('value', $e));
         }

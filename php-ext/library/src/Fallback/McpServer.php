@@ -287,11 +287,6 @@ final class McpServer
 
     private static function withoutSecrets(string $url): string
     {
-        if (str_starts_with($url, 'stdio:')) {
-            return $url;
-        }
-        $parts = parse_url($url);
-        $port = isset($parts['port']) ? ":{$parts['port']}" : '';
-        return strtolower($parts['scheme']) . '://' . strtolower($parts['host']) . $port . ($parts['path'] ?? '/');
+        return str_starts_with($url, 'stdio:') ? $url : EntryRedactor::formatUrl(parse_url($url));
     }
 }

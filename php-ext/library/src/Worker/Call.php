@@ -9,6 +9,7 @@ use Pillion\Exception\CancelledException;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Fallback\Argument;
 use Pillion\Fallback\Failure;
+use Pillion\Fallback\Http\Deadline;
 use Pillion\Progress;
 
 /**
@@ -98,7 +99,7 @@ final class Call
     /** Returns the seconds until the caller's deadline; null without a deadline. */
     public function secondsLeft(): ?float
     {
-        return $this->end === null ? null : max(0.0, $this->end - RunLimits::now());
+        return $this->end === null ? null : max(0.0, $this->end - Deadline::now());
     }
 
     /** @internal */

@@ -9,6 +9,7 @@ use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\PillionException;
 use Pillion\Exception\TransportException;
 use Pillion\Fallback\Failure;
+use Pillion\Fallback\Http\Deadline;
 
 /**
  * The HTTP upgrade request that turns a connection to the sidecar into a worker connection, and the response.
@@ -60,10 +61,10 @@ final class Handshake
     /** @return array{int, array<string, string>} the status, and the headers by lowercase name */
     private static function readHead(Connection $connection): array
     {
-        $end = RunLimits::now() + self::RESPONSE_TIMEOUT;
+        $end = Deadline::now() + self::RESPONSE_TIMEOUT;
         do {
-            $head = $connection->readUntil("\r\n\r\n", max(0.0, $end - RunLimits::now()), self::MAX_HEAD_LEN);
-        } while ($head === null && RunLimits::now() < $end);
+            $head = $connection->readUntil("\r\n\r\n", max(0.0, $end - Deadline::now()), self::MAX_HEAD_LEN);
+        } while ($head === null && Deadline::now() < $end);
         if ($head === null) {
             throw new ConnectionLostException('The sidecar does not answer');
         }

@@ -18,8 +18,6 @@ final class MessageEncoder
 {
     /** Maximum nesting of a message: that of a result plus the surrounding levels. */
     private const DEPTH = Json::MAX_DEPTH + 8;
-    private const FLAGS = JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE
-        | JSON_UNESCAPED_LINE_TERMINATORS | JSON_PRESERVE_ZERO_FRACTION;
 
     /** Returns the response to a call, as one line. */
     public static function encodeResult(int|string $id, string $tool, ToolResult $result): string
@@ -55,7 +53,7 @@ final class MessageEncoder
      */
     public static function encodeJson(array $value): string
     {
-        return json_encode($value, self::FLAGS, self::DEPTH);
+        return json_encode($value, Json::ENCODE_FLAGS, self::DEPTH);
     }
 
     /**

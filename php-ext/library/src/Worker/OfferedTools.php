@@ -7,6 +7,7 @@ namespace Pillion\Worker;
 use Pillion\AsTool;
 use Pillion\CallableTool;
 use Pillion\Fallback\Failure;
+use Pillion\Fallback\Signature\Target;
 use Pillion\NativeTool;
 use Pillion\ToolCall;
 use Pillion\ToolDefinition;
@@ -119,7 +120,7 @@ final class OfferedTools
             return [new CallableTool($source, $handler ?? throw Failure::invalidInput("$source->name: a definition needs a handler"))];
         }
         if (is_string($source) && is_a($source, ToolInterface::class, true)) {
-            return [self::instantiate($source)];
+            return [Target::instantiate(new \ReflectionClass($source))];
         }
         if (!$source instanceof \Closure && (is_object($source) || (is_string($source) && class_exists($source))) && self::isAttributed($source)) {
             $registry = new ToolRegistry();
@@ -148,16 +149,7 @@ final class OfferedTools
             return $source;
         }
         [$on, $method] = is_array($source) ? array_values($source) : [$source, method_exists($source, '__invoke') ? '__invoke' : 'execute'];
-        $callable = [is_string($on) ? self::instantiate($on) : $on, $method];
+        $callable = [is_string($on) ? Target::instantiate(new \ReflectionClass($on)) : $on, $method];
         return is_callable($callable) ? $callable : throw Failure::invalidInput('What was given cannot be called');
-    }
-
-    private static function instantiate(string $name): object
-    {
-        $class = new \ReflectionClass($name);
-        if (!$class->isInstantiable() || $class->getConstructor()?->getNumberOfRequiredParameters() > 0) {
-            throw Failure::invalidInput("$name cannot be made without arguments: pass an object of it");
-        }
-        return $class->newInstance();
     }
 }

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Worker;
 
 use Pillion\Fallback\Failure;
+use Pillion\Fallback\Http\Deadline;
 
 /**
  * The limits after which a worker stops.
@@ -30,14 +31,14 @@ final class RunLimits
                 throw Failure::invalidInput("$name must be above zero, or null for no limit");
             }
         }
-        $this->endTime = $maxSeconds === null ? null : self::now() + $maxSeconds;
+        $this->endTime = $maxSeconds === null ? null : Deadline::now() + $maxSeconds;
     }
 
     public function reachedLimit(): ?StopReason
     {
         return $this->requestedStop ?? match (true) {
             $this->maxCalls !== null && $this->calls >= $this->maxCalls => StopReason::Calls,
-            $this->endTime !== null && self::now() >= $this->endTime => StopReason::Time,
+            $this->endTime !== null && Deadline::now() >= $this->endTime => StopReason::Time,
             $this->maxMemory !== null && $this->calls > 0 && memory_get_usage(true) >= $this->maxMemory => StopReason::Memory,
             default => null,
         };
@@ -49,12 +50,6 @@ final class RunLimits
      */
     public function cappedWait(float $upTo): float
     {
-        return $this->endTime === null ? $upTo : max(0.0, min($upTo, $this->endTime - self::now()));
-    }
-
-    /** Returns the time of a monotonic clock, in seconds. */
-    public static function now(): float
-    {
-        return hrtime(true) / 1e9;
+        return $this->endTime === null ? $upTo : max(0.0, min($upTo, $this->endTime - Deadline::now()));
     }
 }

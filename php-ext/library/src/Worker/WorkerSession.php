@@ -6,6 +6,7 @@ namespace Pillion\Worker;
 
 use Pillion\Exception\TransportException;
 use Pillion\Fallback\Failure;
+use Pillion\Fallback\Http\Deadline;
 use Pillion\Progress;
 use Pillion\ToolResult;
 
@@ -47,7 +48,7 @@ final class WorkerSession
      */
     public function serve(): void
     {
-        while ($this->leaveDeadline === null || RunLimits::now() < $this->leaveDeadline) {
+        while ($this->leaveDeadline === null || Deadline::now() < $this->leaveDeadline) {
             try {
                 if ($this->leaveDeadline === null && $this->limits->reachedLimit() !== null) {
                     $this->leave();
@@ -134,7 +135,7 @@ final class WorkerSession
         $metadata = $params->_meta->pillion ?? null;
         $text = static fn (string $key): ?string => is_string($metadata->$key ?? null) ? $metadata->$key : null;
         $milliseconds = $metadata->deadlineMs ?? null;
-        $end = is_int($milliseconds) || is_float($milliseconds) ? RunLimits::now() + $milliseconds / 1000 : null;
+        $end = is_int($milliseconds) || is_float($milliseconds) ? Deadline::now() + $milliseconds / 1000 : null;
         $call = new Call(
             id: $text('callId') ?? (string) $id,
             tool: $name,
@@ -166,7 +167,7 @@ final class WorkerSession
             ? MessageEncoder::encode(['id' => $id, 'error' => ['code' => -32602, 'message' => "Unknown tool: $name"]])
             : MessageEncoder::encodeResult($id, $name, $result));
         if ($this->leaveDeadline !== null) {
-            $this->leaveDeadline = RunLimits::now() + self::LEAVE_TIMEOUT;
+            $this->leaveDeadline = Deadline::now() + self::LEAVE_TIMEOUT;
         }
     }
 
@@ -176,7 +177,7 @@ final class WorkerSession
      */
     private function leave(): void
     {
-        $this->leaveDeadline = RunLimits::now() + self::LEAVE_TIMEOUT;
+        $this->leaveDeadline = Deadline::now() + self::LEAVE_TIMEOUT;
         $this->connection->send(
             MessageEncoder::encode(['method' => 'worker/draining']) . MessageEncoder::encode(['id' => self::FINAL_PING_ID, 'method' => 'ping'])
         );

@@ -183,7 +183,8 @@ final class Target
         return null;
     }
 
-    private static function instantiate(\ReflectionClass $class): object
+    /** @throws \Pillion\Exception\InvalidInputException when the constructor requires arguments */
+    public static function instantiate(\ReflectionClass $class): object
     {
         if (!$class->isInstantiable() || $class->getConstructor()?->getNumberOfRequiredParameters() > 0) {
             throw Failure::invalidInput("{$class->getName()} cannot be made without arguments: pass an object of it");
