@@ -61,7 +61,7 @@ class MCPSSEClient
             'tools/list' => ['tools' => Json::toArrays($this->server()->listTools())],
             'tools/call' => $this->callTool(...CallParser::parseParameters($params)),
             default => throw Failure::unavailable(
-                "The request '$method' cannot go through the sidecar: the extension ext-pillion can send it",
+                "The sidecar does not support the request '$method': install the extension ext-pillion",
             ),
         };
     }

@@ -42,7 +42,7 @@ class ToolAwareChat
         array $options = [],
     ) {
         if ($tools instanceof ToolExecutor) {
-            throw Failure::unavailable('A chat with tools of this process needs the extension pillion; without it chats run in the sidecar: new ToolAwareChat(new Sidecar())');
+            throw Failure::unavailable('A chat with the tools of this process requires the extension pillion: install it, or run the chat in the sidecar: new ToolAwareChat(new Sidecar())');
         }
         $this->options = new ChatOptions($options);
         if (is_array($model)) {

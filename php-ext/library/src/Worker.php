@@ -6,7 +6,6 @@ namespace Pillion;
 
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\PillionException;
-use Pillion\Exception\TransportException;
 use Pillion\Fallback\Argument;
 use Pillion\Fallback\Failure;
 use Pillion\Fallback\Http\Deadline;
@@ -16,7 +15,6 @@ use Pillion\Worker\Connection;
 use Pillion\Worker\ConnectionLostException;
 use Pillion\Worker\Handshake;
 use Pillion\Worker\MessageEncoder;
-use Pillion\Worker\OfferedTool;
 use Pillion\Worker\OfferedTools;
 use Pillion\Worker\RunLimits;
 use Pillion\Worker\SignalHandlers;
@@ -101,7 +99,7 @@ final class Worker
     public function setLogger(?object $logger): static
     {
         if ($logger !== null && !is_callable([$logger, 'log'])) {
-            throw Failure::invalidInput('The logger needs the method log()');
+            throw Failure::invalidInput('$logger must have the method log()');
         }
         $this->logger = $logger;
         return $this;
@@ -154,7 +152,7 @@ final class Worker
     public function run(?int $maxCalls = null, ?float $maxSeconds = null, ?int $maxMemory = null): StopReason
     {
         if ($this->limits !== null) {
-            throw Failure::invalidInput('The worker runs already');
+            throw Failure::invalidInput('The worker is already running');
         }
         $offer = $this->encodeOffer();
         $limits = new RunLimits($maxCalls, $maxSeconds, $maxMemory);
@@ -171,12 +169,12 @@ final class Worker
                 } catch (ConnectionLostException $lost) {
                     // Exponential backoff for a sidecar that repeatedly closes new connections at once.
                     $pause = Deadline::now() - $began > self::MAX_PAUSE ? self::MIN_PAUSE : $pause;
-                    $this->log('warning', $lost->getMessage() . "; trying again in $pause s");
+                    $this->log('warning', $lost->getMessage() . "; reconnecting in $pause s");
                     $this->pause($pause, $limits);
                     $pause = min(2 * $pause, self::MAX_PAUSE);
                 }
             }
-            $this->log('info', "Worker '$this->name' ends: $reason->value", ['calls' => $limits->calls]);
+            $this->log('info', "Worker '$this->name' stopped: $reason->value", ['calls' => $limits->calls]);
             return $reason;
         } finally {
             $signals->restore();
@@ -233,12 +231,12 @@ final class Worker
     {
         $entries = $this->tools->descriptions();
         if ($entries === []) {
-            throw Failure::invalidInput('A worker needs a tool: call add()');
+            throw Failure::invalidInput('The worker has no tools: call add() before run()');
         }
         try {
             return MessageEncoder::encodeJson(['name' => $this->name, 'tools' => $entries]);
         } catch (\JsonException $e) {
-            throw Failure::invalidInput('The tools are not JSON: ' . $e->getMessage());
+            throw Failure::invalidInput('The tools cannot be converted to JSON: ' . $e->getMessage());
         }
     }
 

@@ -45,7 +45,7 @@ final class Builtins
                 throw Failure::invalidInput("There is no service '$name': get_time, " . implode(', ', array_keys($known)));
             }
             if ($settings !== []) {
-                throw Failure::unavailable("The sidecar runs '$name', and its configuration says how: the settings here must be empty");
+                throw Failure::unavailable("The sidecar runs '$name' with its own configuration: the settings of '$name' must be empty");
             }
         }
         return self::tools(array_values(array_intersect_key($known, $services)), usesService: true);

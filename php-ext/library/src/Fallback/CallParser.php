@@ -81,7 +81,7 @@ final class CallParser
         $arguments = $params['arguments'] ?? [];
         $arguments = $arguments instanceof \stdClass ? (array) $arguments : $arguments;
         if (!is_string($params['name'] ?? null) || !is_array($arguments)) {
-            throw Failure::invalidInput("The parameters of tools/call are a string 'name' and an array 'arguments'");
+            throw Failure::invalidInput("The parameters of tools/call must be a string 'name' and an array 'arguments'");
         }
         return [$params['name'], $arguments];
     }

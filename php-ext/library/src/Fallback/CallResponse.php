@@ -39,7 +39,7 @@ final class CallResponse
     {
         $body = $response instanceof \stdClass && ($response->result ?? null) instanceof \stdClass ? $response->result : $response;
         if (!$body instanceof \stdClass || !is_bool($body->success ?? null)) {
-            throw Failure::transport("The sidecar's answer does not say whether the call worked");
+            throw Failure::transport("The sidecar's response has no boolean 'success'");
         }
         $text = static fn (string $key): ?string => is_string($body->$key ?? null) ? $body->$key : null;
         $metadata = Json::toArrays($body->metadata ?? null);

@@ -46,7 +46,7 @@ final class McpEntry
             throw Failure::invalidInput("A server needs either a 'url' or a 'command'");
         }
         if (($clientOptions['roots'] ?? []) !== []) {
-            throw Failure::unavailable('Roots cannot go through the sidecar: the extension ext-pillion can do it');
+            throw Failure::unavailable('The sidecar does not support roots: install the extension ext-pillion');
         }
         $timeout = $clientOptions['timeout'] ?? 30;
         if (!is_int($timeout) && !is_float($timeout)) {

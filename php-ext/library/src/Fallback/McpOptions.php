@@ -53,7 +53,7 @@ final class McpOptions
             }
         }
         if (($options['meta'] ?? []) !== []) {
-            throw Failure::unavailable("The option 'meta' cannot go through the sidecar: the extension ext-pillion can send it");
+            throw Failure::unavailable("The sidecar does not forward the option 'meta': install the extension ext-pillion");
         }
         $this->timeout = isset($options['timeout']) ? Argument::seconds('timeout', $options['timeout']) : null;
         $this->cancellation = $options['cancellation'] ?? null;

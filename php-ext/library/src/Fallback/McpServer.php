@@ -267,8 +267,8 @@ final class McpServer
     {
         if ($this->hasCredentials) {
             throw Failure::unavailable(
-                "The sidecar speaks to {$this->shownUrl} with the credentials of its own configuration, never with those of PHP code:"
-                . ' leave them out here, or install the extension ext-pillion',
+                "The sidecar connects to {$this->shownUrl} with the credentials of its own configuration, not with those of PHP code:"
+                . ' remove them here, or install the extension ext-pillion',
             );
         }
         [$tools, $fromCache] = $this->hooks->cached(

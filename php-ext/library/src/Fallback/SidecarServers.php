@@ -40,7 +40,7 @@ final class SidecarServers
             'name' => self::text($tool, 'server_tool'),
             'sidecarName' => self::text($tool, 'name'),
             'description' => self::text($tool, 'description'),
-            'schema' => $schemas[$tool->name] ?? throw Failure::transport("The sidecar has no schema of its tool '$tool->name'"),
+            'schema' => $schemas[$tool->name] ?? throw Failure::transport("The sidecar returned no schema for its tool '$tool->name'"),
             'label' => self::text($tool, 'server_label'),
         ], $tools);
     }
@@ -71,9 +71,9 @@ final class SidecarServers
             }
         }
         $name = $label === null ? $url : "'$label' ($url)";
-        $unreachable = $labels === [] ? '' : ' It cannot reach ' . implode(', ', $labels) . '.';
+        $unreachable = $labels === [] ? '' : ' Unreachable servers: ' . implode(', ', $labels) . '.';
         return Failure::unavailable(
-            "The sidecar knows no MCP server $name with tools.$unreachable Add it to the sidecar's configuration, or install the extension ext-pillion",
+            "The sidecar has no MCP server $name with tools.$unreachable Add it to the sidecar's configuration, or install the extension ext-pillion",
         );
     }
 

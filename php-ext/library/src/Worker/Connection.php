@@ -37,9 +37,9 @@ final class Connection
         $stream = @stream_socket_client("unix://$socket", $code, $reason, self::CONNECT_TIMEOUT);
         if ($stream === false) {
             throw new ConnectionLostException($code === self::EACCES
-                ? "Permission denied: the permissions of the sidecar's socket $socket let in its user and root, "
-                    . 'and with socket.group of its configuration that group\'s members'
-                : "No sidecar at $socket: " . ($reason === '' ? 'the path cannot be used' : $reason));
+                ? "Permission denied for the sidecar's socket $socket: only the user of the sidecar, root and the members of "
+                    . 'the group that socket.group of its configuration names may connect'
+                : "Cannot connect to the sidecar at $socket: " . ($reason === '' ? 'the path is not valid' : $reason));
         }
         stream_set_blocking($stream, false);
         stream_set_read_buffer($stream, 0);
@@ -62,11 +62,11 @@ final class Connection
         for ($sent = 0; $sent < $length;) {
             $written = @fwrite($this->stream, substr($bytes, $sent, self::BLOCK_BYTES));
             if ($written === false || feof($this->stream)) {
-                throw new ConnectionLostException('The sidecar has closed the connection');
+                throw new ConnectionLostException('The sidecar closed the connection');
             }
             $sent += $written;
             if ($written === 0 && !$this->waitUntilReady(self::SEND_TIMEOUT, forWriting: true)) {
-                throw new ConnectionLostException('The sidecar does not read what it is sent');
+                throw new ConnectionLostException('The sidecar stopped reading messages');
             }
         }
     }
@@ -93,7 +93,7 @@ final class Connection
         while (true) {
             $position = strpos($this->buffer, $end, max(0, $this->searched - strlen($end)));
             if (($position === false ? strlen($this->buffer) : $position) > $maxLength) {
-                throw Failure::transport("The sidecar sent more than $maxLength bytes in one piece");
+                throw Failure::transport("The sidecar sent a message of more than $maxLength bytes");
             }
             if ($position !== false) {
                 $found = substr($this->buffer, 0, $position);
@@ -143,7 +143,7 @@ final class Connection
         }
         $bytes = @fread($this->stream, self::BLOCK_BYTES);
         if (($bytes === false || $bytes === '') && feof($this->stream)) {
-            throw new ConnectionLostException('The sidecar has closed the connection');
+            throw new ConnectionLostException('The sidecar closed the connection');
         }
         $this->buffer .= (string) $bytes;
         return true;

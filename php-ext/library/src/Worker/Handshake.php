@@ -53,7 +53,7 @@ final class Handshake
             throw self::rejection($status, self::readBody($connection, $headers));
         }
         if (strcasecmp($headers['upgrade'] ?? '', 'pillion-worker') !== 0) {
-            throw Failure::transport('The sidecar switched to another protocol than that of workers');
+            throw Failure::transport('The sidecar switched to another protocol than pillion-worker');
         }
         return $headers['pillion-worker'] ?? '';
     }
@@ -66,11 +66,11 @@ final class Handshake
             $head = $connection->readUntil("\r\n\r\n", max(0.0, $end - Deadline::now()), self::MAX_HEAD_LEN);
         } while ($head === null && Deadline::now() < $end);
         if ($head === null) {
-            throw new ConnectionLostException('The sidecar does not answer');
+            throw new ConnectionLostException('The sidecar did not respond in time');
         }
         $lines = explode("\r\n", $head);
         if (preg_match('~^HTTP/1\.[01] (\d{3})( |$)~', $lines[0], $matches) !== 1) {
-            throw Failure::transport('What listens on the socket is no sidecar: its answer is not HTTP');
+            throw Failure::transport('The process that listens on the socket is not a sidecar: the response is not HTTP');
         }
         $headers = [];
         foreach (array_slice($lines, 1) as $line) {
@@ -100,20 +100,20 @@ final class Handshake
         $detail = is_array($problem) ? $problem['detail'] ?? $problem['title'] ?? null : null;
         $reason = is_string($detail) ? $detail : "HTTP $status";
         if ($status === 404 || $status === 405) {
-            return Failure::transport("The sidecar takes no workers: $reason", $status);
+            return Failure::transport("The sidecar does not accept workers: $reason", $status);
         }
         if ($status === 401 || $status === 403) {
-            $exception = new AuthorizationException("The sidecar takes no tools of this process: $reason");
+            $exception = new AuthorizationException("The sidecar does not accept tools from this process: $reason");
             $exception->errorCode = 'denied';
             $exception->httpStatus = $status;
             return $exception;
         }
         if ($status === 429 || $status >= 500) {
-            return new ConnectionLostException("The sidecar takes no worker now: $reason");
+            return new ConnectionLostException("The sidecar cannot accept another worker now: $reason");
         }
         if ($status >= 400) {
-            return Failure::invalidInput("The sidecar refuses the tools: $reason");
+            return Failure::invalidInput("The sidecar rejected the tools: $reason");
         }
-        return Failure::transport("The sidecar answered with HTTP $status where it should switch protocols", $status);
+        return Failure::transport("The sidecar responded with HTTP $status instead of switching protocols", $status);
     }
 }

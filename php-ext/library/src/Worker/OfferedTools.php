@@ -46,7 +46,7 @@ final class OfferedTools
     public function add(object|array|string $source, ?callable $handler, array $options): void
     {
         if ($handler !== null && !$source instanceof ToolDefinition) {
-            throw Failure::invalidInput('A handler is for a ToolDefinition');
+            throw Failure::invalidInput('A handler is only allowed with a ToolDefinition');
         }
         $offered = [];
         foreach (self::toolsOf($source, $handler) as $tool) {
@@ -150,6 +150,6 @@ final class OfferedTools
         }
         [$on, $method] = is_array($source) ? array_values($source) : [$source, method_exists($source, '__invoke') ? '__invoke' : 'execute'];
         $callable = [is_string($on) ? Target::instantiate(new \ReflectionClass($on)) : $on, $method];
-        return is_callable($callable) ? $callable : throw Failure::invalidInput('What was given cannot be called');
+        return is_callable($callable) ? $callable : throw Failure::invalidInput('The tool is not callable: pass a callable, a class or [class, method]');
     }
 }

@@ -119,7 +119,7 @@ final class WorkerSession
         } elseif ($id !== null) {
             $answer = $method === 'ping'
                 ? ['result' => new \stdClass()]
-                : ['error' => ['code' => -32601, 'message' => 'A worker has no such method']];
+                : ['error' => ['code' => -32601, 'message' => 'Method not found']];
             $this->connection->send(MessageEncoder::encode(['id' => $id] + $answer));
         }
         return false;
@@ -207,15 +207,15 @@ final class WorkerSession
         if ($message instanceof \stdClass) {
             return $message;
         }
-        $reason = json_last_error() === JSON_ERROR_NONE ? 'it is no object' : json_last_error_msg();
+        $reason = json_last_error() === JSON_ERROR_NONE ? 'it is not an object' : json_last_error_msg();
         if (json_last_error() === JSON_ERROR_INVALID_PROPERTY_NAME) {
             // The line is valid JSON, but PHP objects cannot have a property name that begins with U+0000,
             // which a caller may have sent.
             $id = json_decode($line, true, self::DEPTH)['id'] ?? null;
-            $error = ['code' => -32602, 'message' => 'No name in the arguments may begin with the character U+0000'];
+            $error = ['code' => -32602, 'message' => 'Names in the arguments must not begin with the character U+0000'];
             $this->connection->send(MessageEncoder::encode(['id' => $id, 'error' => $error]));
             return null;
         }
-        throw Failure::transport("The sidecar sent a line that is no message of JSON-RPC: $reason");
+        throw Failure::transport("The sidecar sent an invalid JSON-RPC message: $reason");
     }
 }

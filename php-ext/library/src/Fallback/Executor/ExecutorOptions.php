@@ -70,7 +70,7 @@ final class ExecutorOptions
             throw self::invalid('enable_caching', 'it must be true or false');
         }
         if (($options['enable_caching'] ?? true) === false) {
-            throw self::invalid('enable_caching', 'the sidecar keeps results, and its configuration says whether');
+            throw self::invalid('enable_caching', 'the configuration of the sidecar controls the cache of results');
         }
         $this->rateLimits = self::limits(self::map('rate_limits', $options['rate_limits'] ?? []));
         $rules = self::approvalRules(self::map('approvals', $options['approvals'] ?? []));

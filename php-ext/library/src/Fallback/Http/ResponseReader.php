@@ -82,7 +82,7 @@ final class ResponseReader
     public function end(): void
     {
         if ($this->stage !== 'all') {
-            throw TransportErrors::connectionClosed($this->status === 0 && $this->buffer === '' ? 'no answer' : 'half an answer');
+            throw TransportErrors::connectionClosed($this->status === 0 && $this->buffer === '' ? 'no response' : 'an incomplete response');
         }
         $this->keepsConnection = false;
         $this->stage = 'done';
@@ -93,17 +93,17 @@ final class ResponseReader
         $end = strpos($this->buffer, "\r\n\r\n");
         if ($end === false) {
             if (strlen($this->buffer) > self::MAX_HEAD_LEN) {
-                throw TransportErrors::invalidHttp('the head has no end');
+                throw TransportErrors::invalidHttp('the headers are too long');
             }
             if (strncmp($this->buffer, 'HTTP/1.', min(7, strlen($this->buffer))) !== 0) {
-                throw TransportErrors::invalidHttp('it does not start like a response');
+                throw TransportErrors::invalidHttp('it does not start with a status line');
             }
             return;
         }
         $lines = explode("\r\n", substr($this->buffer, 0, $end));
         $this->buffer = substr($this->buffer, $end + 4);
         if (preg_match('~^HTTP/1\.([01]) (\d{3})(?: |$)~', array_shift($lines), $matches) !== 1) {
-            throw TransportErrors::invalidHttp('it does not start like a response');
+            throw TransportErrors::invalidHttp('it does not start with a status line');
         }
         $this->status = (int) $matches[2];
         if ($this->status < 200) {
@@ -138,7 +138,7 @@ final class ResponseReader
         }
         if (isset($headers['transfer-encoding'])) {
             if (strtolower($headers['transfer-encoding']) !== 'chunked') {
-                throw TransportErrors::invalidHttp('a transfer encoding other than chunked');
+                throw TransportErrors::invalidHttp('unsupported Transfer-Encoding');
             }
             $this->stage = 'chunk line';
             return;
@@ -149,7 +149,7 @@ final class ResponseReader
         } elseif ($length === null) {
             $this->stage = 'all';
         } elseif (preg_match('/^\d{1,15}$/', $length) !== 1) {
-            throw TransportErrors::invalidHttp('a content length that is no number');
+            throw TransportErrors::invalidHttp('invalid Content-Length');
         } else {
             $this->expect((int) $length);
             $this->stage = $this->remaining === 0 ? 'done' : 'body';
@@ -170,7 +170,7 @@ final class ResponseReader
             $this->stage = 'done';
         } elseif (strlen($this->buffer) >= 2) {
             if (!str_starts_with($this->buffer, "\r\n")) {
-                throw TransportErrors::invalidHttp('a chunk that is longer than it says');
+                throw TransportErrors::invalidHttp('a chunk is longer than its declared size');
             }
             $this->buffer = substr($this->buffer, 2);
             $this->stage = 'chunk line';
@@ -182,12 +182,12 @@ final class ResponseReader
         $end = strpos($this->buffer, "\r\n");
         if ($end === false) {
             if (strlen($this->buffer) > self::MAX_CHUNK_LINE_LEN) {
-                throw TransportErrors::invalidHttp('a chunk without a length');
+                throw TransportErrors::invalidHttp('a chunk has no valid size');
             }
             return;
         }
         if (preg_match('/^([0-9a-fA-F]{1,15})[ \t]*(?:;|$)/D', substr($this->buffer, 0, $end), $matches) !== 1) {
-            throw TransportErrors::invalidHttp('a chunk without a length');
+            throw TransportErrors::invalidHttp('a chunk has no valid size');
         }
         $this->buffer = substr($this->buffer, $end + 2);
         $this->expect((int) hexdec($matches[1]));
@@ -205,7 +205,7 @@ final class ResponseReader
             $this->buffer = substr($this->buffer, $end + 4);
             $this->stage = 'done';
         } elseif (strlen($this->buffer) > self::MAX_HEAD_LEN) {
-            throw TransportErrors::invalidHttp('the trailer has no end');
+            throw TransportErrors::invalidHttp('the trailer section is too long');
         }
     }
 

@@ -7,7 +7,6 @@ namespace Pillion\Fallback\Provider;
 use Pillion\Fallback\InputSchema;
 use Pillion\Fallback\Json;
 use Pillion\ToolDefinition;
-use Pillion\ToolResult;
 
 /**
  * Anthropic's Messages API.

@@ -116,7 +116,7 @@ final class SchemaChecker
         $this->expect($schema, $path, 'dependentRequired', 'object', $isMap);
         foreach ($schema->dependentRequired ?? [] as $name => $others) {
             if (!is_array($others) || array_filter($others, is_string(...)) !== $others) {
-                throw new SchemaError("$path/dependentRequired/$name", 'it is no list of names');
+                throw new SchemaError("$path/dependentRequired/$name", 'it is not a list of names');
             }
         }
     }

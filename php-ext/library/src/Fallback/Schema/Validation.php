@@ -111,7 +111,7 @@ final class Validation
         yield from $this->checkOtherMembers($schema, array_diff_key(get_object_vars($value), $known), $path);
         foreach (property_exists($schema, 'propertyNames') ? array_keys(get_object_vars($value)) : [] as $name) {
             foreach ($this->violations($schema->propertyNames, (string) $name, $path) as $violation) {
-                $reason = $violation->reason ?? 'the value is no name that it may have';
+                $reason = $violation->reason ?? 'the value is not an allowed name';
                 yield Violation::other($path, str_replace('the value', Json::encode((string) $name), $reason));
             }
         }

@@ -32,30 +32,30 @@ final class Target
      * Returns the code of a callable, of a class name, of an object with `execute()`, or of
      * `[class, method]`.
      *
-     * @param object|array<array-key, mixed>|string $callable_
+     * @param object|array<array-key, mixed>|string $callable
      *
      * @throws \Pillion\Exception\InvalidInputException
      */
-    public static function find(object|array|string $callable_): self
+    public static function find(object|array|string $callable): self
     {
-        foreach (is_object($callable_) ? [] : (array) $callable_ as $part) {
+        foreach (is_object($callable) ? [] : (array) $callable as $part) {
             if (is_string($part) && !Argument::isUtf8($part)) {
                 throw Failure::invalidInput('Argument #1 ($callable) is not valid UTF-8');
             }
         }
-        if (is_object($callable_)) {
-            return $callable_ instanceof \Closure ? self::closure($callable_) : self::ofClass($callable_);
+        if (is_object($callable)) {
+            return $callable instanceof \Closure ? self::closure($callable) : self::ofClass($callable);
         }
-        if (is_string($callable_)) {
+        if (is_string($callable)) {
             return match (true) {
-                str_contains($callable_, '::') => self::ofMethodName(...explode('::', $callable_, 2)),
-                is_callable($callable_) => self::ofFunction($callable_),
-                self::isClass($callable_) => self::ofClass($callable_),
-                default => throw Failure::invalidInput("There is neither a function nor a class '$callable_'"),
+                str_contains($callable, '::') => self::ofMethodName(...explode('::', $callable, 2)),
+                is_callable($callable) => self::ofFunction($callable),
+                self::isClass($callable) => self::ofClass($callable),
+                default => throw Failure::invalidInput("There is neither a function nor a class '$callable'"),
             };
         }
-        [$on, $method] = array_values($callable_) + [null, null];
-        if (count($callable_) !== 2 || !(is_object($on) || is_string($on)) || !is_string($method)) {
+        [$on, $method] = array_values($callable) + [null, null];
+        if (count($callable) !== 2 || !(is_object($on) || is_string($on)) || !is_string($method)) {
             throw Failure::invalidInput('Argument #1 ($callable) must be a callable, a class or [class, method], array given');
         }
         return self::ofMethodName($on, $method);
@@ -69,12 +69,12 @@ final class Target
      *
      * @throws \Pillion\Exception\InvalidInputException
      */
-    public static function attributed(object|string $callable_): array
+    public static function attributed(object|string $callable): array
     {
-        if (is_string($callable_) && !self::isClass($callable_)) {
-            throw Failure::invalidInput("There is no class '$callable_'");
+        if (is_string($callable) && !self::isClass($callable)) {
+            throw Failure::invalidInput("There is no class '$callable'");
         }
-        $class = new \ReflectionClass($callable_);
+        $class = new \ReflectionClass($callable);
         $methods = [];
         if (self::attributeOn($class) !== null) {
             $methods[self::mainMethod($class) ?? throw Failure::invalidInput(
@@ -93,7 +93,7 @@ final class Target
         if ($methods === []) {
             throw Failure::invalidInput("Nothing of {$class->getName()} has #[Pillion\\AsTool]");
         }
-        $object = is_object($callable_) ? $callable_ : null;
+        $object = is_object($callable) ? $callable : null;
         $targets = [];
         foreach ($methods as $name => $isWholeClass) {
             $method = new \ReflectionMethod($class->getName(), $name);
@@ -132,12 +132,12 @@ final class Target
         return self::method(new \ReflectionMethod($on, $method), $on, false);
     }
 
-    private static function ofClass(object|string $callable_): self
+    private static function ofClass(object|string $callable): self
     {
-        $class = new \ReflectionClass($callable_);
+        $class = new \ReflectionClass($callable);
         $method = self::mainMethod($class)
             ?? throw Failure::invalidInput("{$class->getName()} has neither __invoke() nor execute()");
-        return self::method(new \ReflectionMethod($callable_, $method), $callable_, true);
+        return self::method(new \ReflectionMethod($callable, $method), $callable, true);
     }
 
     /** @param bool $isWholeClass whether the class as a whole is the tool */
