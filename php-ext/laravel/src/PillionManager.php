@@ -185,7 +185,7 @@ class PillionManager
         return new Chat(function () use ($chatConfig, $identity, $entry, $options): ToolAwareChat|FakeChat {
             $fake = self::hooks()->fake;
             $options = $chatConfig->options($options);
-            if ($fake?->fakesModel()) {
+            if ($fake?->hasModelAnswers()) {
                 $tools = (new self($identity->user ?? '', $identity->tenant ?? ''))->forModel($entry);
                 $model = (string) ($entry['model'] ?? $entry['id'] ?? '');
                 return new FakeChat($fake, $tools, $model, $options['max_tool_rounds'] ?? 5, $options['max_tool_calls'] ?? 5);

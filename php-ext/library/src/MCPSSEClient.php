@@ -77,7 +77,7 @@ class MCPSSEClient
         try {
             return Json::toArrays($this->server()->listTools());
         } catch (Exception\PillionException $e) {
-            $context = ['url' => $this->server()->shownUrl(), 'error' => $e->getMessage()];
+            $context = ['url' => $this->server()->displayUrl(), 'error' => $e->getMessage()];
             $this->server()->hooks->log('error', 'Failed to list MCP tools', $context);
             return [];
         }

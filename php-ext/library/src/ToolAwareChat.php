@@ -112,7 +112,7 @@ class ToolAwareChat
             is_string($message) => [['role' => 'user', 'content' => $message]],
             default => Json::toTree($message, 'argument $message'),
         };
-        if (!is_array($messages) || array_filter($messages, static fn (mixed $one): bool => !is_array($one) && !$one instanceof \stdClass) !== []) {
+        if (!is_array($messages) || array_filter($messages, static fn (mixed $item): bool => !is_array($item) && !$item instanceof \stdClass) !== []) {
             throw Failure::invalidInput("\$message must be a text or a list of messages: arrays with 'role' and 'content'");
         }
         if ($messages === [] && $state === null) {

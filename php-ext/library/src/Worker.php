@@ -163,12 +163,12 @@ final class Worker
         try {
             $pause = self::MIN_PAUSE;
             while (($reason = $limits->reachedLimit()) === null) {
-                $began = Deadline::now();
+                $startedAt = Deadline::now();
                 try {
                     $this->serve($offer, $limits);
                 } catch (ConnectionLostException $lost) {
                     // Exponential backoff for a sidecar that repeatedly closes new connections at once.
-                    $pause = Deadline::now() - $began > self::MAX_PAUSE ? self::MIN_PAUSE : $pause;
+                    $pause = Deadline::now() - $startedAt > self::MAX_PAUSE ? self::MIN_PAUSE : $pause;
                     $this->log('warning', $lost->getMessage() . "; reconnecting in $pause s");
                     $this->pause($pause, $limits);
                     $pause = min(2 * $pause, self::MAX_PAUSE);
@@ -204,20 +204,20 @@ final class Worker
         if ($tool === null) {
             return null;
         }
-        $began = Deadline::now();
+        $startedAt = Deadline::now();
         $run = fn (): ToolResult => $this->tools->run($tool, $call, $arguments);
         $result = $call->during(function () use ($run, $call): ToolResult {
             try {
                 return $this->around === null ? $run() : ($this->around)($call, $run);
-            } catch (\Throwable $thrown) {
-                $call->thrown ??= $thrown;
-                $code = $thrown instanceof PillionException ? $thrown->errorCode : 'internal_error';
-                return ToolResult::failure(Argument::legible($thrown->getMessage()), $code);
+            } catch (\Throwable $exception) {
+                $call->thrown ??= $exception;
+                $code = $exception instanceof PillionException ? $exception->errorCode : 'internal_error';
+                return ToolResult::failure(Argument::makeLegible($exception->getMessage()), $code);
             }
         });
         $this->log($result->success ? 'info' : 'warning', "Tool '$call->tool' " . ($result->success ? 'done' : "failed: $result->errorCode"), [
             'call' => $call->id,
-            'duration_ms' => (int) ((Deadline::now() - $began) * 1000),
+            'duration_ms' => (int) ((Deadline::now() - $startedAt) * 1000),
         ]);
         // Prefer the value that the tool itself returned: there an empty map is still distinct from an empty
         // list.
@@ -243,8 +243,8 @@ final class Worker
     private function pause(float $seconds, RunLimits $limits): void
     {
         $end = Deadline::now() + $limits->cappedWait($seconds);
-        while ($limits->reachedLimit() === null && ($left = $end - Deadline::now()) > 0) {
-            usleep((int) (min($left, 0.1) * 1e6));
+        while ($limits->reachedLimit() === null && ($remaining = $end - Deadline::now()) > 0) {
+            usleep((int) (min($remaining, 0.1) * 1e6));
         }
     }
 

@@ -158,8 +158,8 @@ final class Approvals
             $count = $store->countPending($this->tenant, $user);
         } else {
             $all = $store->pending($this->tenant);
-            $own = array_filter($all, fn (Approval $approval) => $approval->user === $user);
-            $count = ['all' => count($all), 'user' => count($own)];
+            $ofUser = array_filter($all, fn (Approval $approval) => $approval->user === $user);
+            $count = ['all' => count($all), 'user' => count($ofUser)];
         }
         if ($count['user'] >= ($this->maxPendingPerUser ?? PHP_INT_MAX)) {
             throw self::tooManyPending("$count[user] calls of this user already wait for approval");

@@ -156,19 +156,19 @@ final class Executor extends ToolExecutor
             return $failed;
         }
         $run = fn () => $execute(array_values($decided), $context);
-        [$again, $admitted] = $admission->runWith($approved, AdmittedCall::filter($admitted, $readmitted), $run);
-        $again = array_combine(array_keys($decided), $again);
+        [$rerun, $admitted] = $admission->runWith($approved, AdmittedCall::filter($admitted, $readmitted), $run);
+        $rerun = array_combine(array_keys($decided), $rerun);
         // The sidecar may require approval for a call that the application approved.
-        $stillRequired = array_filter($again, SidecarApprovals::isRequiredBySidecar(...));
-        $further = $this->runDecided(array_intersect_key($decided, $stillRequired), $stillRequired, $admitted, $context, $execute);
-        $again = array_replace($again, $further);
+        $stillRequired = array_filter($rerun, SidecarApprovals::isRequiredBySidecar(...));
+        $rerunBySidecar = $this->runDecided(array_intersect_key($decided, $stillRequired), $stillRequired, $admitted, $context, $execute);
+        $rerun = array_replace($rerun, $rerunBySidecar);
         // The sidecar's approval is still open, so restore the application's approval for the next attempt.
-        foreach (array_filter($again, SidecarApprovals::isRequiredBySidecar(...)) as $index => $result) {
+        foreach (array_filter($rerun, SidecarApprovals::isRequiredBySidecar(...)) as $index => $result) {
             if (isset($used[$index])) {
                 $approvals->restore($used[$index]);
             }
         }
-        return $failed + $again;
+        return $failed + $rerun;
     }
 
     /** Claims the decision on a call, or returns a failed result if too many calls are already pending. */

@@ -170,7 +170,7 @@ final class ServerConfig
     }
 
     /** Returns whether the server offers a tool, given by its name on the server. */
-    public function offers(string $tool): bool
+    public function isOffered(string $tool): bool
     {
         return ($this->only === [] || in_array($tool, $this->only, true)) && !in_array($tool, $this->except, true);
     }

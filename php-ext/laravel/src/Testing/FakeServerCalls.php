@@ -22,7 +22,7 @@ final class FakeServerCalls
     {
         $full = $server->prefix . $call->name;
         foreach ([$full, $call->name] as $name) {
-            if ($this->fake->handles($name)) {
+            if ($this->fake->hasFakeFor($name)) {
                 return $this->fake->resultFor(new ToolCall($call->id, $name, $call->arguments), $server->name);
             }
         }

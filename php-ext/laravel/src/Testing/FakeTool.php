@@ -32,7 +32,7 @@ class FakeTool implements ToolInterface
     public function execute(array $arguments, string $toolCallId): ToolResult
     {
         $call = new ToolCall($toolCallId, $this->getName(), $arguments);
-        if ($this->fake->handles($call->name)) {
+        if ($this->fake->hasFakeFor($call->name)) {
             return $this->fake->resultFor($call);
         }
         $this->fake->recordStrayCall($call);

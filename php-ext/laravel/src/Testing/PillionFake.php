@@ -68,7 +68,7 @@ final class PillionFake
     }
 
     /** @internal Returns whether a model is faked. */
-    public function fakesModel(): bool
+    public function hasModelAnswers(): bool
     {
         return $this->answers !== null;
     }
@@ -101,7 +101,7 @@ final class PillionFake
         return $this->fakes !== null && !$this->preventsStrayCalls;
     }
 
-    public function handles(string $name): bool
+    public function hasFakeFor(string $name): bool
     {
         return $this->fakes === null || $this->patternFor($name) !== null;
     }
@@ -149,10 +149,10 @@ final class PillionFake
     {
         $tool = $registry->get($call->name);
         $name = $tool?->getName() ?? $call->name;
-        if (!$this->handles($name) && !$this->allowsStrayCalls()) {
+        if (!$this->hasFakeFor($name) && !$this->allowsStrayCalls()) {
             throw StrayToolCallException::of($name);
         }
-        if ($tool === null && $this->handles($name)) {
+        if ($tool === null && $this->hasFakeFor($name)) {
             $registry->register($this->wrap($this->placeholderFor($name)));
         } elseif ($tool !== null && !$tool instanceof FakeTool) {
             $registry->register($this->wrap($tool), replace: true);
@@ -169,10 +169,10 @@ final class PillionFake
     }
 
     /** @internal Throws if stray calls are forbidden. */
-    public function assertAllowed(string $what): void
+    public function assertAllowed(string $target): void
     {
         if (!$this->allowsStrayCalls()) {
-            throw StrayToolCallException::reaching($what);
+            throw StrayToolCallException::reaching($target);
         }
     }
 

@@ -38,7 +38,7 @@ class ContainerTool implements ToolInterface
     public static function of(string $class): array
     {
         if (!is_a($class, ToolInterface::class, true)) {
-            return array_map(fn (ToolDefinition $of) => new self($class, $of), AttributeTools::definitions($class));
+            return array_map(fn (ToolDefinition $definition) => new self($class, $definition), AttributeTools::definitions($class));
         }
         $tools = [];
         foreach (self::createTools($class) as $tool) {

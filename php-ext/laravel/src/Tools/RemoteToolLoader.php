@@ -62,7 +62,7 @@ final class RemoteToolLoader
     {
         $names = $registry->registerMcpServer($this->clients->client($server), $server->prefix);
         foreach ($names as $name) {
-            if (!$server->offers(substr($name, strlen($server->prefix)))) {
+            if (!$server->isOffered(substr($name, strlen($server->prefix)))) {
                 $registry->unregister($name);
             }
         }

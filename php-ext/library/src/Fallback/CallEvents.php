@@ -44,17 +44,17 @@ final class CallEvents
                 $call->dispatchStart();
             }
             $outcomes = $run();
-        } catch (\Throwable $thrown) {
-            $outcomes = array_fill_keys(array_keys($calls), $thrown);
+        } catch (\Throwable $exception) {
+            $outcomes = array_fill_keys(array_keys($calls), $exception);
         }
         foreach ($calls as $index => $call) {
             try {
                 $call->dispatchEnd($outcomes[$index]);
             } catch (\Throwable $e) {
-                $thrown ??= $e;
+                $exception ??= $e;
             }
         }
-        return isset($thrown) ? throw $thrown : $outcomes;
+        return isset($exception) ? throw $exception : $outcomes;
     }
 
     private function dispatchStart(): void

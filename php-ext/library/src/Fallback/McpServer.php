@@ -40,7 +40,7 @@ final class McpServer
     private readonly ?string $label;
     private readonly float $timeout;
     /** The URL without secrets; the sidecar identifies the server by this URL. */
-    private readonly string $shownUrl;
+    private readonly string $displayUrl;
     /** Whether PHP code specified credentials for the server. */
     private readonly bool $hasCredentials;
 
@@ -85,7 +85,7 @@ final class McpServer
             throw Failure::invalidInput("Invalid MCP server option 'label': it must be a string");
         }
         $this->hooks = new Hooks();
-        $this->shownUrl = self::withoutSecrets($url);
+        $this->displayUrl = self::withoutSecrets($url);
         $this->label = $label;
         $this->timeout = Argument::seconds('timeout', $timeout);
         if ($this->timeout < 0.001) {
@@ -115,9 +115,9 @@ final class McpServer
     }
 
     /** Returns the URL without secrets. */
-    public function shownUrl(): string
+    public function displayUrl(): string
     {
-        return $this->shownUrl;
+        return $this->displayUrl;
     }
 
     /**
@@ -153,7 +153,7 @@ final class McpServer
         );
         return array_map(fn (array $tool): MCPServerTool => $make(
             new ToolDefinition($prefix . $tool['name'], $tool['description'], Json::toArrays($tool['schema']), category: 'mcp'),
-            new ToolOrigin($this->label ?? $tool['label'], $this->shownUrl()),
+            new ToolOrigin($this->label ?? $tool['label'], $this->displayUrl()),
             $tool['sidecarName'],
             $approval->policyFor($tool['name']),
         ), $this->loadTools());
@@ -230,7 +230,7 @@ final class McpServer
 
     private function callEvents(string $name, string $id): CallEvents
     {
-        return new CallEvents($this->hooks, $name, $id, $this->label ?? $this->shownUrl());
+        return new CallEvents($this->hooks, $name, $id, $this->label ?? $this->displayUrl());
     }
 
     /** Returns whether the sidecar knows the server and has loaded its tools. */
@@ -249,8 +249,8 @@ final class McpServer
         $message = $response->error ?? '';
         $code = $response->errorCode ?? 'internal_error';
         return match (true) {
-            preg_match('/^MCP Error \(?(-?\d+)\)?: /', $message, $found) === 1 => Failure::rpc((int) $found[1], $message, $code),
-            $code === 'unavailable' && preg_match('/HTTP (\d{3})/', $message, $found) === 1 => Failure::transport($message, (int) $found[1]),
+            preg_match('/^MCP Error \(?(-?\d+)\)?: /', $message, $matches) === 1 => Failure::rpc((int) $matches[1], $message, $code),
+            $code === 'unavailable' && preg_match('/HTTP (\d{3})/', $message, $matches) === 1 => Failure::transport($message, (int) $matches[1]),
             $code === 'unavailable', $code === 'internal_error' => Failure::transport($message),
             default => $response->toException($tool),
         };
@@ -267,16 +267,16 @@ final class McpServer
     {
         if ($this->hasCredentials) {
             throw Failure::unavailable(
-                "The sidecar connects to {$this->shownUrl} with the credentials of its own configuration, not with those of PHP code:"
+                "The sidecar connects to {$this->displayUrl} with the credentials of its own configuration, not with those of PHP code:"
                 . ' remove them here, or install the extension ext-pillion',
             );
         }
         [$tools, $fromCache] = $this->hooks->cached(
-            SocketPath::default() . "\n$this->label\n{$this->shownUrl}",
-            fn (): array => (new SidecarServers($this->api()))->findTools($this->label, $this->shownUrl()),
+            SocketPath::default() . "\n$this->label\n{$this->displayUrl}",
+            fn (): array => (new SidecarServers($this->api()))->findTools($this->label, $this->displayUrl()),
         );
         $this->names = array_column($tools, 'sidecarName', 'name');
-        $this->hooks->dispatch(new ToolsListed($this->label ?? $this->shownUrl(), count($tools), $fromCache));
+        $this->hooks->dispatch(new ToolsListed($this->label ?? $this->displayUrl(), count($tools), $fromCache));
         return $tools;
     }
 

@@ -71,9 +71,9 @@ final class OfferedTool implements ToolInterface
     {
         try {
             return $this->returned = $this->tool->execute($arguments, $toolCallId);
-        } catch (\Throwable $thrown) {
-            $this->thrown = $thrown;
-            throw $thrown;
+        } catch (\Throwable $exception) {
+            $this->thrown = $exception;
+            throw $exception;
         }
     }
 

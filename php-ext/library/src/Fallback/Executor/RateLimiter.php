@@ -94,10 +94,10 @@ final class RateLimiter
         }
     }
 
-    private static function limited(string $what, float $wait): ToolFailure
+    private static function limited(string $problem, float $wait): ToolFailure
     {
         $seconds = (int) ceil($wait);
         $unit = $seconds === 1 ? 'second' : 'seconds';
-        return new ToolFailure('rate_limited', "$what Retry after $seconds $unit.", metadata: ['retry_after' => $seconds]);
+        return new ToolFailure('rate_limited', "$problem Retry after $seconds $unit.", metadata: ['retry_after' => $seconds]);
     }
 }

@@ -36,7 +36,7 @@ final class ToolFailure extends \Exception
         $retryAfter = $exception instanceof RateLimitedException ? $exception->retryAfter : null;
         return new self(
             $code ?? 'internal_error',
-            Argument::legible($exception->getMessage()),
+            Argument::makeLegible($exception->getMessage()),
             metadata: $retryAfter === null ? [] : ['retry_after' => (int) ceil($retryAfter)],
         );
     }

@@ -25,7 +25,7 @@ final class ResponseReader
     private string $stage = 'head';
     /** Number of bytes remaining in the body or chunk. */
     private int $remaining = 0;
-    private bool $keepsConnection = true;
+    private bool $canReuseConnection = true;
 
     /** Returns the HTTP status; 0 until the head has been read. */
     public function status(): int
@@ -47,9 +47,9 @@ final class ResponseReader
     }
 
     /** Returns whether the connection can be reused for another request. */
-    public function keepsConnection(): bool
+    public function canReuseConnection(): bool
     {
-        return $this->keepsConnection && $this->buffer === '';
+        return $this->canReuseConnection && $this->buffer === '';
     }
 
     public function response(): Response
@@ -84,7 +84,7 @@ final class ResponseReader
         if ($this->stage !== 'all') {
             throw TransportErrors::connectionClosed($this->status === 0 && $this->buffer === '' ? 'no response' : 'an incomplete response');
         }
-        $this->keepsConnection = false;
+        $this->canReuseConnection = false;
         $this->stage = 'done';
     }
 
@@ -110,7 +110,7 @@ final class ResponseReader
             // An interim response (1xx): the final response follows.
             return;
         }
-        $this->keepsConnection = $matches[1] === '1';
+        $this->canReuseConnection = $matches[1] === '1';
         $this->readFraming($this->parseHeaders($lines));
     }
 
@@ -134,7 +134,7 @@ final class ResponseReader
     private function readFraming(array $headers): void
     {
         if (strtolower($headers['connection'] ?? '') === 'close') {
-            $this->keepsConnection = false;
+            $this->canReuseConnection = false;
         }
         if (isset($headers['transfer-encoding'])) {
             if (strtolower($headers['transfer-encoding']) !== 'chunked') {

@@ -75,8 +75,8 @@ final class StreamExchange
     }
 
     /** Returns whether the connection can be reused for another request. */
-    public function keepsConnection(): bool
+    public function canReuseConnection(): bool
     {
-        return $this->reader->keepsConnection() && $this->unsent === '';
+        return $this->reader->canReuseConnection() && $this->unsent === '';
     }
 }

@@ -43,7 +43,7 @@ final class StreamTransport extends Transport
                 if ($isDone) {
                     $outcomes[$key] = $exchange->response();
                     unset($waiting[$key]);
-                    if ($exchange->keepsConnection()) {
+                    if ($exchange->canReuseConnection()) {
                         $this->idle[] = $exchange->stream;
                     }
                 }

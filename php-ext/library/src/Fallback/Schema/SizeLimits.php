@@ -75,24 +75,24 @@ final class SizeLimits
         string $more,
         string $less,
         string $noun,
-        string $many,
-        string $one,
+        string $plural,
+        string $singular,
     ): iterable {
         $is = str_starts_with($more, 'has') ? '' : 'is ';
-        foreach (["min$keyword" => [$less, -1], "max$keyword" => [$more, 1]] as $key => [$word, $sign]) {
+        foreach (["min$keyword" => [$less, -1], "max$keyword" => [$more, 1]] as $key => [$comparison, $sign]) {
             if (isset($schema->$key) && ($size <=> $schema->$key) === $sign) {
                 $limit = (int) $schema->$key;
-                yield "the value $is$word than $limit $noun" . ($limit === 1 ? $one : $many);
+                yield "the value $is$comparison than $limit $noun" . ($limit === 1 ? $singular : $plural);
             }
         }
     }
 
-    private static function isMultiple(int|float $value, int|float $of): bool
+    private static function isMultiple(int|float $value, int|float $divisor): bool
     {
-        if (is_int($value) && is_int($of)) {
-            return $value % $of === 0;
+        if (is_int($value) && is_int($divisor)) {
+            return $value % $divisor === 0;
         }
-        $quotient = $value / $of;
+        $quotient = $value / $divisor;
         return abs($quotient - round($quotient)) < 1e-9 * max(1.0, abs($quotient));
     }
 
