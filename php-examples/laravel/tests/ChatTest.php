@@ -114,7 +114,7 @@ final class ChatTest extends TestCase
         Pillion::assertNothingCalled();
     }
 
-    public function test_nobody_else_can_approve(): void
+    public function test_other_visitors_cannot_approve(): void
     {
         $id = Pillion::forUser('somebody else')->call('refund_order', ['order' => 7])->metadata['approval_id'];
         $this->decide($id, true)->assertNotFound();
@@ -193,7 +193,7 @@ final class ChatTest extends TestCase
         Pillion::assertToolCalled('order_status', 3);
     }
 
-    public function test_nobody_gets_more_than_three_refunds_a_day(): void
+    public function test_a_visitor_gets_at_most_three_refunds_a_day(): void
     {
         Pillion::fake(['refund_order' => 'done'])->preventStrayCalls();
         foreach ([1, 2, 3, 4] as $time) {

@@ -45,7 +45,7 @@ final class ConversationTest extends TestCase
         self::assertSame(1, $conversation->rounds());
     }
 
-    public function test_h4_after_the_last_round_the_model_is_asked_without_tools(): void
+    public function test_h4_after_the_last_round_the_request_has_no_tools(): void
     {
         $requests = [];
         $tools = Pillion::forModel(self::MODEL);
@@ -120,11 +120,11 @@ final class ConversationTest extends TestCase
         $conversation->run($tools, function () use (&$responses): array {
             return array_shift($responses);
         });
-        $told = array_slice($conversation->messages(), 2, 40);
-        self::assertSame($ids, array_column($told, 'tool_call_id'));
-        $ran = array_filter($told, fn (array $message) => $message['content'] === '42');
+        $toolMessages = array_slice($conversation->messages(), 2, 40);
+        self::assertSame($ids, array_column($toolMessages, 'tool_call_id'));
+        $ran = array_filter($toolMessages, fn (array $message) => $message['content'] === '42');
         self::assertCount(32, $ran);
-        self::assertStringContainsString('Not run: no more than 32 calls of one answer are', $told[32]['content']);
+        self::assertStringContainsString('Not run: no more than 32 calls of one answer are', $toolMessages[32]['content']);
         self::assertCount(40, $conversation->finishedCalls());
     }
 
@@ -226,7 +226,7 @@ final class ConversationTest extends TestCase
         }
     }
 
-    public function test_h4_a_model_that_goes_on_calling_is_not_listened_to(): void
+    public function test_h4_calls_after_the_last_round_do_not_run(): void
     {
         $tools = Pillion::forModel(self::MODEL);
         $conversation = $tools->conversation([['role' => 'user', 'content' => 'Go on']]);

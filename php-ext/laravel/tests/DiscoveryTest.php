@@ -127,7 +127,7 @@ final class DiscoveryTest extends TestCase
         self::assertSame([], Pillion::forModel(['mcp' => true])->names());
     }
 
-    public function test_a_class_that_cannot_be_made_is_left_out_and_the_others_stay(): void
+    public function test_a_class_that_cannot_be_created_is_skipped_and_the_others_stay(): void
     {
         $classes = [\App\Broken\Unresolvable::class, \App\Broken\Moody::class, \App\Broken\Described::class];
         $this->configure(['tools.classes' => $classes, 'log.channel' => 'pillion']);
@@ -159,7 +159,7 @@ final class DiscoveryTest extends TestCase
         self::assertSame([], Pillion::skipped());
     }
 
-    public function test_a_server_entry_that_makes_no_sense_is_left_out_and_the_others_stay(): void
+    public function test_an_invalid_server_entry_is_skipped_and_the_others_stay(): void
     {
         $this->configure(['servers' => ['unset' => ['url' => null], 'odd' => 'https://example.org/mcp'], 'log.channel' => 'pillion']);
         self::assertSame(8, Pillion::call('double', ['number' => 4])->result);

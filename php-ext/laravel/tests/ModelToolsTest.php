@@ -47,7 +47,7 @@ final class ModelToolsTest extends TestCase
         self::assertSame(['calculator', 'get_weather'], Pillion::forModel($model)->names());
     }
 
-    public function test_d6_a_service_that_cannot_be_made_is_left_out(): void
+    public function test_d6_a_service_that_cannot_be_created_is_skipped(): void
     {
         $model = ['function_calling' => true, 'enabled_tools' => ['calculator', 'get_weather', 'web_search']];
         $services = ['web_search' => ['provider' => 'brave', 'api_key_env' => 'NO_SUCH_KEY'], 'get_weather' => [], 'forecast' => []];
@@ -116,7 +116,7 @@ final class ModelToolsTest extends TestCase
         Pillion::assertToolNotCalled('far_roll');
     }
 
-    public function test_servers_are_not_asked_for_a_model_without_mcp(): void
+    public function test_servers_are_not_contacted_for_a_model_without_mcp(): void
     {
         $this->app->make(\Pillion\Laravel\Hooks::class)->fake = null;
         $this->app->forgetInstance(\Pillion\Laravel\PillionManager::class);

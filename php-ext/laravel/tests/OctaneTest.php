@@ -139,13 +139,13 @@ final class OctaneTest extends TestCase
             fn () => Container::getInstance()->make('request')->path() . ' ' . spl_object_id(Container::getInstance()),
         );
         // One who keeps the manager keeps nothing of a request.
-        $kept = $this->app->make(PillionManager::class);
+        $storedManager = $this->app->make(PillionManager::class);
         foreach ([1, 2] as $ignored) {
             [$id, $called, $of, $user] = $this->request(fn (Application $app) => [
                 spl_object_id($app),
                 Pillion::call('whose')->result,
-                $kept->call('whose')->result,
-                $kept->server('dice')->user,
+                $storedManager->call('whose')->result,
+                $storedManager->server('dice')->user,
             ], 'carol');
             self::assertSame(["chat $id", "chat $id", 'carol'], [$called, $of, $user]);
         }

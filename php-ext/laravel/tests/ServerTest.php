@@ -197,7 +197,7 @@ final class ServerTest extends TestCase
         self::assertSame('Bearer token-of-dave', $of($tools->call('dice_connection', context: ['user' => 'dave'])));
     }
 
-    public function test_what_is_kept_for_users_is_bounded(): void
+    public function test_the_cache_of_users_is_bounded(): void
     {
         $recent = new BoundedCache(2);
         $made = 0;
@@ -211,7 +211,7 @@ final class ServerTest extends TestCase
         self::assertNotSame((new Identity(null, null))->key(), (new Identity('', null))->key());
     }
 
-    public function test_a_server_that_cannot_be_asked_is_left_out_for_a_while(): void
+    public function test_an_unreachable_server_is_skipped_until_retry_after(): void
     {
         $this->configure(['servers.gone' => ['url' => 'http://127.0.0.1:9/mcp']]);
         self::assertTrue(Pillion::registry()->has('dice_roll'));

@@ -115,17 +115,17 @@ final class McpClientTest extends TestCase
     /** @dataProvider throwingListeners */
     public function testCallsAreToldWhenTheyBeginAndWhenTheyHaveEnded(string $throwAt, array $expected): void
     {
-        $told = $seconds = [];
-        $this->client->setEventDispatcher(self::listener(function (object $event) use (&$told, &$seconds, $throwAt): void {
+        $events = $seconds = [];
+        $this->client->setEventDispatcher(self::listener(function (object $event) use (&$events, &$seconds, $throwAt): void {
             if ($event instanceof ToolsListed) {
                 return;
             }
             $what = $event instanceof ToolCallStarted ? 'start' : 'end';
-            $told[] = "$what $event->toolCallId" . ($what === 'end' ? ' ' . ($event->errorCode ?? 'ok') : '');
+            $events[] = "$what $event->toolCallId" . ($what === 'end' ? ' ' . ($event->errorCode ?? 'ok') : '');
             if ($what === 'end') {
                 $seconds[] = $event->seconds;
             }
-            end($told) === $throwAt && throw new \DomainException($throwAt);
+            end($events) === $throwAt && throw new \DomainException($throwAt);
         }));
         try {
             $this->client->callTools([
@@ -138,7 +138,7 @@ final class McpClientTest extends TestCase
         } catch (\DomainException $e) {
             self::assertSame($throwAt, $e->getMessage());
         }
-        self::assertSame($expected, $told);
+        self::assertSame($expected, $events);
     }
 
     public static function throwingListeners(): iterable
