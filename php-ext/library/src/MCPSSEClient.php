@@ -95,7 +95,7 @@ class MCPSSEClient
         return Json::toArrays($this->server()->call($name, $arguments));
     }
 
-    /** Whether the server answers now. */
+    /** Returns whether the server answers now. */
     public function isAvailable(): bool
     {
         return $this->server()->isAvailable();

@@ -37,7 +37,7 @@ final class Failure
         return self::atCaller(new InvalidInputException($message), 'invalid_input');
     }
 
-    /** The peer cannot be reached, closes the connection, or sends an invalid message. */
+    /** Returns the exception for a peer that cannot be reached, closes the connection, or sends an invalid message. */
     public static function transport(string $message, ?int $httpStatus = null): TransportException
     {
         $exception = self::atCaller(new TransportException($message), 'unavailable');
@@ -50,7 +50,7 @@ final class Failure
         return self::atCaller(new ConnectionClosedException($message), 'unavailable');
     }
 
-    /** The MCP server answered with a JSON-RPC error. */
+    /** Returns the exception for a JSON-RPC error of the MCP server. */
     public static function rpc(int $rpcCode, string $message, string $code): JsonRpcException
     {
         $exception = self::atCaller(new JsonRpcException($message, $rpcCode), self::code($code) ?? 'internal_error');

@@ -17,7 +17,7 @@ use Pillion\Fallback\Http\TransportErrors;
 use Pillion\Fallback\Http\Transports;
 
 /**
- * The routes of the sidecar; its answers as trees.
+ * A client for the REST API of the sidecar. Responses are trees.
  *
  * @internal
  */
@@ -25,7 +25,7 @@ final class SidecarApi
 {
     private const TOOLS = '/api/v1/tools/';
 
-    /** @param float $timeout seconds for one request */
+    /** @param float $timeout timeout of one request, in seconds */
     public function __construct(
         private readonly string $socketPath,
         private readonly float $timeout,
@@ -38,7 +38,7 @@ final class SidecarApi
         return $this->send(new Request('/healthz'));
     }
 
-    /** The body of a list: `tools`, `schemas`. Its field of that name is a list of objects. */
+    /** Returns the response of a list route: `tools` or `schemas`. The field of that name is a list of objects. */
     public function list(string $field, ?string $category = null, ?Context $context = null): \stdClass
     {
         $query = $category === null ? '' : '?category=' . rawurlencode($category);
@@ -102,7 +102,7 @@ final class SidecarApi
     }
 
     /**
-     * Runs tools side by side, each in a request of its own with a time of its own.
+     * Runs tools concurrently, each in its own request with its own timeout.
      *
      * @param array<int, array{string, string, float}> $calls name, arguments as JSON, seconds
      *
@@ -113,7 +113,7 @@ final class SidecarApi
         $headers = $context->headers();
         $exchanges = array_map(function (array $call) use ($headers): array {
             [$name, $arguments, $seconds] = $call;
-            // A dot would be a step to another path.
+            // Unencoded dots could change the path.
             $path = self::TOOLS . 'execute/' . str_replace('.', '%2E', rawurlencode($name));
             return [new Request($path, $headers, $arguments), new Deadline($seconds, $this->cancellation)];
         }, $calls);
@@ -175,7 +175,7 @@ final class SidecarApi
     }
 
     /**
-     * Begins a chat, or goes on with one, and waits for its answer.
+     * Starts or resumes a chat and waits for the answer.
      *
      * @param array<string, mixed> $request
      */
@@ -185,7 +185,7 @@ final class SidecarApi
     }
 
     /**
-     * As {@see chat()}, with its events as they come.
+     * Starts or resumes a chat like {@see chat()} and returns its events as they arrive.
      *
      * @param array<string, mixed> $request
      */
@@ -206,7 +206,7 @@ final class SidecarApi
         return new Request($path, $context->headers(), Json::encode($request === [] ? new \stdClass() : $request));
     }
 
-    /** The body of an answer with status 200. */
+    /** Returns the body of the response; throws an exception unless the status is 200. */
     private function send(Request $request): \stdClass
     {
         return self::body($this->exchange($request));

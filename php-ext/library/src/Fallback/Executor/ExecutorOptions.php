@@ -78,7 +78,7 @@ final class ExecutorOptions
         $this->beforeHook = new BeforeHook(self::callable('before', $options));
     }
 
-    /** How many calls of a tool run at once. */
+    /** Returns the maximum number of concurrent calls of a tool. */
     public function concurrencyOf(string $tool): int
     {
         return $this->toolConcurrency[$tool] ?? PHP_INT_MAX;
