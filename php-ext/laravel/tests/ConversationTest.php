@@ -45,7 +45,7 @@ final class ConversationTest extends TestCase
         self::assertSame(1, $conversation->rounds());
     }
 
-    public function test_h4_after_the_last_round_the_model_is_asked_without_tools(): void
+    public function test_h4_after_the_last_round_the_request_has_no_tools(): void
     {
         $requests = [];
         $tools = Pillion::forModel(self::MODEL);
@@ -73,7 +73,7 @@ final class ConversationTest extends TestCase
         self::assertSame([[1, null], [1, null], [1, null], [0, null]], $requests);
         self::assertSame(['Enough.', 3], [$conversation->text(), $conversation->rounds()]);
         self::assertCount(6, array_keys(array_column($conversation->messages(), 'role'), 'tool'), 'the last batch runs');
-        $conversation->say(['role' => 'user', 'content' => 'And on'])->run($tools, $send);
+        $conversation->addMessage(['role' => 'user', 'content' => 'And on'])->run($tools, $send);
         self::assertCount(8, $requests, 'the user has spoken: it counts anew');
     }
 
@@ -120,12 +120,12 @@ final class ConversationTest extends TestCase
         $conversation->run($tools, function () use (&$responses): array {
             return array_shift($responses);
         });
-        $told = array_slice($conversation->messages(), 2, 40);
-        self::assertSame($ids, array_column($told, 'tool_call_id'));
-        $ran = array_filter($told, fn (array $message) => $message['content'] === '42');
+        $toolMessages = array_slice($conversation->messages(), 2, 40);
+        self::assertSame($ids, array_column($toolMessages, 'tool_call_id'));
+        $ran = array_filter($toolMessages, fn (array $message) => $message['content'] === '42');
         self::assertCount(32, $ran);
-        self::assertStringContainsString('Not run: a response may have at most 32 tool calls', $told[32]['content']);
-        self::assertCount(40, $conversation->ran());
+        self::assertStringContainsString('Not run: a response may have at most 32 tool calls', $toolMessages[32]['content']);
+        self::assertCount(40, $conversation->finishedCalls());
     }
 
     /** @dataProvider endings */
@@ -160,7 +160,7 @@ final class ConversationTest extends TestCase
         $conversation->run($tools, function () use (&$responses): array {
             return array_shift($responses);
         });
-        $ran = array_column($conversation->ran(), 1);
+        $ran = array_column($conversation->finishedCalls(), 1);
         usort($ran, fn ($one, $other) => $one->toolCallId <=> $other->toolCallId);
         self::assertSame(['a', 'b'], array_column($ran, 'toolCallId'));
         self::assertSame([$whole > 0, $whole > 1], array_column($ran, 'success'));
@@ -190,7 +190,7 @@ final class ConversationTest extends TestCase
         $tools = Pillion::forModel(self::MODEL);
         $conversation = $tools->conversation([['role' => 'user', 'content' => 'Hello']]);
         $conversation->run($tools, fn () => self::saying('Hello.'));
-        $again = unserialize(serialize($conversation))->say(['role' => 'user', 'content' => 'And?']);
+        $again = unserialize(serialize($conversation))->addMessage(['role' => 'user', 'content' => 'And?']);
         self::assertNull($again->text());
         self::assertSame('Well.', $again->run($tools, fn () => self::saying('Well.'))->text());
         self::assertCount(4, $again->messages());
@@ -204,11 +204,11 @@ final class ConversationTest extends TestCase
         $conversation->run($tools, function () use (&$responses): array {
             return array_shift($responses);
         });
-        self::assertCount(1, $conversation->ran());
+        self::assertCount(1, $conversation->finishedCalls());
         $text = serialize($conversation);
         self::assertSame(1, substr_count($text, '6 * 7"}'));
         $again = unserialize($text);
-        self::assertSame([], $again->ran());
+        self::assertSame([], $again->finishedCalls());
         self::assertSame([$conversation->messages(), 'It is 42.', 1], [$again->messages(), $again->text(), $again->rounds()]);
     }
 
@@ -226,7 +226,7 @@ final class ConversationTest extends TestCase
         }
     }
 
-    public function test_h4_a_model_that_goes_on_calling_is_not_listened_to(): void
+    public function test_h4_calls_after_the_last_round_do_not_run(): void
     {
         $tools = Pillion::forModel(self::MODEL);
         $conversation = $tools->conversation([['role' => 'user', 'content' => 'Go on']]);

@@ -43,7 +43,7 @@ final class EventsTest extends TestCase
         self::assertNotNull($seen[1][1]);
     }
 
-    public function test_lists_of_tools_are_kept_apart_for_tenants(): void
+    public function test_tool_lists_of_tenants_are_cached_separately(): void
     {
         $lists = [];
         Event::listen(ToolsListed::class, function (ToolsListed $event) use (&$lists): void {
@@ -56,7 +56,7 @@ final class EventsTest extends TestCase
         self::assertSame([false, true, false, true], $lists);
     }
 
-    public function test_lists_of_tools_are_kept_apart_for_users_with_tokens_of_their_own(): void
+    public function test_tool_lists_of_users_with_their_own_tokens_are_cached_separately(): void
     {
         $this->needsTheExtension();
         $lists = [];

@@ -22,7 +22,7 @@ final class FakeTest extends TestCase
         $this->configure(['servers' => ['dice' => ['url' => 'http://127.0.0.1:9/mcp']]]);
     }
 
-    public function test_it_answers_in_the_place_of_tools(): void
+    public function test_a_fake_replaces_the_execution_of_tools(): void
     {
         Pillion::fake([
             'calculator' => 42,
@@ -38,7 +38,7 @@ final class FakeTest extends TestCase
         self::assertSame(['c', 'refused', 'denied'], [$refused->toolCallId, $refused->toolName, $refused->errorCode]);
     }
 
-    public function test_a_fake_stays_in_its_place_whatever_is_set_on_the_client(): void
+    public function test_a_fake_stays_active_after_changes_of_the_client(): void
     {
         if (!extension_loaded('pillion')) {
             self::markTestSkipped('What servers ask is for the extension');
@@ -228,13 +228,13 @@ final class FakeTest extends TestCase
             fn () => Pillion::assertNothingCalled(),
             fn () => Pillion::assertCalledInOrder(['forecast', 'weather']),
         ];
-        foreach ($failing as $place => $assertion) {
+        foreach ($failing as $index => $assertion) {
             try {
                 $assertion();
             } catch (AssertionFailedError) {
                 continue;
             }
-            self::fail("Assertion $place held");
+            self::fail("Assertion $index held");
         }
     }
 

@@ -47,7 +47,7 @@ final class ModelToolsTest extends TestCase
         self::assertSame(['calculator', 'get_weather'], Pillion::forModel($model)->names());
     }
 
-    public function test_d6_a_service_that_cannot_be_made_is_left_out(): void
+    public function test_d6_a_service_that_cannot_be_created_is_skipped(): void
     {
         $model = ['function_calling' => true, 'enabled_tools' => ['calculator', 'get_weather', 'web_search']];
         $services = ['web_search' => ['provider' => 'brave', 'api_key_env' => 'NO_SUCH_KEY'], 'get_weather' => [], 'forecast' => []];
@@ -55,7 +55,7 @@ final class ModelToolsTest extends TestCase
             $this->configure(['tools.services' => $services, 'tools.builtins' => $builtins]);
             self::assertSame(['calculator', 'get_weather'], Pillion::forModel($model)->names());
         }
-        self::assertSame(['pillion.tools.services.web_search', 'pillion.tools.services.forecast'], array_keys(Pillion::leftOut()));
+        self::assertSame(['pillion.tools.services.web_search', 'pillion.tools.services.forecast'], array_keys(Pillion::skipped()));
     }
 
     public function test_h2_a_model_in_no_list_sees_and_calls_nothing_unless_the_configuration_says_so(): void
@@ -116,13 +116,13 @@ final class ModelToolsTest extends TestCase
         Pillion::assertToolNotCalled('far_roll');
     }
 
-    public function test_servers_are_not_asked_for_a_model_without_mcp(): void
+    public function test_servers_are_not_contacted_for_a_model_without_mcp(): void
     {
         $this->app->make(\Pillion\Laravel\Hooks::class)->fake = null;
         $this->app->forgetInstance(\Pillion\Laravel\PillionManager::class);
         Pillion::forModel('meta-llama-3.1-8b-instruct')->names();
-        self::assertSame([], Pillion::leftOut());
+        self::assertSame([], Pillion::skipped());
         Pillion::forModel('with.dots')->names();
-        self::assertSame(['far'], array_keys(Pillion::leftOut()), 'it does not answer');
+        self::assertSame(['far'], array_keys(Pillion::skipped()), 'it does not answer');
     }
 }

@@ -37,7 +37,7 @@ final class QueueTest extends TestCase
         ];
     }
 
-    public function test_a_worker_goes_on_for_who_sent_the_job(): void
+    public function test_a_queued_job_runs_for_the_user_who_sent_it(): void
     {
         Schema::create('jobs', function ($table): void {
             $table->bigIncrements('id');

@@ -4,13 +4,13 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Library;
 
+use PHPUnit\Framework\TestCase;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\TransportException;
 use Pillion\Exception\UnavailableException;
 use Pillion\Sidecar;
 use Pillion\Tests\Support\OddPeer;
 use Pillion\Tests\Support\Process;
-use PHPUnit\Framework\TestCase;
 
 /**
  * Answers that are HTTP and still not what they should be.
@@ -44,7 +44,7 @@ final class AnswerTest extends TestCase
         yield 'tools that are text' => ['wrong types', 'listTools', [], "has no list 'tools'"];
         yield 'a schema that is a number' => ['wrong types', 'getSchemas', [], "list 'schemas' has an entry that is not an object"];
         yield 'results that are a map' => ['wrong types', 'executeAll', [[['id' => '1', 'name' => 'x']]], 'has no result for each call'];
-        yield 'success that is text' => ['wrong types', 'callTool', ['x'], 'does not say whether the call worked'];
+        yield 'success that is text' => ['wrong types', 'callTool', ['x'], "has no boolean 'success'"];
         yield 'an error of a proxy' => ['server error', 'listTools', [], 'HTTP status 502'];
     }
 

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Library;
 
+use PHPUnit\Framework\TestCase;
 use Pillion\CancellationToken;
 use Pillion\Event\ToolCallFinished;
 use Pillion\Event\ToolCallStarted;
@@ -17,7 +18,6 @@ use Pillion\McpClient;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Process;
 use Pillion\ToolRegistry;
-use PHPUnit\Framework\TestCase;
 
 /**
  * McpClient through the sidecar, whose server `everything` lists tools that fail, too.
@@ -115,17 +115,17 @@ final class McpClientTest extends TestCase
     /** @dataProvider throwingListeners */
     public function testCallsAreToldWhenTheyBeginAndWhenTheyHaveEnded(string $throwAt, array $expected): void
     {
-        $told = $seconds = [];
-        $this->client->setEventDispatcher(self::listener(function (object $event) use (&$told, &$seconds, $throwAt): void {
+        $events = $seconds = [];
+        $this->client->setEventDispatcher(self::listener(function (object $event) use (&$events, &$seconds, $throwAt): void {
             if ($event instanceof ToolsListed) {
                 return;
             }
             $what = $event instanceof ToolCallStarted ? 'start' : 'end';
-            $told[] = "$what $event->toolCallId" . ($what === 'end' ? ' ' . ($event->errorCode ?? 'ok') : '');
+            $events[] = "$what $event->toolCallId" . ($what === 'end' ? ' ' . ($event->errorCode ?? 'ok') : '');
             if ($what === 'end') {
                 $seconds[] = $event->seconds;
             }
-            end($told) === $throwAt && throw new \DomainException($throwAt);
+            end($events) === $throwAt && throw new \DomainException($throwAt);
         }));
         try {
             $this->client->callTools([
@@ -138,7 +138,7 @@ final class McpClientTest extends TestCase
         } catch (\DomainException $e) {
             self::assertSame($throwAt, $e->getMessage());
         }
-        self::assertSame($expected, $told);
+        self::assertSame($expected, $events);
     }
 
     public static function throwingListeners(): iterable
@@ -190,7 +190,7 @@ final class McpClientTest extends TestCase
     public function testWhatTheSidecarDoesNotHaveNeedsTheExtension(\Closure $call): void
     {
         $this->expectException(UnavailableException::class);
-        $this->expectExceptionMessage('cannot go through the sidecar: the extension ext-pillion can');
+        $this->expectExceptionMessage(': install the extension ext-pillion');
         $call($this->client);
     }
 
@@ -257,7 +257,7 @@ final class McpClientTest extends TestCase
         $client = new McpClient(['command' => ['npx', '-y', 'x'], 'label' => 'everything']);
         self::assertSame(15, $client->callTool('roll', ['dice' => '1d20'])->result['total']);
         $this->expectException(UnavailableException::class);
-        $this->expectExceptionMessage('The sidecar knows no MCP server stdio:npx');
+        $this->expectExceptionMessage('The sidecar has no MCP server stdio:npx');
         (new McpClient(['command' => 'npx']))->listTools();
     }
 

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Library;
 
+use PHPUnit\Framework\TestCase;
 use Pillion\Exception\PillionException;
 use Pillion\Exception\TimeoutException;
 use Pillion\Exception\TransportException;
@@ -15,7 +16,6 @@ use Pillion\Fallback\Http\StreamTransport;
 use Pillion\Fallback\Http\Transport;
 use Pillion\Tests\Support\OddPeer;
 use Pillion\Tests\Support\SidecarProcess;
-use PHPUnit\Framework\TestCase;
 
 /**
  * Both ways to the sidecar, by curl and by streams, and the same peers for both.
@@ -94,8 +94,8 @@ final class TransportTest extends TestCase
             }
         }
         // curl takes these two for answers without a body; that is no JSON then.
-        yield 'streams: half head' => [StreamTransport::class, 'half head', 'half an answer'];
-        yield 'streams: odd length' => [StreamTransport::class, 'odd length', 'a content length that is no number'];
+        yield 'streams: half head' => [StreamTransport::class, 'half head', 'an incomplete response'];
+        yield 'streams: odd length' => [StreamTransport::class, 'odd length', 'invalid Content-Length'];
     }
 
     /** @dataProvider ways */
