@@ -105,10 +105,8 @@ pub fn new_answer(done: &FinishedChat) -> Outcome {
 
 /// Converts the calls that wait for approval; the approver needs to see their arguments.
 fn approvals_of(approvals: &Value) -> Outcome {
-    let mut approvals = Vec::new();
-    for approval in approvals.as_array().into_iter().flatten() {
-        approvals.push(approval_of(approval)?);
-    }
+    let approvals = approvals.as_array().into_iter().flatten();
+    let approvals: Vec<_> = approvals.map(approval_of).collect::<Result<_, _>>()?;
     Ok(list_of(approvals))
 }
 

@@ -142,7 +142,7 @@ async fn drop_idle_connections(entries: Weak<Mutex<Vec<SessionEntry>>>, idle: Du
                     // An object holds the connection, or a call is running.
                     session.last_used = now;
                 }
-                now.duration_since(session.used) >= idle
+                now.duration_since(session.last_used) >= idle
             })
             .collect();
         // Dropped outside the lock, because the drop ends each session at its server.
