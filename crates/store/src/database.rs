@@ -1,6 +1,7 @@
 //! A common interface to SQLite and Postgres: statements with `$1`, typed values, rows by column
 //! name.
 
+mod directory_watch;
 mod error;
 mod lease;
 mod maintenance;
@@ -15,6 +16,7 @@ use pillion_core::store::StoreError;
 use sqlx::SqlitePool;
 
 use crate::options::{StoreLocation, StoreOptions};
+pub(crate) use directory_watch::DirectoryWatch;
 pub(crate) use error::translate;
 use lease::Lease;
 pub(crate) use placement::{FileId, Placement};
@@ -50,12 +52,35 @@ impl Database {
     /// # Errors
     /// `unavailable`, if writes would be lost.
     pub(crate) fn check_placement(&self) -> Result<(), StoreError> {
+        match self.placement() {
+            Some(placement) => placement.check(),
+            None => Ok(()),
+        }
+    }
+
+    /// Does the same as [`check_placement`](Self::check_placement) if files of the database's
+    /// directory were created, deleted or renamed since the last check.
+    ///
+    /// # Errors
+    /// `unavailable`, if writes would be lost.
+    pub(crate) fn check_placement_if_changed(&self) -> Result<(), StoreError> {
+        match self.placement() {
+            Some(placement) => placement.check_if_changed(),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the watch of the directory of the database's file. Counts nothing for a database
+    /// without a file.
+    pub(crate) fn directory_watch(&self) -> DirectoryWatch {
+        let watch = self.placement().map(|placement| placement.watch().clone());
+        watch.unwrap_or_default()
+    }
+
+    fn placement(&self) -> Option<&Placement> {
         match self {
-            Self::Sqlite {
-                placement: Some(placement),
-                ..
-            } => placement.check(),
-            Self::Sqlite { .. } | Self::Postgres(_) => Ok(()),
+            Self::Sqlite { placement, .. } => placement.as_ref(),
+            Self::Postgres(_) => None,
         }
     }
 

@@ -71,7 +71,7 @@ impl CallSpool {
     /// # Errors
     /// `unavailable` if the files cannot be created.
     pub(crate) fn start(path: &Path, database: Database) -> Result<Self, StoreError> {
-        let gathered = Gathered::beside(path).map_err(|error| {
+        let gathered = Gathered::beside(path, database.directory_watch()).map_err(|error| {
             let message = format!(
                 "cannot create the files of recorded calls beside the store '{}': {error}",
                 path.display()
@@ -102,7 +102,7 @@ impl CallSpool {
     /// The `write` runs on this thread: using another thread takes longer than most writes.
     pub(crate) async fn append(&self, call: ToolCallRecord) -> Result<(), StoreError> {
         let line = line::encode(&call)?;
-        if let Err(error) = self.shared.database.check_placement() {
+        if let Err(error) = self.shared.database.check_placement_if_changed() {
             if has_run(&call) {
                 self.shared.gathered.lock().keep_end(call, &line);
                 self.shared.news.notify_one();

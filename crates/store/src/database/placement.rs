@@ -3,9 +3,12 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use pillion_core::store::StoreError;
+
+use super::directory_watch::DirectoryWatch;
 
 /// The device and inode of a file, which identify the file while it is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +47,8 @@ impl FileId {
 /// The paths and ids of the files of an open database. Cheap to clone.
 ///
 /// SQLite does not notice that its database file or its write-ahead log was deleted or replaced:
-/// later commits go to a file that no process can open, and are lost with this process. One `stat`
-/// of each file, which takes less than a microsecond, detects this.
+/// later commits go to a file that no process can open, and are lost with this process. A `stat` of
+/// each file detects this; a watch of their directory says when that is needed.
 #[derive(Debug, Clone)]
 pub(crate) struct Placement(Arc<Files>);
 
@@ -57,6 +60,9 @@ struct Files {
     /// The write-ahead log. SQLite creates it with the first statement and keeps it until the last
     /// connection closes.
     log: Mutex<Option<FileId>>,
+    watch: DirectoryWatch,
+    /// The number of changes in the directory at the last check that found both files.
+    checked: AtomicU64,
 }
 
 impl Placement {
@@ -64,6 +70,7 @@ impl Placement {
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         // The process may change its working directory.
         let path = std::path::absolute(path)?;
+        let watch = DirectoryWatch::of_directory_of(&path);
         let file = FileId::of(&fs::metadata(&path)?);
         let mut log_path = path.clone().into_os_string();
         log_path.push("-wal");
@@ -72,7 +79,31 @@ impl Placement {
             file,
             log_path: log_path.into(),
             log: Mutex::default(),
+            watch,
+            checked: AtomicU64::new(u64::MAX),
         })))
+    }
+
+    /// Returns the watch of the directory.
+    pub(super) fn watch(&self) -> &DirectoryWatch {
+        &self.0.watch
+    }
+
+    /// Does the same as [`check`](Self::check) if the directory has changed since the last check.
+    /// Does not detect that a directory further up was renamed.
+    ///
+    /// # Errors
+    /// `unavailable`, if the files were deleted or replaced.
+    pub(super) fn check_if_changed(&self) -> Result<(), StoreError> {
+        let Files { watch, checked, .. } = &*self.0;
+        let Some(changes) = watch.changes() else {
+            return self.check();
+        };
+        if checked.load(Ordering::Acquire) != changes {
+            self.check()?;
+            checked.store(changes, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// Checks that another process that opens the path would find the writes of this process.

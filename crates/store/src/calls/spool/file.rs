@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::database::FileId;
+use crate::database::{DirectoryWatch, FileId};
 
 /// The part of a spool file's name between the database's file name and a random number.
 const INFIX: &str = ".calls-";
@@ -19,6 +19,8 @@ pub(super) struct SpoolFile {
     path: PathBuf,
     id: FileId,
     length: u64,
+    /// The number of changes in the directory when the file was last found at its path.
+    checked: Option<u64>,
 }
 
 impl SpoolFile {
@@ -44,14 +46,22 @@ impl SpoolFile {
                     path,
                     id: FileId::of(&metadata),
                     length: 0,
+                    checked: None,
                 });
             }
         }
     }
 
-    /// Returns whether the file is still found at its path.
-    pub(super) fn is_in_place(&self) -> bool {
-        self.id.is_at(&self.path).unwrap_or(false)
+    /// Returns whether the file is still found at its path. Looks only if the directory has
+    /// changed since the file was found.
+    pub(super) fn is_in_place(&mut self, directory: &DirectoryWatch) -> bool {
+        let changes = directory.changes();
+        if changes.is_some() && changes == self.checked {
+            return true;
+        }
+        let is_there = self.id.is_at(&self.path).unwrap_or(false);
+        self.checked = changes.filter(|_| is_there);
+        is_there
     }
 
     /// Appends a record completely or not at all.
@@ -174,6 +184,7 @@ pub(super) fn left_behind(database: &Path) -> io::Result<Vec<SpoolFile>> {
             path,
             id: FileId::of(&metadata),
             length: metadata.len(),
+            checked: None,
         });
     }
     Ok(found)

@@ -7,6 +7,7 @@ use pillion_core::store::{CallFilter, CallId, StoreError, ToolCallRecord};
 use super::file::SpoolFile;
 use super::reserve::Reserve;
 use super::{Calls, MAX_BYTES, MAX_CALLS, StuckCalls, closed, has_run, line, query};
+use crate::database::DirectoryWatch;
 
 /// Maximum size of the arguments in a record on a full disk, in bytes.
 const MAX_SHORT_ARGUMENTS: usize = 256;
@@ -33,11 +34,13 @@ pub(super) struct Gathered {
     reserve: Reserve,
     /// The path of the database, beside which the files are.
     database: PathBuf,
+    /// The watch of the directory of the files.
+    directory: DirectoryWatch,
 }
 
 impl Gathered {
     /// Creates new files beside the database.
-    pub(super) fn beside(database: &Path) -> io::Result<Self> {
+    pub(super) fn beside(database: &Path, directory: DirectoryWatch) -> io::Result<Self> {
         let files = [SpoolFile::create(database)?, SpoolFile::create(database)?];
         Ok(Self {
             files,
@@ -50,6 +53,7 @@ impl Gathered {
             is_closed: false,
             reserve: Reserve::beside(database)?,
             database: std::path::absolute(database)?,
+            directory,
         })
     }
 
@@ -103,7 +107,7 @@ impl Gathered {
         if self.is_closed {
             return;
         }
-        if self.files[self.taking].is_in_place()
+        if self.files[self.taking].is_in_place(&self.directory)
             && let Err(error) = self.files[self.taking].append(line)
         {
             tracing::debug!(
@@ -120,7 +124,7 @@ impl Gathered {
     }
 
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
-        if !self.files[self.taking].is_in_place() {
+        if !self.files[self.taking].is_in_place(&self.directory) {
             self.replace_file()?;
         }
         self.files[self.taking].append(line)
