@@ -55,7 +55,7 @@ fn logged(socket: &Path) -> Vec<String> {
 }
 
 #[test]
-fn g3_a_call_waits_through_crashes_and_runs_once_when_it_is_approved() {
+fn g3_a_pending_call_survives_crashes_and_runs_once_when_approved() {
     let mut daemon = Daemon::with_config(ALWAYS, &[]);
     let id = asked(&calculate(&daemon.socket, "alice", "6 * 7", ""));
     assert_eq!(logged(&daemon.socket), ["pending"]);
@@ -95,7 +95,7 @@ fn g3_a_call_waits_through_crashes_and_runs_once_when_it_is_approved() {
 }
 
 #[test]
-fn g3_one_users_questions_leave_room_for_those_of_others() {
+fn g3_pending_approvals_are_limited_for_each_user() {
     let config = format!("{ALWAYS}max_pending = 4\n");
     let daemon = Daemon::with_config(&config, &[]);
     let ask = |user: &str, number: u32| {
@@ -117,7 +117,7 @@ fn g3_one_users_questions_leave_room_for_those_of_others() {
 }
 
 #[test]
-fn g3_a_denial_is_told_with_its_reason_and_holds() {
+fn g3_a_denial_is_returned_with_its_reason_and_remains_valid() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = &daemon.socket;
     let id = asked(&calculate(socket, "alice", "1 + 1", ""));
@@ -147,7 +147,7 @@ fn g3_a_denial_is_told_with_its_reason_and_holds() {
 }
 
 #[test]
-fn g3_what_expired_is_asked_again_and_can_be_decided_no_more() {
+fn g3_an_expired_approval_cannot_be_decided_and_is_requested_again() {
     let config = format!("{ALWAYS}expires_after_ms = 300\n");
     let daemon = Daemon::with_config(&config, &[]);
     let socket = &daemon.socket;
@@ -176,7 +176,7 @@ fn g3_what_expired_is_asked_again_and_can_be_decided_no_more() {
 }
 
 #[test]
-fn g3_of_two_who_decide_exactly_one_wins_and_of_two_who_call_one_runs() {
+fn g3_one_of_two_concurrent_decisions_wins_and_one_of_two_calls_runs() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = &daemon.socket;
     for round in 0..5 {
@@ -211,7 +211,7 @@ fn g3_of_two_who_decide_exactly_one_wins_and_of_two_who_call_one_runs() {
 }
 
 #[test]
-fn g3_two_calls_at_the_same_time_are_one_question() {
+fn g3_two_concurrent_calls_share_one_approval() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = &daemon.socket;
     let ids = std::thread::scope(|scope| {
@@ -222,7 +222,7 @@ fn g3_two_calls_at_the_same_time_are_one_question() {
 }
 
 #[test]
-fn g3_a_caller_may_wait_in_place() {
+fn g3_a_caller_may_wait_for_the_decision() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = &daemon.socket;
     let waiting = |verdict: &str| {
@@ -260,7 +260,7 @@ fn g3_a_caller_may_wait_in_place() {
 }
 
 #[test]
-fn g3_a_sidecar_that_stops_lets_go_of_those_who_wait() {
+fn g3_a_stopping_sidecar_releases_waiting_callers() {
     let mut daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = daemon.socket.clone();
     let result = std::thread::scope(|scope| {
@@ -280,7 +280,7 @@ fn g3_a_sidecar_that_stops_lets_go_of_those_who_wait() {
 }
 
 #[test]
-fn g3_the_command_line_lists_shows_and_decides() {
+fn g3_the_command_line_lists_shows_and_decides_approvals() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = daemon.socket.to_str().unwrap();
     let approvals = |arguments: &[&str]| {
@@ -329,7 +329,7 @@ fn g3_the_command_line_lists_shows_and_decides() {
 }
 
 #[test]
-fn g3_the_command_line_shows_what_a_model_has_hidden() {
+fn g3_the_command_line_shows_hidden_characters() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = daemon.socket.to_str().unwrap();
     let hidden = "2\u{202e} *\u{200b} 3\u{9b}2J\u{7f}\u{e0061}";
@@ -367,7 +367,7 @@ fn g3_the_command_line_shows_what_a_model_has_hidden() {
 }
 
 #[test]
-fn g3_lists_come_in_pages_and_nonsense_is_refused() {
+fn g3_approvals_are_listed_in_pages_and_bad_parameters_are_rejected() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = &daemon.socket;
     for number in 0..5 {
@@ -402,7 +402,7 @@ fn g3_lists_come_in_pages_and_nonsense_is_refused() {
 }
 
 #[test]
-fn g3_only_so_many_wait() {
+fn g3_the_number_of_pending_approvals_is_limited() {
     let config = format!("{ALWAYS}max_pending = 2\n");
     let daemon = Daemon::with_config(&config, &[]);
     let first = asked(&calculate(&daemon.socket, "alice", "1", ""));
@@ -414,7 +414,7 @@ fn g3_only_so_many_wait() {
 }
 
 #[test]
-fn g3_a_limit_that_stops_an_approved_call_does_not_use_the_approval_up() {
+fn g3_a_rate_limited_call_does_not_use_its_approval() {
     let config = format!("{ALWAYS}[tools.calculator]\nrate_limit = {{ per_minute = 1 }}\n");
     let daemon = Daemon::with_config(&config, &[]);
     let socket = &daemon.socket;
@@ -431,7 +431,7 @@ fn g3_a_limit_that_stops_an_approved_call_does_not_use_the_approval_up() {
 }
 
 #[test]
-fn l1_who_decides_sees_no_credentials() {
+fn l1_approvers_see_no_credentials() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let body = json!({"expression": "1", "api_key": "hunter2"}).to_string();
     let reply = http::post(&daemon.socket, "/api/v1/tools/execute/calculator", body);
@@ -446,7 +446,7 @@ fn l1_who_decides_sees_no_credentials() {
 }
 
 #[test]
-fn f4_no_record_waits_on_when_another_call_had_its_approval() {
+fn f4_a_record_does_not_stay_pending_when_another_call_used_its_approval() {
     let config = format!("{ALWAYS}[tools.calculator]\ncache_ttl_ms = 60000\n");
     let daemon = Daemon::with_config(&config, &[]);
     let id = asked(&calculate(&daemon.socket, "alice", "6 * 7", ""));
@@ -470,7 +470,7 @@ fn f4_no_record_waits_on_when_another_call_had_its_approval() {
 }
 
 #[test]
-fn f4_no_record_waits_beside_the_one_that_asked() {
+fn f4_only_the_record_of_the_first_call_is_pending() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let id = asked(&calculate(&daemon.socket, "alice", "6 * 7", ""));
     let body = json!({"expression": "6 * 7"}).to_string();

@@ -41,7 +41,7 @@ fn base(server: &FaultServer) -> String {
 }
 
 #[test]
-fn what_leaves_the_machine_is_not_offered_without_a_provider_and_says_what_to_set() {
+fn tools_of_services_are_not_offered_without_a_provider_and_name_the_setting() {
     let daemon = Daemon::start();
     assert_eq!(names(&daemon), ["calculator", "get_time", "roll_dice"]);
     let status = get(&daemon.socket, "/api/v1/tools/schemas").json();
@@ -71,7 +71,7 @@ fn what_leaves_the_machine_is_not_offered_without_a_provider_and_says_what_to_se
 }
 
 #[test]
-fn h3_the_mocks_answer_under_their_other_names_too() {
+fn h3_mocks_can_be_called_by_their_aliases() {
     let toml = "[tools.get_weather]\nprovider = \"mock\"\nunits = \"fahrenheit\"\n\
                 [tools.web_search]\nprovider = \"mock\"\n";
     let daemon = Daemon::with_config(toml, &[]);
@@ -97,7 +97,7 @@ fn h3_the_mocks_answer_under_their_other_names_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn n1_results_are_kept_for_everybody_and_the_key_is_seen_by_the_service_alone() {
+async fn n1_results_are_cached_for_all_users_and_only_the_service_receives_the_key() {
     let found = json!({"web": {"results": [
         {"title": "Rust", "url": "https://www.rust-lang.org/", "description": "A language"}]}});
     let server = service(found).await;
@@ -166,7 +166,7 @@ async fn d6_another_provider_takes_over_while_the_sidecar_runs() {
 }
 
 #[test]
-fn d7_a_provider_without_its_key_is_an_error_at_the_start() {
+fn d7_a_provider_without_its_key_is_an_error_at_start() {
     let directory = std::env::temp_dir();
     let output = run(
         &[
@@ -185,7 +185,7 @@ fn d7_a_provider_without_its_key_is_an_error_at_the_start() {
 }
 
 #[test]
-fn l1_a_tool_whose_provider_wants_no_key_says_which_do() {
+fn l1_a_key_for_a_tool_without_keyed_provider_is_rejected_with_a_list() {
     let daemon = Daemon::start();
     for (tool, expected) in [
         (
@@ -205,7 +205,7 @@ fn l1_a_tool_whose_provider_wants_no_key_says_which_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l1_a_key_in_the_vault_counts_at_once_and_for_its_service_alone() {
+async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
     let found = json!({"web": {"results": [
         {"title": "Rust", "url": "https://www.rust-lang.org/", "description": "A language"}]}});
     let server = service(found).await;

@@ -83,7 +83,7 @@ fn events(body: &[u8]) -> Vec<(String, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_a_message_is_answered_with_tools_and_the_chat_goes_on() {
+async fn h7_a_message_is_answered_with_tools_and_the_chat_continues() {
     let llm = FakeLlm::start([
         calculator().costing(10, 5),
         LlmAnswer::text("It is 42.").costing(20, 3),
@@ -138,7 +138,7 @@ async fn h7_a_message_is_answered_with_tools_and_the_chat_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h6_a_stream_says_what_happens_and_ends_with_the_answer() {
+async fn h6_a_stream_reports_events_and_ends_with_the_answer() {
     let llm = FakeLlm::start([
         LlmAnswer::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#),
         LlmAnswer::text("It is 42."),
@@ -184,7 +184,7 @@ async fn h6_a_stream_says_what_happens_and_ends_with_the_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_a_call_that_did_not_run_has_what_the_model_sent() {
+async fn h7_a_call_that_did_not_run_has_the_arguments_of_the_model() {
     let calls = LlmAnswer::call("nonesuch", &json!({"why": "not"}))
         .and_call("calculator", r#"{"expression": "6 *"#);
     let llm = FakeLlm::start([calls, LlmAnswer::text("Sorry.")]).await;
@@ -216,7 +216,7 @@ pub fn unchunked(body: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_a_chat_waits_for_an_approval_through_a_crash_and_goes_on() {
+async fn g3_a_chat_that_waits_for_an_approval_survives_a_crash() {
     let llm = FakeLlm::start([
         calculator().and_call("get_time", "{}"),
         LlmAnswer::text("Done."),
@@ -254,7 +254,7 @@ async fn g3_a_chat_waits_for_an_approval_through_a_crash_and_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_a_denial_is_told_to_the_model_and_the_chat_goes_on() {
+async fn g3_the_model_receives_a_denial_and_the_chat_continues() {
     let llm = FakeLlm::start([calculator(), LlmAnswer::text("As you wish.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let daemon = Daemon::with_config(&config(&llm, more), &[]);
@@ -270,7 +270,7 @@ async fn g3_a_denial_is_told_to_the_model_and_the_chat_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failure_of_the_provider_loses_nothing_and_runs_no_tool_twice() {
+async fn after_a_failure_of_the_provider_the_chat_continues_and_no_tool_runs_twice() {
     let broken = LlmAnswer::text("It is").with(LlmFault::Truncated);
     let outage = LlmAnswer::refusal("503 Service Unavailable", "overloaded", "busy");
     let outage = outage.with_header("Retry-After", "7");
@@ -295,7 +295,7 @@ async fn a_failure_of_the_provider_loses_nothing_and_runs_no_tool_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h2_a_model_has_the_tools_that_it_may_see() {
+async fn h2_a_model_has_only_its_visible_tools() {
     let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let socket = &daemon.socket;
@@ -343,7 +343,7 @@ async fn h2_a_model_has_the_tools_that_it_may_see() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h2_the_command_says_why_a_model_does_not_have_a_tool() {
+async fn h2_the_command_explains_why_a_model_lacks_a_tool() {
     let far = FakeMcp::start(Dialect::StreamableJson);
     let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
     let more = format!(
@@ -378,7 +378,7 @@ async fn h2_the_command_says_why_a_model_does_not_have_a_tool() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_requests_cannot_go_on_with_one_chat_at_once() {
+async fn two_requests_cannot_continue_one_chat_at_once() {
     let slow = LlmAnswer::text("Late.").after(Duration::from_secs(3));
     let llm = FakeLlm::start([LlmAnswer::text("Hello."), slow]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -394,7 +394,7 @@ async fn two_requests_cannot_go_on_with_one_chat_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_said_is_kept_though_nobody_waits_for_the_answer() {
+async fn a_chat_is_stored_after_its_client_disconnects() {
     let slow = LlmAnswer::text("Never heard.").after(Duration::from_secs(60));
     let llm = FakeLlm::start([LlmAnswer::text("One."), slow, LlmAnswer::text("Two.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -423,7 +423,7 @@ async fn what_was_said_is_kept_though_nobody_waits_for_the_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_a_chat_waits_in_place_for_a_decision_and_is_kept_meanwhile() {
+async fn g3_a_chat_that_waits_for_a_decision_is_stored() {
     let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let daemon = Daemon::with_config(&config(&llm, more), &[]);
@@ -446,7 +446,7 @@ async fn g3_a_chat_waits_in_place_for_a_decision_and_is_kept_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_makes_no_sense_is_refused_in_words() {
+async fn invalid_requests_are_rejected_with_a_message() {
     let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let long = "x".repeat(300);
@@ -503,7 +503,7 @@ async fn pillion_chat_shows_calls_as_they_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_pillion_chat_says_how_to_go_on_after_an_approval_whatever_is_to_run() {
+async fn g3_pillion_chat_prints_how_to_continue_after_an_approval() {
     // Too long for a line.
     let expression = format!("6 * 7{}", " + 0".repeat(100));
     let call = LlmAnswer::call("calculator", &json!({"expression": expression}));

@@ -90,7 +90,7 @@ fn text<'a>(record: &'a Value, key: &str) -> &'a str {
 }
 
 #[test]
-fn f4_calls_are_recorded_at_the_time_of_the_clock_and_listed_once_each() {
+fn f4_calls_have_the_time_of_the_clock_and_are_listed_once() {
     let clock = Clock::new();
     let daemon = clock.daemon("");
     let mut started = Vec::new();
@@ -126,7 +126,7 @@ fn f4_calls_are_recorded_at_the_time_of_the_clock_and_listed_once_each() {
 }
 
 #[test]
-fn c2_c7_deadlines_and_limits_go_by_the_time_that_passes() {
+fn c2_c7_deadlines_and_limits_use_the_monotonic_clock() {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let clock = Clock::new();
     let daemon = clock.daemon(&format!(
@@ -161,7 +161,7 @@ fn c2_c7_deadlines_and_limits_go_by_the_time_that_passes() {
 }
 
 #[test]
-fn g3_approvals_and_keys_end_by_the_clock() {
+fn g3_approvals_and_idempotency_keys_expire_by_the_system_clock() {
     let clock = Clock::new();
     let config = "[tools.get_time]\nrequire_approval = \"always\"\n";
     let daemon = clock.daemon(config);
@@ -198,7 +198,7 @@ fn g3_approvals_and_keys_end_by_the_clock() {
 }
 
 #[test]
-fn c7_a_limit_is_not_full_of_calls_that_are_to_come_after_a_restart() {
+fn c7_after_a_restart_calls_with_future_times_do_not_fill_a_limit() {
     let clock = Clock::new();
     clock.set("+5h");
     let mut daemon = clock.daemon("[tools.calculator]\nrate_limit = { per_hour = 1 }\n");

@@ -51,7 +51,7 @@ fn names(socket: &Path) -> Vec<String> {
 }
 
 #[test]
-fn p_the_whole_run_is_one_tree_in_the_call_log() {
+fn p_a_run_is_one_tree_in_the_call_log() {
     let daemon = Daemon::with_config(PYTHAGORAS, &[]);
     let socket = &daemon.socket;
     let headers = "x-pillion-user: alice\r\n";
@@ -100,7 +100,7 @@ fn p_the_whole_run_is_one_tree_in_the_call_log() {
 }
 
 #[test]
-fn p_after_an_approval_it_goes_on_although_the_sidecar_was_killed() {
+fn p_after_an_approval_the_call_continues_although_the_sidecar_was_killed() {
     let config = r#"
 [tools.roll_dice]
 require_approval = "always"
@@ -161,7 +161,7 @@ arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d1"] }
 }
 
 #[test]
-fn p_tools_of_mcp_servers_are_looked_for_and_their_answers_stay_inside() {
+fn p_steps_may_use_tools_of_mcp_servers_and_their_results_are_not_returned() {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let toml = format!(
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n\
@@ -186,7 +186,7 @@ fn p_tools_of_mcp_servers_are_looked_for_and_their_answers_stay_inside() {
 }
 
 #[test]
-fn p_a_step_of_a_server_that_is_down_says_so() {
+fn p_a_step_of_a_server_that_is_down_fails_clearly() {
     let toml = "[[composed_tools]]\nname = \"once\"\ndescription = \"Asks a server\"\n\
          steps = [{ name = \"a\", tool = \"nowhere_echo\" }]\n\
          [[mcp_servers]]\nlabel = \"nowhere\"\nurl = \"http://127.0.0.1:9/mcp\"\n\
@@ -208,7 +208,7 @@ fn p_a_step_of_a_server_that_is_down_says_so() {
 }
 
 #[test]
-fn p_what_ran_inside_is_recorded_as_cancelled_when_the_whole_has_no_time_left() {
+fn p_steps_are_recorded_as_cancelled_when_the_outer_call_times_out() {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let toml = format!(
         "[tools.chain]\ntimeout_ms = 500\n\
@@ -230,7 +230,7 @@ fn p_what_ran_inside_is_recorded_as_cancelled_when_the_whole_has_no_time_left() 
 }
 
 #[test]
-fn p_a_reload_takes_composed_tools_along_and_refuses_circles() {
+fn p_a_reload_updates_composed_tools_and_rejects_cycles() {
     let tool = |name: &str, steps: &str| {
         format!(
             "[[composed_tools]]\nname = \"{name}\"\ndescription = \"A test\"\nsteps = [{steps}]\n"
@@ -269,7 +269,7 @@ fn p_a_reload_takes_composed_tools_along_and_refuses_circles() {
 }
 
 #[test]
-fn p_what_is_wrong_with_a_declaration_is_told_with_its_line() {
+fn p_errors_in_a_declaration_name_the_line() {
     let refused = |toml: &str| {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pillion.toml");
@@ -318,7 +318,7 @@ fn p_what_is_wrong_with_a_declaration_is_told_with_its_line() {
 }
 
 #[test]
-fn p_an_unknown_tool_of_a_step_may_arrive_later() {
+fn p_the_tool_of_a_step_may_be_registered_later() {
     let daemon = Daemon::with_config(
         "[[composed_tools]]\nname = \"x\"\ndescription = \"A test\"\nsteps = [{ name = \"a\", tool = \"not_yet\" }]",
         &[],

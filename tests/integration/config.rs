@@ -13,7 +13,7 @@ fn the_example_loads() {
 
 /// Every setting stands in the example as a comment.
 #[test]
-fn the_example_loads_with_every_setting_taken_out_of_its_comment() {
+fn the_example_loads_with_every_setting_uncommented() {
     let text = example();
     let settings = text
         .lines()

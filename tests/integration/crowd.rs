@@ -16,7 +16,7 @@ fn raise_limit() {
 }
 
 #[test]
-fn a_thousand_idle_connections_take_nothing_from_two_hundred_busy_ones() {
+fn a_thousand_idle_connections_do_not_affect_two_hundred_busy_ones() {
     raise_limit();
     let daemon = Daemon::with_config("[http]\nmax_connections = 1500\n", &[]);
     let idle: Vec<_> = (0..IDLE)

@@ -87,7 +87,7 @@ fn calculate(socket: &Path) {
 }
 
 #[test]
-fn f4_calls_are_told_as_they_begin_and_end() {
+fn f4_start_and_end_of_calls_are_events() {
     let daemon = Daemon::start();
     let (mut listener, _) = Listener::now(&daemon.socket, "");
     calculate(&daemon.socket);
@@ -104,7 +104,7 @@ fn f4_calls_are_told_as_they_begin_and_end() {
 }
 
 #[test]
-fn f4_a_call_that_is_given_up_says_which_it_was() {
+fn f4_the_event_of_a_cancelled_call_has_its_id() {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let config = format!(
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
@@ -132,7 +132,7 @@ fn f4_a_call_that_is_given_up_says_which_it_was() {
 }
 
 #[test]
-fn f3_servers_and_their_tools_are_told_as_they_change() {
+fn f3_changes_of_servers_and_their_tools_are_events() {
     let echo = json!({"name": "echo", "inputSchema": {"type": "object"}});
     let server = McpServer::start(json!([echo]));
     let config = format!(
@@ -177,7 +177,7 @@ fn f3_servers_and_their_tools_are_told_as_they_change() {
 }
 
 #[test]
-fn g3_approvals_and_reloads_are_told() {
+fn g3_approvals_and_reloads_are_events() {
     let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n", &[]);
     let (mut listener, _) = Listener::now(&daemon.socket, "?types=approval,configuration.reloaded");
     calculate(&daemon.socket);
@@ -205,7 +205,7 @@ fn g3_approvals_and_reloads_are_told() {
 }
 
 #[test]
-fn a_listener_goes_on_after_the_last_event_that_it_saw() {
+fn a_listener_resumes_after_its_last_event_id() {
     let daemon = Daemon::start();
     let (mut listener, start) = Listener::now(&daemon.socket, "");
     calculate(&daemon.socket);
@@ -225,7 +225,7 @@ fn a_listener_goes_on_after_the_last_event_that_it_saw() {
 }
 
 #[test]
-fn what_is_gone_is_told_as_gone() {
+fn lost_events_are_reported() {
     let mut daemon = Daemon::start();
     let (_listener, start) = Listener::now(&daemon.socket, "");
     daemon.kill();
@@ -237,7 +237,7 @@ fn what_is_gone_is_told_as_gone() {
 }
 
 #[test]
-fn f5_a_listener_that_never_reads_is_cut_off_and_holds_nobody_up() {
+fn f5_a_listener_that_never_reads_is_disconnected_and_delays_no_other() {
     let daemon = Daemon::with_config("[http]\nwrite_timeout_ms = 300\n", &[]);
     let mut silent = UnixStream::connect(&daemon.socket).unwrap();
     let request = "GET /api/v1/events HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -263,7 +263,7 @@ fn f5_a_listener_that_never_reads_is_cut_off_and_holds_nobody_up() {
 }
 
 #[test]
-fn types_that_are_none_are_refused_and_the_end_is_an_end() {
+fn unknown_types_are_rejected_and_streams_end_with_the_sidecar() {
     let mut daemon = Daemon::start();
     for query in ["?types=call,nonsense", "?types=call.begun"] {
         assert_eq!(
@@ -278,7 +278,7 @@ fn types_that_are_none_are_refused_and_the_end_is_an_end() {
 }
 
 #[test]
-fn the_command_line_shows_what_happens() {
+fn the_command_line_prints_events() {
     let daemon = Daemon::start();
     let socket = daemon.socket.to_str().unwrap();
     let child = pillion(&[

@@ -46,7 +46,7 @@ fn execute(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
 }
 
 #[test]
-fn operations_of_our_own_document_call_a_real_sidecar() {
+fn operations_of_pillions_openapi_document_call_a_real_sidecar() {
     let api = Api::start();
     let toml = format!(
         "[[openapi]]\nname = \"far\"\ndocument = \"{}\"\nbase_url = \"http://{}\"\noperations = [\"*\"]\n\
@@ -106,7 +106,7 @@ fn operations_of_our_own_document_call_a_real_sidecar() {
 }
 
 #[test]
-fn a_declared_endpoint_is_a_tool_of_every_door() {
+fn a_declared_endpoint_is_a_tool_in_every_interface() {
     let api = Api::start();
     let declared = |rest: &str| {
         format!(

@@ -42,7 +42,7 @@ fn discover(daemon: &Daemon) {
 }
 
 #[test]
-fn a_request_with_a_key_runs_once_and_has_its_answer_again_after_a_restart() {
+fn a_request_with_a_key_runs_once_and_its_response_survives_a_restart() {
     let server = server();
     let mut daemon = Daemon::with_config(&config(&server, 5_000), &[]);
     discover(&daemon);
@@ -84,7 +84,7 @@ fn a_request_with_a_key_runs_once_and_has_its_answer_again_after_a_restart() {
 }
 
 #[test]
-fn what_has_not_run_may_be_sent_again_under_its_key() {
+fn a_request_that_did_not_run_may_be_repeated_with_its_key() {
     let daemon = Daemon::with_config("[tools.get_time]\nrate_limit = { per_minute = 1 }\n", &[]);
     let key = "idempotency-key: k\r\n";
     let wrong = json!({"expression": 7});
@@ -122,7 +122,7 @@ fn what_has_not_run_may_be_sent_again_under_its_key() {
 }
 
 #[test]
-fn a_request_that_runs_is_a_conflict_and_its_failure_is_its_answer() {
+fn a_running_request_is_a_conflict_and_its_failure_is_stored() {
     let server = server();
     let daemon = Daemon::with_config(&config(&server, 3_000), &[]);
     discover(&daemon);
@@ -145,7 +145,7 @@ fn a_request_that_runs_is_a_conflict_and_its_failure_is_its_answer() {
 }
 
 #[test]
-fn a_key_whose_time_is_over_does_not_run_twice_at_once() {
+fn an_expired_key_does_not_run_twice_concurrently() {
     let server = server();
     let toml = format!(
         "[http]\nidempotency_ttl_ms = 50\n{}",
@@ -171,7 +171,7 @@ fn a_key_whose_time_is_over_does_not_run_twice_at_once() {
 }
 
 #[test]
-fn f4_a_key_of_a_sidecar_that_was_taken_over_from_is_cut_off_when_that_one_ends() {
+fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits() {
     let server = server();
     let mut daemon = Daemon::with_config(&config(&server, 60_000), &[]);
     discover(&daemon);
@@ -206,7 +206,7 @@ fn f4_a_key_of_a_sidecar_that_was_taken_over_from_is_cut_off_when_that_one_ends(
 }
 
 #[test]
-fn a_call_with_a_key_goes_on_when_its_caller_has_gone() {
+fn a_call_with_a_key_continues_after_its_caller_disconnects() {
     let server = server();
     let toml = format!("{}[tools.get_time]\n", config(&server, 3_000));
     let daemon = Daemon::with_config(&toml, &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")]);
@@ -255,7 +255,7 @@ fn send_and_hang_up(socket: &Path, target: &str, key: &str, is_sent: impl FnMut(
 }
 
 #[test]
-fn requests_whose_callers_have_gone_are_limited() {
+fn requests_that_continue_after_a_disconnect_are_limited() {
     let server = server();
     let toml = format!(
         "[http]\nidempotency_max_detached = 1\n{}",
@@ -299,7 +299,7 @@ fn requests_whose_callers_have_gone_are_limited() {
 }
 
 #[test]
-fn stored_answers_have_a_quota_and_a_request_beyond_it_runs_once_all_the_same() {
+fn stored_responses_have_a_quota_and_requests_beyond_it_run_once() {
     let toml = "[http]\nidempotency_max_bytes = 500\n";
     let mut daemon = Daemon::with_config(toml, &[]);
     let send = |daemon: &Daemon, key: &str| {
@@ -333,7 +333,7 @@ fn stored_answers_have_a_quota_and_a_request_beyond_it_runs_once_all_the_same() 
 }
 
 #[test]
-fn f4_after_a_crash_a_call_that_had_begun_is_not_run_again_and_one_that_had_not_is() {
+fn f4_after_a_crash_only_calls_that_had_not_started_run_again() {
     let server = server();
     let mut daemon = Daemon::with_config(
         &config(&server, 30_000),
@@ -385,7 +385,7 @@ fn f4_after_a_crash_a_call_that_had_begun_is_not_run_again_and_one_that_had_not_
 }
 
 #[test]
-fn c1_a_batch_with_a_key_runs_once_and_has_its_answer_again_after_a_restart() {
+fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
     let server = server();
     let mut daemon = Daemon::with_config(&config(&server, 5_000), &[]);
     discover(&daemon);
@@ -433,7 +433,7 @@ fn c1_a_batch_with_a_key_runs_once_and_has_its_answer_again_after_a_restart() {
 }
 
 #[test]
-fn f4_of_a_batch_that_a_crash_cut_off_no_call_runs_again() {
+fn f4_no_call_of_a_batch_interrupted_by_a_crash_runs_again() {
     let server = server();
     let mut daemon = Daemon::with_config(&config(&server, 30_000), &[]);
     discover(&daemon);
@@ -481,7 +481,7 @@ fn f4_of_a_batch_that_a_crash_cut_off_no_call_runs_again() {
 }
 
 #[test]
-fn a_key_that_is_none_and_a_sidecar_that_keeps_nothing() {
+fn invalid_keys_and_keys_without_a_store_are_rejected() {
     let sidecar = Sidecar::start();
     let arguments = json!({"expression": "1"});
     for wrong in [
@@ -502,7 +502,7 @@ fn a_key_that_is_none_and_a_sidecar_that_keeps_nothing() {
 /// At most once, however often the sidecar dies: many callers send calls with keys, again and
 /// again until each has its answer, while it is killed at any moment.
 #[test]
-fn f4_no_call_with_a_key_runs_twice_while_the_sidecar_is_killed_again_and_again() {
+fn f4_no_call_with_a_key_runs_twice_while_the_sidecar_is_killed_repeatedly() {
     const CALLERS: usize = 4;
     const KEYS: usize = 30;
     let server = server();

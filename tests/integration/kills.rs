@@ -156,7 +156,7 @@ fn by_id(entries: Vec<Value>) -> HashMap<String, Value> {
 }
 
 #[test]
-fn f4_g3_what_was_acknowledged_under_load_outlives_every_kill() {
+fn f4_g3_acknowledged_calls_and_decisions_survive_every_kill_under_load() {
     let rounds = std::env::var("PILLION_KILL_ROUNDS");
     let rounds: usize = rounds.map_or(12, |rounds| rounds.parse().unwrap());
     let seed = std::env::var("PILLION_KILL_SEED");

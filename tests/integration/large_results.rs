@@ -35,7 +35,7 @@ fn over_stdio(daemon: &Daemon, lines: &[Value]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e10_eight_mebibytes_pass_byte_for_byte_over_every_door() {
+async fn e10_eight_mebibytes_pass_byte_for_byte_in_every_interface() {
     // What a re-encoding would change is in it: an escape, a number's form, the order of members.
     let text = r"0123456789abcd\u00e9".repeat(MIB / 2);
     let result = format!(

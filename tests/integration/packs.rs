@@ -86,7 +86,7 @@ impl Events {
 }
 
 #[test]
-fn n2_without_being_asked_for_there_is_no_pack() {
+fn n2_the_pack_is_off_by_default() {
     let daemon = Daemon::start();
     let missing = get(&daemon.socket, "/api/v1/tools/orchestrate_action");
     assert_eq!(missing.status, 404);
@@ -136,7 +136,7 @@ fn d8_d9_d10_d11_the_tools_answer_over_rest_and_mcp() {
 }
 
 #[test]
-fn k1_resources_are_listed_and_read_in_both_eras_and_outlive_the_sidecar() {
+fn k1_resources_are_listed_and_read_in_both_protocol_eras_and_survive_restarts() {
     let mut daemon = enabled();
     for number in 1..=20 {
         say(&daemon, "cave", &format!("line {number}"));
@@ -195,7 +195,7 @@ fn k1_resources_are_listed_and_read_in_both_eras_and_outlive_the_sidecar() {
 }
 
 #[test]
-fn k1_updates_come_in_both_eras() {
+fn k1_updates_are_sent_in_both_protocol_eras() {
     let daemon = enabled();
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let mut pushed = session.listen();
@@ -244,7 +244,7 @@ fn k1_updates_come_in_both_eras() {
 }
 
 #[test]
-fn k2_streams_go_on_where_they_were_and_end_with_the_sidecar() {
+fn k2_streams_resume_and_end_with_the_sidecar() {
     let mut daemon = enabled();
     let streams = get(&daemon.socket, "/api/v1/streams").json();
     let named = |place: usize| {
@@ -300,7 +300,7 @@ fn k2_streams_go_on_where_they_were_and_end_with_the_sidecar() {
 }
 
 #[test]
-fn m1_what_the_pack_counts_is_in_the_metrics() {
+fn m1_the_counters_of_the_pack_are_in_the_metrics() {
     let daemon = enabled();
     let action = json!({"scene_id": "cave", "player_msg": "I sneak"});
     execute(&daemon, "orchestrate_action", action);
@@ -343,7 +343,7 @@ fn m1_what_the_pack_counts_is_in_the_metrics() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn d9_an_action_is_narrated_by_the_model_that_the_configuration_names() {
+async fn d9_an_action_is_narrated_by_the_configured_model() {
     let answer = json!({
         "proposal": {"action": "ability_check", "ability": "DEX", "suggested_dc": 12, "reason": "a leap"},
         "narration": "You leap over the gap.",
@@ -361,7 +361,7 @@ async fn d9_an_action_is_narrated_by_the_model_that_the_configuration_names() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn n2_the_pack_comes_and_goes_with_reloads_and_its_model_with_it() {
+async fn n2_reloads_add_and_remove_the_pack_and_its_model() {
     let answer = json!({
         "proposal": {"action": "ability_check", "ability": "DEX", "suggested_dc": 12, "reason": "a leap"},
         "narration": "You leap over the gap.",
@@ -413,7 +413,7 @@ fn packs(daemon: &Daemon, arguments: &[&str]) -> std::process::Output {
 }
 
 #[test]
-fn d10_d11_an_operator_sees_and_removes_what_is_kept_over_rest() {
+fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
     let mut daemon = Daemon::with_config(&format!("{ENABLED}max_scenes = 3\n"), &[]);
     execute(&daemon, "save_character", json!({"name": "Aria"}));
     let odd = "H\u{f6}hle 7/b?%41";
@@ -491,7 +491,7 @@ fn d10_d11_an_operator_sees_and_removes_what_is_kept_over_rest() {
 }
 
 #[test]
-fn d10_d11_an_operator_sees_and_removes_what_is_kept_on_the_command_line() {
+fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
     let daemon = Daemon::with_config(&format!("{ENABLED}max_scenes = 2\n"), &[]);
     let character = json!({"name": "Aria Stone", "description": "A thief"});
     execute(&daemon, "save_character", character);
@@ -556,7 +556,7 @@ fn d10_d11_an_operator_sees_and_removes_what_is_kept_on_the_command_line() {
 }
 
 #[test]
-fn k1_subscribers_hear_of_a_removed_scene_in_both_eras() {
+fn k1_subscribers_are_notified_of_a_removed_scene_in_both_protocol_eras() {
     let daemon = enabled();
     let cave = "transcript://scene/cave";
     say(&daemon, "cave", "Hello");
@@ -585,7 +585,7 @@ fn k1_subscribers_hear_of_a_removed_scene_in_both_eras() {
 }
 
 #[test]
-fn n2_without_a_pack_there_is_nothing_that_one_keeps() {
+fn n2_without_a_pack_there_is_no_stored_data_of_packs() {
     let daemon = Daemon::start();
     let listed = get(&daemon.socket, "/api/v1/packs/").json();
     assert_eq!(listed, json!({"success": true, "packs": []}));

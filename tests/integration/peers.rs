@@ -41,7 +41,7 @@ fn daemon(rules: &str) -> Daemon {
 }
 
 #[test]
-fn l3_a_process_of_a_user_whom_no_rule_names_is_refused() {
+fn l3_a_process_of_a_user_without_a_rule_is_refused() {
     let daemon = daemon("allow_uids = [4711]");
     assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
     let Some(output) = as_stranger(&daemon.socket, "/healthz") else {
@@ -69,7 +69,7 @@ print "$closed\n";
 "#;
 
 #[test]
-fn l3_a_process_that_is_refused_takes_nobodys_place() {
+fn l3_refused_processes_do_not_use_up_connections() {
     let daemon = daemon("allow_uids = [4711]\n[http]\nmax_connections = 4");
     if !nix::unistd::geteuid().is_root() {
         eprintln!("skipped: not root");
@@ -98,7 +98,7 @@ fn l3_a_process_that_is_refused_takes_nobodys_place() {
 }
 
 #[test]
-fn l3_a_process_of_a_user_whom_a_rule_names_is_let_in() {
+fn l3_a_process_of_a_user_with_a_rule_is_admitted() {
     let daemon = daemon(&format!("allow_gids = [{STRANGER}]"));
     let Some(output) = as_stranger(&daemon.socket, "/api/v1/tools/") else {
         eprintln!("skipped: not root, or no setpriv and curl");
@@ -116,7 +116,7 @@ fn l3_a_process_of_a_user_whom_a_rule_names_is_let_in() {
 }
 
 #[test]
-fn l3_a_socket_for_everybody_wants_rules() {
+fn l3_a_world_accessible_socket_requires_rules() {
     let output = program::run(&["serve"], &[("PILLION__SOCKET__MODE", "0666")]);
     assert_eq!(output.status.code(), Some(2));
     let error = program::stderr(&output);

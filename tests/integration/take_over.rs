@@ -70,7 +70,7 @@ fn no_call_fails_while_one_sidecar_takes_over_from_another_three_times() {
 }
 
 #[test]
-fn a_call_in_flight_ends_at_the_sidecar_that_it_began_with() {
+fn a_call_in_flight_finishes_in_its_original_sidecar() {
     use std::io::{Read, Write};
     let mut daemon = Daemon::start();
     let mut stream = std::os::unix::net::UnixStream::connect(&daemon.socket).unwrap();
@@ -97,7 +97,7 @@ fn a_call_in_flight_ends_at_the_sidecar_that_it_began_with() {
 }
 
 #[test]
-fn f4_the_call_log_knows_that_the_old_sidecar_still_ends_its_calls() {
+fn f4_calls_of_the_old_sidecar_are_not_interrupted_in_the_call_log() {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let toml = format!(
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntimeout_ms = 3000\n",
@@ -139,7 +139,7 @@ fn a_successor_with_a_bad_configuration_changes_nothing() {
 }
 
 #[test]
-fn where_nobody_serves_taking_over_is_starting() {
+fn a_takeover_without_a_running_sidecar_is_a_start() {
     let mut daemon = Daemon::start();
     daemon.kill();
     let next = daemon.successor();
@@ -231,7 +231,7 @@ fn under_a_service_manager_that_holds_the_socket_no_call_fails_while_it_restarts
 }
 
 #[test]
-fn the_service_manager_hears_of_a_reload_and_how_it_went() {
+fn the_service_manager_is_notified_of_a_reload_and_its_outcome() {
     let manager = Manager::new();
     let child = manager.start();
     assert!(manager.hear().contains("READY=1"));

@@ -93,7 +93,7 @@ fn free_address() -> SocketAddr {
 }
 
 #[test]
-fn l3_tcp_takes_requests_with_a_token_and_within_its_scope() {
+fn l3_tcp_accepts_requests_with_a_token_within_its_scope() {
     let server = Server::start("");
     let (status, head, body) = server.send("GET /api/v1/tools/", "host: localhost\r\n", "");
     assert_eq!(status, 401, "{head}");
@@ -137,7 +137,7 @@ fn as_alice(token: &str, more: &str) -> String {
 }
 
 #[test]
-fn l1_an_mcp_session_is_not_anothers_who_claims_its_user() {
+fn l1_claiming_a_user_gives_no_access_to_the_users_mcp_session() {
     let server = Server::start("");
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25",
@@ -173,7 +173,7 @@ fn l1_an_mcp_session_is_not_anothers_who_claims_its_user() {
 }
 
 #[test]
-fn l1_a_question_that_waits_is_not_anothers_who_claims_its_user() {
+fn l1_claiming_a_user_gives_no_access_to_the_users_input_request() {
     let server = Server::start("[approvals]\npolicy = \"always-ask\"\nask_clients = \"all\"");
     let ask = |token: &str, more: Value| {
         let mut params = json!({"name": "calculator", "arguments": {"expression": "6 * 7"}});
@@ -210,7 +210,7 @@ fn l1_a_question_that_waits_is_not_anothers_who_claims_its_user() {
 }
 
 #[test]
-fn l3_a_page_that_pretends_to_be_us_is_refused() {
+fn l3_pages_of_other_origins_and_hosts_are_refused() {
     let server = Server::start("");
     let token = format!("authorization: Bearer {RUNNER}\r\n");
     let (status, head, body) = server.send(
@@ -228,7 +228,7 @@ fn l3_a_page_that_pretends_to_be_us_is_refused() {
 }
 
 #[test]
-fn l3_a_page_that_the_configuration_names_may_use_mcp_too() {
+fn l3_a_configured_origin_may_use_mcp() {
     let server = Server::start("allowed_origins = [\"https://page.example\"]");
     let (headers, body) = stateless("tools/list", json!({}), json!({}));
     let from = |origin: &str| {
@@ -243,7 +243,7 @@ fn l3_a_page_that_the_configuration_names_may_use_mcp_too() {
 }
 
 #[test]
-fn l3_whether_it_is_up_needs_no_token_and_says_nothing_more() {
+fn l3_the_health_check_needs_no_token_and_has_no_details() {
     let server = Server::start("");
     let here = "host: localhost\r\n";
     assert_eq!(server.send("GET /healthz", here, "").0, 200);
@@ -252,7 +252,7 @@ fn l3_whether_it_is_up_needs_no_token_and_says_nothing_more() {
 }
 
 #[test]
-fn l3_tcp_that_others_reach_or_without_tokens_is_refused_at_start() {
+fn l3_public_tcp_addresses_and_tcp_without_tokens_are_rejected_at_start() {
     for (toml, expected) in [
         (
             "[tcp]\nlisten = \"0.0.0.0:7420\"\ntokens_env = \"T\"",
@@ -295,7 +295,7 @@ fn heads_that_are_too_long_or_have_too_many_headers_are_refused() {
 }
 
 #[test]
-fn a_client_that_never_reads_is_cut_off() {
+fn a_client_that_never_reads_is_disconnected() {
     let server = Server::start("[http]\nwrite_timeout_ms = 300");
     let mut stream = server.connect();
     let request = format!(
@@ -315,7 +315,7 @@ fn a_client_that_never_reads_is_cut_off() {
 }
 
 #[test]
-fn a_slow_client_on_tcp_takes_no_place_from_the_socket() {
+fn slow_tcp_clients_do_not_use_up_connections_of_the_socket() {
     let server = Server::start("max_connections = 1");
     let _idle = server.connect();
     std::thread::sleep(Duration::from_millis(200));

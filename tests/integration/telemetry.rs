@@ -206,7 +206,7 @@ fn m1_one_trace_goes_from_the_request_through_the_call_to_the_server() {
 }
 
 #[test]
-fn m1_the_steps_of_a_composed_tool_stand_below_it() {
+fn m1_the_spans_of_steps_are_children_of_the_composed_tool() {
     let (server, collector) = (server(), Collector::start());
     let toml = format!(
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n[telemetry]\nendpoint = \"{}\"\n\
@@ -224,7 +224,7 @@ fn m1_the_steps_of_a_composed_tool_stand_below_it() {
 }
 
 #[test]
-fn m1_what_its_caller_does_not_record_is_not_recorded() {
+fn m1_an_unsampled_request_is_not_recorded() {
     let (server, collector) = (server(), Collector::start());
     let mut daemon = traced(&server, &collector.url, &[]);
     assert_eq!(call(&daemon, "far_echo", "00").status, 200);
@@ -240,7 +240,7 @@ fn m1_what_its_caller_does_not_record_is_not_recorded() {
 }
 
 #[test]
-fn m1_a_call_that_fails_says_how_and_not_why() {
+fn m1_the_span_of_a_failed_call_has_the_code_and_no_message() {
     let (server, collector) = (server(), Collector::start());
     let daemon = traced(&server, &collector.url, &[]);
     call(&daemon, "far_broken", "01");
@@ -254,7 +254,7 @@ fn m1_a_call_that_fails_says_how_and_not_why() {
 }
 
 #[test]
-fn m1_an_mcp_request_stands_where_its_meta_says() {
+fn m1_an_mcp_request_has_the_parent_of_its_meta() {
     let (server, collector) = (server(), Collector::start());
     let daemon = traced(&server, &collector.url, &[]);
     let meta = json!({"traceparent": format!("00-{TRACE}-{CALLER}-01"), "of": "the client"});
@@ -283,7 +283,7 @@ fn m1_an_mcp_request_stands_where_its_meta_says() {
 }
 
 #[test]
-fn m1_a_dead_collector_is_said_once_and_holds_nothing_up() {
+fn m1_a_dead_collector_is_logged_once_and_delays_nothing() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", closed.local_addr().unwrap());
     drop(closed);
@@ -303,7 +303,7 @@ fn m1_a_dead_collector_is_said_once_and_holds_nothing_up() {
 }
 
 #[test]
-fn m1_the_last_spans_go_out_when_the_sidecar_stops() {
+fn m1_the_last_spans_are_sent_when_the_sidecar_stops() {
     let collector = Collector::start();
     // Nothing goes out before of its own.
     let late = [("OTEL_BSP_SCHEDULE_DELAY", "600000")];
@@ -316,7 +316,7 @@ fn m1_the_last_spans_go_out_when_the_sidecar_stops() {
 }
 
 #[test]
-fn m1_variables_decide_where_traces_go_and_whether() {
+fn m1_environment_variables_configure_the_export() {
     let collector = Collector::start();
     let nowhere = "http://127.0.0.1:9";
     let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*collector.url)];

@@ -115,7 +115,7 @@ fn honest(request: &Recorded) -> Vec<Fault> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e9_a_server_that_is_restarted_is_met_with_the_next_call() {
+async fn e9_the_next_call_reconnects_to_a_restarted_server() {
     for (name, arguments) in [
         ("everything", json!({"message": "hi"})),
         ("mcp2-http", json!({"text": "hi"})),
@@ -143,7 +143,7 @@ async fn e9_a_server_that_is_restarted_is_met_with_the_next_call() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e9_a_session_that_a_server_forgot_is_opened_anew_within_the_call() {
+async fn e9_a_lost_session_is_replaced_within_the_call() {
     for dialect in [Dialect::StreamableJson, Dialect::StreamableSse] {
         let server = FakeMcp::start(dialect);
         let entry = entry("far", &server.url, "transport = \"streamable_http\"");
@@ -165,7 +165,7 @@ async fn e9_a_session_that_a_server_forgot_is_opened_anew_within_the_call() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c2_a_server_that_hangs_costs_its_calls_their_deadline_and_its_siblings_nothing() {
+async fn c2_calls_to_a_hanging_server_time_out_and_other_servers_are_unaffected() {
     const DEADLINE: Duration = Duration::from_secs(6);
     let server = FaultServer::start(|request| {
         if request.json()["params"]["arguments"]["hang"] == true {
@@ -262,7 +262,7 @@ fn lies() -> [(&'static str, &'static str, Vec<Fault>); 6] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c5_a_server_that_lies_gets_a_clear_code_and_takes_nothing_from_its_siblings() {
+async fn c5_malformed_responses_have_a_clear_code_and_affect_no_other_server() {
     let server = FaultServer::start(|request| {
         let lie = request.json()["params"]["arguments"]["lie"].clone();
         let told = lies().into_iter().find(|(name, ..)| lie == *name);
@@ -291,7 +291,7 @@ async fn c5_a_server_that_lies_gets_a_clear_code_and_takes_nothing_from_its_sibl
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e10_a_result_that_breaks_its_schema_arrives_with_a_word_on_it() {
+async fn e10_a_result_that_violates_its_schema_has_a_warning() {
     let server = FaultServer::start(honest).await;
     let (_well, well) = sibling();
     let entry = entry("liar", &server.url, "transport = \"streamable_http\"");

@@ -68,7 +68,7 @@ fn calls_seen(daemon: &Daemon) -> usize {
 }
 
 #[test]
-fn e9_a_program_that_is_killed_in_a_call_fails_it_and_the_next_call_starts_another() {
+fn e9_a_program_killed_during_a_call_fails_it_and_the_next_call_restarts_it() {
     let daemon = sidecar("state,fork,silent,seen");
     let id = process_id(&daemon);
     for round in 0..3 {
@@ -138,7 +138,7 @@ fn stdio_client(daemon: &Daemon) -> Guarded {
 }
 
 #[test]
-fn e9_clients_that_go_without_a_word_leave_no_process_behind() {
+fn e9_clients_that_disconnect_abruptly_leave_no_process() {
     let daemon = sidecar("silent");
     let id = process_id(&daemon);
     let params = |tool: &str| json!({"name": tool, "arguments": {}});

@@ -88,7 +88,7 @@ fn toml(folder: &Path, more: &str) -> String {
 }
 
 #[test]
-fn p_components_that_are_late_are_offered_when_they_are_compiled() {
+fn p_slow_components_are_offered_once_they_are_compiled() {
     let files = ["wasm-examples/text_facts", "tests/wasm/probe"].map(wasm_component);
     let [Some(facts), Some(probe)] = files else {
         return;
@@ -103,7 +103,7 @@ fn p_components_that_are_late_are_offered_when_they_are_compiled() {
 }
 
 #[test]
-fn p_a_component_in_the_folder_is_a_tool_of_every_door() {
+fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
     let Some(file) = wasm_component("wasm-examples/text_facts") else {
         return;
     };
@@ -179,7 +179,7 @@ fn p_a_component_in_the_folder_is_a_tool_of_every_door() {
 }
 
 #[test]
-fn p_files_that_come_change_and_go_count_without_a_restart() {
+fn p_added_changed_and_removed_files_take_effect_without_a_restart() {
     let Some(file) = wasm_component("wasm-examples/text_facts") else {
         return;
     };
@@ -235,7 +235,7 @@ fn p_files_that_come_change_and_go_count_without_a_restart() {
 }
 
 #[test]
-fn p_a_call_that_runs_ends_on_the_component_that_it_began_with() {
+fn p_a_running_call_finishes_with_its_original_component() {
     let Some(file) = wasm_component("tests/wasm/probe") else {
         return;
     };
@@ -259,7 +259,7 @@ fn p_a_call_that_runs_ends_on_the_component_that_it_began_with() {
 }
 
 #[test]
-fn p_an_approval_is_for_the_file_that_was_there() {
+fn p_an_approval_is_valid_only_for_the_same_file() {
     let Some(file) = wasm_component("tests/wasm/probe") else {
         return;
     };

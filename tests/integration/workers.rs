@@ -112,7 +112,7 @@ fn workers(socket: &Path) -> Vec<Value> {
 }
 
 #[test]
-fn a_tool_of_another_process_is_one_like_any_other() {
+fn a_tool_of_a_worker_is_a_tool_like_any_other() {
     let daemon = Daemon::start();
     Worker::connect(&daemon.socket, &greet()).serve(|params| {
         assert_eq!(params["name"], "greet");
@@ -161,7 +161,7 @@ fn mcp(socket: &Path, method: &str, name: &str, request: &Value) -> Value {
 }
 
 #[test]
-fn a_result_passes_to_mcp_clients_as_the_worker_wrote_it() {
+fn mcp_clients_receive_the_unchanged_result_of_a_worker() {
     let daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &greet());
     let result = json!({"content": [{"type": "image", "data": "AA==", "mimeType": "image/png"}], "structuredContent": {"big": 9_007_199_254_740_993_u64}, "_meta": {"own": 1}});
@@ -186,7 +186,7 @@ fn a_result_passes_to_mcp_clients_as_the_worker_wrote_it() {
 }
 
 #[test]
-fn failures_of_a_worker_have_the_codes_of_c5() {
+fn failures_of_a_worker_have_the_standard_codes() {
     let daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &greet());
     thread::spawn(move || {
@@ -224,7 +224,7 @@ fn failures_of_a_worker_have_the_codes_of_c5() {
 }
 
 #[test]
-fn a_worker_that_dies_fails_its_call_at_once_and_the_next_worker_goes_on() {
+fn the_call_of_a_dead_worker_fails_at_once_and_another_worker_takes_later_calls() {
     let daemon = Daemon::start();
     let mut dying = Worker::connect(&daemon.socket, &greet());
     let socket = daemon.socket.clone();
@@ -244,7 +244,7 @@ fn a_worker_that_dies_fails_its_call_at_once_and_the_next_worker_goes_on() {
 }
 
 #[test]
-fn the_tool_goes_when_nobody_comes_and_who_waits_is_told() {
+fn without_a_new_worker_the_tool_is_removed_and_waiting_calls_fail() {
     let daemon = Daemon::with_config("[workers]\ngrace_ms = 700\n", &[]);
     let mut worker = Worker::connect(&daemon.socket, &greet());
     let socket = daemon.socket.clone();
@@ -276,7 +276,7 @@ fn next_change(events: &mut impl BufRead) -> [Value; 3] {
 }
 
 #[test]
-fn m2_a_worker_hears_of_the_trace_of_its_call() {
+fn m2_a_worker_receives_the_trace_of_its_call() {
     let daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &greet());
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -298,7 +298,7 @@ fn m2_a_worker_hears_of_the_trace_of_its_call() {
 }
 
 #[test]
-fn f5_tools_of_workers_are_told_as_they_come_and_go() {
+fn f5_added_and_removed_tools_of_workers_are_announced() {
     let daemon = Daemon::with_config("[workers]\ngrace_ms = 100\n", &[]);
     let mut events = UnixStream::connect(&daemon.socket).unwrap();
     let patience = Some(Duration::from_secs(20));
@@ -339,7 +339,7 @@ fn f5_tools_of_workers_are_told_as_they_come_and_go() {
 }
 
 #[test]
-fn two_workers_work_side_by_side_and_more_calls_wait_for_them() {
+fn two_workers_run_calls_concurrently_and_more_calls_wait() {
     let daemon = Daemon::start();
     let mut pair = [
         Worker::connect(&daemon.socket, &greet()),
@@ -380,7 +380,7 @@ fn two_workers_work_side_by_side_and_more_calls_wait_for_them() {
 }
 
 #[test]
-fn c2_a_call_that_takes_too_long_is_cancelled_and_its_late_answer_is_nobodys() {
+fn c2_a_call_that_times_out_is_cancelled_and_its_late_answer_ignored() {
     let daemon = Daemon::start();
     let mut tools = greet();
     tools[0]["timeoutMs"] = json!(300);
@@ -404,7 +404,7 @@ fn c2_a_call_that_takes_too_long_is_cancelled_and_its_late_answer_is_nobodys() {
 }
 
 #[test]
-fn a_newer_definition_takes_the_place_of_the_older() {
+fn a_newer_definition_replaces_the_older_one() {
     let daemon = Daemon::start();
     Worker::connect(&daemon.socket, &greet()).serve(|_| "old".to_owned());
     let mut newer = greet();
@@ -425,7 +425,7 @@ fn a_newer_definition_takes_the_place_of_the_older() {
 }
 
 #[test]
-fn a_call_that_waits_is_not_given_to_a_tool_that_asks_for_more() {
+fn a_waiting_call_is_not_given_to_a_tool_that_now_needs_approval() {
     let daemon = Daemon::start();
     let mut busy = Worker::connect(&daemon.socket, &greet());
     let callers = [1, 2].map(|_| {
@@ -456,7 +456,7 @@ fn a_call_that_waits_is_not_given_to_a_tool_that_asks_for_more() {
 }
 
 #[test]
-fn a_call_that_waits_goes_to_the_older_worker_when_the_newer_dies() {
+fn a_waiting_call_goes_to_the_older_worker_when_the_newer_one_dies() {
     let daemon = Daemon::start();
     let older = Worker::connect(&daemon.socket, &greet());
     let mut newer = greet();
@@ -480,7 +480,7 @@ fn a_call_that_waits_goes_to_the_older_worker_when_the_newer_dies() {
 }
 
 #[test]
-fn a_worker_that_drains_gets_no_more_calls() {
+fn a_draining_worker_gets_no_more_calls() {
     let daemon = Daemon::start();
     let mut draining = Worker::connect(&daemon.socket, &greet());
     draining.write(&json!({"jsonrpc": "2.0", "method": "worker/draining"}));
@@ -497,7 +497,7 @@ fn a_worker_that_drains_gets_no_more_calls() {
 }
 
 #[test]
-fn what_is_no_worker_is_refused_and_changes_nothing() {
+fn an_invalid_registration_is_rejected_and_changes_nothing() {
     let daemon = Daemon::with_config("[workers]\nmax_workers = 1\n", &[]);
     let refused = |registration: Value| {
         let refusal = Worker::try_connect(&daemon.socket, &registration).err();
@@ -567,7 +567,7 @@ fn what_is_no_worker_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_worker_that_talks_nonsense_is_cut_off_and_its_call_fails() {
+fn a_worker_that_sends_garbage_is_disconnected_and_its_call_fails() {
     let daemon = Daemon::with_config("[workers]\nmax_message_bytes = 1000\n", &[]);
     let too_long = format!("\"{}\"", "x".repeat(2_000));
     let nested = "[".repeat(5_000);
@@ -616,7 +616,7 @@ time.sleep(60)
 "#;
 
 #[test]
-fn a_killed_workers_call_fails_at_once_though_a_program_of_its_holds_the_connection() {
+fn the_call_of_a_killed_worker_fails_at_once_though_its_child_holds_the_connection() {
     let daemon = Daemon::start();
     let worker = Command::new("python3")
         .args(["-c", HOLDER])
@@ -649,7 +649,7 @@ fn a_killed_workers_call_fails_at_once_though_a_program_of_its_holds_the_connect
 }
 
 #[test]
-fn a_result_of_8_mib_comes_through_whole() {
+fn a_result_of_8_mib_is_returned_completely() {
     let daemon = Daemon::start();
     let text = "ä".repeat(4 << 20);
     let sent = text.clone();
@@ -662,7 +662,7 @@ fn a_result_of_8_mib_comes_through_whole() {
 }
 
 #[test]
-fn the_sidecar_ends_with_a_worker_connected() {
+fn the_sidecar_stops_with_a_worker_connected() {
     let mut daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &greet());
     daemon.signal(nix::sys::signal::Signal::SIGTERM);

@@ -11,7 +11,7 @@ fn roll(daemon: &Daemon, tool: &str) -> Value {
 }
 
 #[test]
-fn g1_trusted_tools_run_and_others_ask() {
+fn g1_trusted_tools_run_and_others_need_approval() {
     let config = "[approvals]\npolicy = \"trusted-only\"\ntrusted_tools = [\"get_time\"]\n";
     let daemon = Daemon::with_config(config, &[]);
     assert_eq!(roll(&daemon, "get_time")["success"], true);
@@ -22,7 +22,7 @@ fn g1_trusted_tools_run_and_others_ask() {
 }
 
 #[test]
-fn g2_a_server_and_a_tool_say_otherwise_than_the_policy() {
+fn g2_settings_of_servers_and_tools_override_the_policy() {
     let server = McpServer::start(json!([
         {"name": "echo", "inputSchema": {"type": "object"}},
         {"name": "wipe", "inputSchema": {"type": "object"}},
@@ -56,7 +56,7 @@ fn g2_a_server_and_a_tool_say_otherwise_than_the_policy() {
 }
 
 #[test]
-fn c1_of_a_batch_each_call_asks_for_itself() {
+fn c1_each_call_of_a_batch_needs_its_own_approval() {
     let config = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let daemon = Daemon::with_config(config, &[]);
     let calls = json!({"calls": [

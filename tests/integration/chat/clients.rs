@@ -77,21 +77,21 @@ async fn speaks(client: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_openai_for_python_has_the_tools() {
+async fn h7_the_openai_python_client_uses_the_tools() {
     speaks("client-openai-python").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_openai_for_node_has_the_tools() {
+async fn h7_the_openai_node_client_uses_the_tools() {
     speaks("client-openai-node").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_anthropic_for_python_has_the_tools() {
+async fn h7_the_anthropic_python_client_uses_the_tools() {
     speaks("client-anthropic").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_phps_http_clients_have_the_tools_over_the_socket() {
+async fn h7_php_http_clients_use_the_tools_over_the_socket() {
     speaks("client-http-php").await;
 }

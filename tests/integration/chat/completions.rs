@@ -43,7 +43,7 @@ fn chunks(reply: &Reply) -> (Vec<Value>, bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h4_a_completion_has_run_the_tools() {
+async fn h4_a_completion_runs_the_tools() {
     let llm = FakeLlm::start([
         calculator().costing(10, 5),
         LlmAnswer::text("It is 42.").costing(20, 3),
@@ -75,7 +75,7 @@ async fn h4_a_completion_has_run_the_tools() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h6_chunks_have_the_words_and_in_the_end_the_cost() {
+async fn h6_chunks_have_the_text_and_the_usage_at_the_end() {
     let llm = FakeLlm::start([
         LlmAnswer::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#),
         LlmAnswer::text("It is 42.").thinking("Hm.").costing(20, 3),
@@ -105,7 +105,7 @@ async fn h6_chunks_have_the_words_and_in_the_end_the_cost() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h5_tools_of_the_clients_own_come_back_to_it() {
+async fn h5_calls_of_the_clients_tools_are_returned_to_the_client() {
     let call = || LlmAnswer::call("order_pizza", &json!({"size": 3}));
     let llm = FakeLlm::start([call(), call()]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -140,7 +140,7 @@ async fn h5_tools_of_the_clients_own_come_back_to_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_a_completion_that_waits_says_how_to_go_on() {
+async fn g3_a_pending_completion_contains_how_to_continue() {
     let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let daemon = Daemon::with_config(&config(&llm, more), &[]);
@@ -174,7 +174,7 @@ async fn g3_a_completion_that_waits_says_how_to_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_a_stream_whose_first_call_waits_says_so_by_its_status() {
+async fn g3_a_stream_whose_first_call_needs_approval_has_an_error_status() {
     let words = LlmAnswer::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#);
     let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42."), words]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
@@ -196,7 +196,7 @@ async fn g3_a_stream_whose_first_call_waits_says_so_by_its_status() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_a_completion_that_waits_goes_on_after_a_crash() {
+async fn g3_a_pending_completion_survives_a_crash() {
     let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let mut daemon = Daemon::with_config(&config(&llm, more), &[]);
@@ -217,7 +217,7 @@ async fn g3_a_completion_that_waits_goes_on_after_a_crash() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn failures_are_errors_as_openais_clients_read_them() {
+async fn failures_are_errors_in_openais_format() {
     let limited = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down");
     let llm = FakeLlm::start([
         limited.with_header("Retry-After", "9"),
@@ -268,7 +268,7 @@ async fn failures_are_errors_as_openais_clients_read_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h6_a_stream_that_fails_before_its_first_word_has_the_status_of_the_failure() {
+async fn h6_a_stream_that_fails_before_its_first_text_has_the_status_of_the_failure() {
     let busy = || {
         LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down")
             .with_header("Retry-After", "9")
@@ -303,7 +303,7 @@ async fn h6_a_stream_that_fails_before_its_first_word_has_the_status_of_the_fail
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h4_answers_have_every_member_that_clients_with_types_read() {
+async fn h4_answers_have_all_members_that_typed_clients_need() {
     let call = || LlmAnswer::text("Yes.").and_call("order_pizza", "");
     let llm = FakeLlm::start([LlmAnswer::text("Hello."), call(), call()]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -392,7 +392,7 @@ async fn a_stream_names_its_chat_before_it_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_chat_that_was_answered_before_is_streamed_with_its_words() {
+async fn a_repeated_request_streams_the_stored_answer() {
     let llm = FakeLlm::start([LlmAnswer::text("It is 42.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let chat = http::post(&daemon.socket, "/api/v1/chat", r#"{"message": "6 * 7?"}"#).json();
@@ -419,7 +419,7 @@ async fn a_chat_that_was_answered_before_is_streamed_with_its_words() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failure_before_any_call_leaves_nothing_behind() {
+async fn a_failure_before_any_call_stores_no_chat() {
     let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down");
     let llm = FakeLlm::start([busy]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -438,7 +438,7 @@ fn own_tool(more: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h4_the_limits_hold_for_the_clients_own_tools_too() {
+async fn h4_the_limits_apply_to_the_clients_tools() {
     let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down");
     let llm = FakeLlm::start([
         busy.with_header("Retry-After", "9"),
@@ -464,7 +464,7 @@ async fn h4_the_limits_hold_for_the_clients_own_tools_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h6_a_call_of_the_clients_that_lost_its_arguments_is_not_streamed() {
+async fn h6_a_client_call_with_truncated_arguments_is_not_streamed() {
     let cut_off = || {
         LlmAnswer::default()
             .and_call("order_pizza", "")
@@ -489,7 +489,7 @@ async fn h6_a_call_of_the_clients_that_lost_its_arguments_is_not_streamed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h6_calls_of_odd_providers_are_streamed_as_openai_has_them() {
+async fn h6_calls_of_nonconforming_providers_are_streamed_in_openais_format() {
     let two = || LlmAnswer::default().and_call("order_pizza", r#"{"size":3}"#);
     let llm = FakeLlm::start([
         two().and_call("order_pizza", "").without_ids(),
@@ -524,7 +524,7 @@ async fn h6_calls_of_odd_providers_are_streamed_as_openai_has_them() {
 /// Gemini signs its calls and DeepSeek wants its thoughts back: without them the client's next request is
 /// refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h5_a_client_gets_what_its_provider_wants_back_with_the_calls() {
+async fn h5_calls_for_the_client_contain_the_data_of_the_provider() {
     let signed = json!({"id": "a", "type": "function", "extra_content": {"google": {"thought_signature": "c2ln"}},
         "function": {"name": "order_pizza", "arguments": "{\"size\":3}"}});
     let plain = json!({"id": "b", "type": "function",
@@ -570,7 +570,7 @@ async fn h5_a_client_gets_what_its_provider_wants_back_with_the_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h4_a_choice_of_tools_is_put_in_the_providers_words() {
+async fn h4_tool_choice_is_translated_for_the_provider() {
     let function = json!({"type": "function", "function": {"name": "order_pizza"}});
     for (api, dialect, choice, key, expected) in [
         (
@@ -618,7 +618,7 @@ async fn h4_a_choice_of_tools_is_put_in_the_providers_words() {
 /// OpenAI's Responses refuse a call without the thoughts before it, and those are asked for by the model's name
 /// alone where nothing is said.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h5_a_model_of_any_name_may_be_one_that_thinks() {
+async fn h5_a_model_of_any_name_may_be_a_reasoning_model() {
     let llm = FakeLlm::in_turn(LlmDialect::OpenAiResponses, [LlmAnswer::text("Hello.")]).await;
     let toml = config(&llm, "")
         .replace("max_retries", "api = \"openai-responses\"\nmax_retries")
@@ -636,7 +636,7 @@ async fn h5_a_model_of_any_name_may_be_one_that_thinks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h4_calls_one_at_a_time_is_put_in_the_providers_words_and_held_to() {
+async fn h4_parallel_tool_calls_is_translated_for_the_provider_and_enforced() {
     let disabled = json!({"type": "auto", "disable_parallel_tool_use": true});
     for (api, dialect, key, expected) in [
         (
@@ -683,7 +683,7 @@ async fn h4_calls_one_at_a_time_is_put_in_the_providers_words_and_held_to() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_model_is_shown_by_its_name() {
+async fn a_model_can_be_retrieved_by_its_name() {
     let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
     let slashed = config(&llm, "").replace(r#"id = "bare""#, r#"id = "meta/bare/8b""#);
     let daemon = Daemon::with_config(&slashed, &[]);

@@ -32,7 +32,7 @@ fn own_tools(door: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c5_a_key_of_ours_that_is_wrong_is_no_outage_and_not_repeated() {
+async fn c5_a_wrong_provider_key_is_not_reported_as_an_outage_and_not_shown() {
     let wrong = LlmAnswer::refusal("401 Unauthorized", "invalid_api_key", "No");
     let llm = FakeLlm::start([wrong]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -53,7 +53,7 @@ async fn c5_a_key_of_ours_that_is_wrong_is_no_outage_and_not_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c5_an_answer_that_cannot_be_read_may_be_asked_for_again() {
+async fn c5_a_malformed_provider_response_may_be_retried() {
     let broken = LlmAnswer::text("It").with(LlmFault::Truncated);
     let llm = FakeLlm::start([broken]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -65,7 +65,7 @@ async fn c5_an_answer_that_cannot_be_read_may_be_asked_for_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h5_a_refusal_is_given_as_openai_gives_it() {
+async fn h5_a_refusal_is_returned_in_openais_format() {
     let message = json!({"role": "assistant", "content": null, "refusal": "I must not."});
     let choice = json!({"index": 0, "finish_reason": "stop", "message": message});
     let refusal = body(&json!({"id": "1", "object": "chat.completion", "choices": [choice]}));
@@ -86,7 +86,7 @@ async fn h5_a_refusal_is_given_as_openai_gives_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h5_a_stop_sequence_is_named_as_anthropic_names_it() {
+async fn h5_a_stop_sequence_is_returned_in_anthropics_format() {
     let ended = body(&json!({"id": "m", "type": "message", "role": "assistant",
         "content": [{"type": "text", "text": "One"}], "stop_reason": "stop_sequence",
         "stop_sequence": "Two", "usage": {"input_tokens": 1, "output_tokens": 1}}));
@@ -109,7 +109,7 @@ async fn h5_a_stop_sequence_is_named_as_anthropic_names_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_nothing_is_asked_for_that_a_provider_would_run_past_the_approvals() {
+async fn g3_tools_that_a_provider_runs_without_approval_are_rejected() {
     let server = json!([{"type": "url", "name": "x", "url": "https://x.example/mcp"}]);
     let function = json!([{"name": "order_pizza"}]);
     for (door, api, dialect, refused, passed_on) in [

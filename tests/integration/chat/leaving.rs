@@ -29,7 +29,7 @@ fn requests(stream: bool) -> Vec<(&'static str, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h4_the_request_to_the_provider_ends_with_its_client() {
+async fn h4_a_disconnect_of_the_client_aborts_the_provider_request() {
     let slow = LlmAnswer::text("Never heard.").after(Duration::from_secs(3600));
     let llm = FakeLlm::start([slow]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);

@@ -40,7 +40,7 @@ fn words(reply: &Reply) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h4_one_call_a_round_is_six_requests_and_two_are_four() {
+async fn h4_one_call_a_round_makes_six_requests_and_two_calls_make_four() {
     for (calls, requests, reached) in [(1, 6, "tool_rounds"), (2, 4, "tool_calls")] {
         let llm = caller(calls).await;
         let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -78,7 +78,7 @@ async fn h4_the_configuration_sets_the_limits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h6_a_stream_says_that_the_limit_is_reached() {
+async fn h6_a_stream_reports_that_the_limit_is_reached() {
     let llm = caller(1).await;
     let daemon = Daemon::with_config(&config(&llm, "[chat]\nmax_tool_rounds = 1\n"), &[]);
     for door in DOORS {
@@ -92,7 +92,7 @@ async fn h6_a_stream_says_that_the_limit_is_reached() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h4_a_conversation_longer_than_the_model_reads_is_not_sent() {
+async fn h4_a_conversation_beyond_the_models_context_is_not_sent() {
     let llm = FakeLlm::start([LlmAnswer::text("Done.")]).await;
     let limited = "context_tokens = 20000\ntools = { function_calling = true }";
     let toml = config(&llm, "").replacen("tools = { function_calling = true }", limited, 1);
@@ -117,7 +117,7 @@ async fn h4_a_conversation_longer_than_the_model_reads_is_not_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_a_list_has_no_more_than_the_beginning_of_an_answer() {
+async fn h7_a_list_contains_only_the_start_of_an_answer() {
     let llm = FakeLlm::start([LlmAnswer::text(&"word ".repeat(10_000))]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let answer = ask(&daemon, "/api/v1/chat", "Go").json();

@@ -44,7 +44,7 @@ fn shown(socket: &Path) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h1_g3_a_call_of_the_providers_waits_for_an_approval_and_is_logged() {
+async fn h1_g3_a_native_call_waits_for_an_approval_and_is_logged() {
     let asked = json!({"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "dice",
         "name": "roll", "arguments": "{\"notation\": \"2d6\"}"});
     let called = json!({"type": "mcp_call", "id": "mcp_1", "server_label": "dice", "name": "roll",
@@ -97,7 +97,7 @@ async fn h1_g3_a_call_of_the_providers_waits_for_an_approval_and_is_logged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_a_provider_that_asks_nobody_is_told_of_no_tool_that_needs_approval() {
+async fn g3_a_provider_without_approvals_gets_no_server_whose_tools_need_approval() {
     for (policy, is_native) in [("never", true), ("always", false)] {
         let answers = [LlmAnswer::text("Hello.")];
         let llm = FakeLlm::in_turn(LlmDialect::Anthropic, answers).await;

@@ -34,7 +34,7 @@ fn runs(daemon: &Daemon, tool: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn g3_h6_calls_show_while_they_run_and_a_yes_at_the_terminal_lets_one_run() {
+async fn g3_h6_running_calls_are_shown_and_a_yes_at_the_terminal_approves_a_call() {
     let (release, released) = mpsc::channel::<()>();
     let released = Mutex::new(released);
     let far = FakeMcp::builder(Dialect::StreamableJson)
@@ -77,7 +77,7 @@ async fn g3_h6_calls_show_while_they_run_and_a_yes_at_the_terminal_lets_one_run(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_the_question_at_the_terminal_shows_what_a_model_has_hidden() {
+async fn g3_the_question_at_the_terminal_shows_hidden_characters() {
     let hidden = json!({"expression": "6\u{202e} *\u{200b} 7\u{9b}2J\u{e0061}"});
     let call = LlmAnswer::call("calculator", &hidden);
     let llm = FakeLlm::start([call, LlmAnswer::text("As you wish.")]).await;
@@ -93,7 +93,7 @@ async fn g3_the_question_at_the_terminal_shows_what_a_model_has_hidden() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn g3_a_no_at_the_terminal_denies_the_call_and_the_chat_goes_on() {
+async fn g3_a_no_at_the_terminal_denies_the_call_and_the_chat_continues() {
     // A bare line is no yes.
     for keys in ["n\n", "\n"] {
         let llm = FakeLlm::start([calculator(), LlmAnswer::text("As you wish.")]).await;

@@ -13,7 +13,7 @@ use crate::http;
 use crate::program::{Daemon, eventually, run, stdout};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_a_chat_that_runs_elsewhere_is_busy_and_nothing_of_it_is_lost() {
+async fn h7_a_chat_that_runs_in_another_sidecar_is_busy_and_intact() {
     let slow = LlmAnswer::text("Late.").after(Duration::from_secs(3));
     let last = LlmAnswer::text("Last.");
     let llm = FakeLlm::start([LlmAnswer::text("Hello."), slow, last]).await;
@@ -91,7 +91,7 @@ async fn h7_a_chat_is_free_again_after_its_sidecar_was_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h7_an_answered_chat_gives_its_answer_again_in_the_terminal() {
+async fn h7_an_answered_chat_prints_its_answer_again() {
     let llm = FakeLlm::start([LlmAnswer::text("It is 42.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let answer = chat(&daemon.socket, "", &json!({"message": "What is 6 * 7?"}));

@@ -29,7 +29,7 @@ fn h7_a_message_that_is_too_long_is_refused_with_the_limit() {
 }
 
 #[test]
-fn h7_a_line_without_an_end_is_not_read_to_it() {
+fn h7_an_endless_line_is_not_read_to_the_end() {
     let daemon = Daemon::start();
     let output = chat(&daemon, &[], &vec![0; 65 * 1024 * 1024]);
     assert_eq!(output.status.code(), Some(2));

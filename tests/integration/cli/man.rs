@@ -118,7 +118,7 @@ fn examples(help: &str) -> String {
 }
 
 #[test]
-fn the_manual_pages_are_those_of_the_program() {
+fn the_manual_pages_match_the_help_of_the_program() {
     let folder = checkout().join("docs/man");
     let pages = pages();
     if std::env::var_os("PILLION_WRITE_MAN").is_some() {

@@ -177,7 +177,7 @@ fn with_id(messages: &[Value], id: &Value) -> Value {
 }
 
 #[test]
-fn both_eras_are_spoken_and_what_was_asked_is_answered_before_the_end() {
+fn both_protocol_eras_work_and_pending_requests_are_answered_before_the_end() {
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
         "params": {"protocolVersion": "2025-06-18", "capabilities": {}}});
     let call = json!({"jsonrpc": "2.0", "id": "c", "method": "tools/call",
@@ -201,7 +201,7 @@ fn both_eras_are_spoken_and_what_was_asked_is_answered_before_the_end() {
 }
 
 #[test]
-fn what_is_no_message_is_answered_by_an_error_and_ends_nothing() {
+fn an_invalid_message_gets_an_error_and_ends_nothing() {
     let ping = r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#;
     let list = r#"{"jsonrpc":"2.0","id":3,"method":"tools/list"}"#;
     let output = exchange(&[], &["{", "", "[]", "\u{fffd}", list, ping]);
@@ -219,7 +219,7 @@ fn what_is_no_message_is_answered_by_an_error_and_ends_nothing() {
 }
 
 #[test]
-fn our_own_client_uses_it_in_every_revision() {
+fn pillions_client_works_in_every_revision() {
     let program = pillion_path().to_str().unwrap();
     for version in [
         "2024-11-05",
@@ -265,7 +265,7 @@ fn it_ends_at_a_signal() {
 }
 
 #[test]
-fn h2_a_model_is_one_of_the_configuration() {
+fn h2_the_model_has_to_be_configured() {
     let output = exchange(&["--model", "nope"], &[]);
     assert_eq!(output.status.code(), Some(2));
     let told = stderr(&output);

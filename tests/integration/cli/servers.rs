@@ -66,7 +66,7 @@ fn with_key() -> (tempfile::TempDir, Daemon) {
 }
 
 #[test]
-fn c7_the_limit_of_a_server_is_set_shown_and_taken_away() {
+fn c7_the_limit_of_a_server_is_set_shown_and_removed() {
     let far = echo();
     let daemon = Daemon::start();
     let add = ["servers", "add", "far", "--url", &far.url];
@@ -90,7 +90,7 @@ fn c7_the_limit_of_a_server_is_set_shown_and_taken_away() {
 }
 
 #[test]
-fn f2_servers_are_added_shown_changed_tried_and_removed() {
+fn f2_servers_are_added_shown_changed_tested_and_removed() {
     let far = echo();
     let daemon = Daemon::start();
     let tried = well(&daemon, &["servers", "test", "--url", &far.url]);
@@ -157,7 +157,7 @@ fn f2_servers_are_added_shown_changed_tried_and_removed() {
 }
 
 #[test]
-fn f1_what_cannot_be_is_refused_in_a_line() {
+fn f1_invalid_settings_are_rejected_in_one_line() {
     let daemon = Daemon::start();
     let url = "http://127.0.0.1:9/mcp";
     for (arguments, code, expected) in [
@@ -219,7 +219,7 @@ fn f1_what_cannot_be_is_refused_in_a_line() {
 }
 
 #[test]
-fn a_program_is_added_by_whoever_has_the_store_and_takes_effect_at_once() {
+fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     let (program, arguments) = pillion_testkit::fake_stdio(&[]);
     let (_directory, mut daemon) = with_key();
     let mut line = vec![
@@ -282,7 +282,7 @@ fn a_program_is_added_by_whoever_has_the_store_and_takes_effect_at_once() {
 }
 
 #[test]
-fn the_store_of_another_user_or_in_memory_is_left_alone() {
+fn the_store_of_another_user_or_in_memory_is_not_changed() {
     let daemon = Daemon::start();
     let add = ["servers", "add", "near", "--command", "/bin/cat"];
     let output = pillion(&add)
@@ -307,7 +307,7 @@ fn the_store_of_another_user_or_in_memory_is_left_alone() {
 }
 
 #[test]
-fn l1_the_operator_gives_users_credentials_that_no_argument_holds() {
+fn l1_credentials_of_users_are_not_passed_as_arguments() {
     let far = McpServer::guarded(
         json!([{"name": "echo", "inputSchema": {"type": "object"}}]),
         &[("alice-alice-alice", "alice"), ("bob-bob-bob", "bob")],
@@ -469,7 +469,7 @@ fn l1_the_vaults_key_is_changed_by_one_command_with_and_without_a_sidecar() {
 }
 
 #[test]
-fn f2_a_program_is_not_added_to_another_store_than_the_sidecars() {
+fn f2_a_program_is_only_added_to_the_store_of_the_running_sidecar() {
     let daemon = Daemon::start();
     let elsewhere = tempfile::tempdir().unwrap();
     let other = elsewhere.path().join("other.db");

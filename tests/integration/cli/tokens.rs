@@ -66,7 +66,7 @@ const RUN: &str = "POST /api/v1/tools/execute/get_time";
 const ADD: &str = "POST /api/v1/servers/refresh";
 
 #[test]
-fn l3_a_token_lets_in_within_its_scope_until_it_is_revoked() {
+fn l3_a_token_grants_its_scope_until_it_is_revoked() {
     let (mut daemon, address) = daemon();
     assert_eq!(status(address, "pln_nothing-nothing-nothing", LIST), 401);
     let token = |name: &str, scope: &str| {
@@ -184,7 +184,7 @@ fn l3_a_token_of_the_configuration_and_one_of_the_store_are_two_principals() {
 }
 
 #[test]
-fn l3_a_name_of_the_configuration_is_not_taken_for_the_store() {
+fn l3_a_stored_token_cannot_have_the_name_of_a_configured_token() {
     let daemon = Daemon::start();
     let file = daemon.directory().join("tokens");
     let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
@@ -202,7 +202,7 @@ fn l3_a_name_of_the_configuration_is_not_taken_for_the_store() {
 }
 
 #[test]
-fn l3_names_are_unique_and_stored_tokens_need_the_operators_word() {
+fn l3_names_are_unique_and_stored_tokens_need_a_setting() {
     let daemon = Daemon::start();
     let output = run(&daemon, &["create", "ci", "--scope", "read"]);
     assert!(output.status.success());
@@ -232,7 +232,7 @@ fn l3_names_are_unique_and_stored_tokens_need_the_operators_word() {
 }
 
 #[test]
-fn l3_nothing_is_written_where_the_sidecar_that_runs_has_another_store() {
+fn l3_a_store_other_than_the_running_sidecars_is_not_written() {
     let daemon = Daemon::start();
     let elsewhere = tempfile::tempdir().unwrap();
     let create = |store: &std::path::Path| {

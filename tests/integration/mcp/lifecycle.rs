@@ -21,7 +21,7 @@ const DISCONNECTED: Failure = Failure {
 const SOON: Duration = Duration::from_secs(10);
 
 #[tokio::test]
-async fn e9_making_a_client_does_no_io() {
+async fn e9_creating_a_client_does_no_io() {
     let server = FakeMcp::start(Dialect::StreamableJson);
     let client = client(&server.url, TransportKind::Auto);
     let _clone = client.clone();
@@ -99,7 +99,7 @@ fn goodbyes(requests: &Recorder) -> usize {
 }
 
 #[tokio::test]
-async fn a_session_ends_with_its_client_once() {
+async fn dropping_a_client_ends_its_session_once() {
     let server = FakeMcp::start(Dialect::StreamableJson);
     let dropped = client(&server.url, TransportKind::StreamableHttp);
     roll(&dropped).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_session_ends_with_its_client_once() {
 }
 
 #[tokio::test]
-async fn a_session_that_the_server_has_forgotten_gets_no_goodbye() {
+async fn a_session_that_the_server_dropped_is_not_deleted() {
     let server = FakeMcp::start(Dialect::StreamableJson);
     let client = client(&server.url, TransportKind::StreamableHttp);
     roll(&client).await.unwrap();
@@ -131,7 +131,7 @@ async fn a_session_that_the_server_has_forgotten_gets_no_goodbye() {
 }
 
 #[tokio::test]
-async fn an_attempt_to_connect_that_is_given_up_after_the_handshake_ends_its_session() {
+async fn a_connection_attempt_cancelled_after_the_handshake_ends_its_session() {
     for disconnects in [true, false] {
         let server = FaultServer::start(|request| {
             let session = [("Content-Type", JSON), ("Mcp-Session-Id", "session-1")];
@@ -197,7 +197,7 @@ async fn e9_disconnecting_ends_an_attempt_to_connect() {
 }
 
 #[tokio::test]
-async fn e9_disconnecting_ends_calls_under_way() {
+async fn e9_disconnecting_ends_running_calls() {
     let more = [
         (Dialect::Stateless, TransportKind::Auto),
         (Dialect::LegacySse(Endpoint::Absolute), TransportKind::Auto),
@@ -223,7 +223,7 @@ async fn e9_disconnecting_ends_calls_under_way() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_the_end_of_the_handshake_is_used_all_the_same() {
+async fn a_server_that_does_not_answer_initialized_can_be_used() {
     let server = FaultServer::start(|request| {
         let reply = match request.rpc_method().as_str() {
             "initialize" => Reply::result(&json!({"protocolVersion": "2025-11-25"})),
@@ -239,7 +239,7 @@ async fn a_server_that_does_not_answer_the_end_of_the_handshake_is_used_all_the_
 }
 
 #[tokio::test]
-async fn e8_a_response_that_comes_too_late_is_nobody_elses() {
+async fn e8_a_late_response_is_not_given_to_another_call() {
     for (dialect, transport) in dialects() {
         let case = format!("{dialect:?}");
         let server = FakeMcp::builder(dialect)
@@ -272,7 +272,7 @@ async fn e8_a_response_that_comes_too_late_is_nobody_elses() {
 }
 
 #[tokio::test]
-async fn a_response_that_overtakes_the_answer_to_its_post_leaves_the_connection_whole() {
+async fn a_response_before_the_http_response_does_not_break_the_connection() {
     for (dialect, transport) in [
         (Dialect::GetSse, TransportKind::GetSse),
         (
@@ -300,7 +300,7 @@ async fn a_response_that_overtakes_the_answer_to_its_post_leaves_the_connection_
 }
 
 #[tokio::test]
-async fn a_list_that_is_whole_asks_for_no_other_connection() {
+async fn a_complete_list_needs_no_other_connection() {
     for (dialect, transport) in [
         (Dialect::GetSse, TransportKind::GetSse),
         (

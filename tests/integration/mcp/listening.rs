@@ -58,7 +58,7 @@ async fn listening_server(
 }
 
 #[tokio::test]
-async fn a_subscriber_hears_a_server_that_has_forgotten_the_session() {
+async fn a_subscriber_survives_a_lost_session() {
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .with_get_stream()
         .on("resources/subscribe", |_| Reply::raw_result("{}"))
@@ -91,7 +91,7 @@ async fn a_subscriber_hears_a_server_that_has_forgotten_the_session() {
 }
 
 #[tokio::test]
-async fn a_server_without_a_stream_is_not_asked_again_and_keeps_its_session() {
+async fn a_server_without_a_stream_is_not_retried_and_keeps_its_session() {
     for status in ["405 Method Not Allowed", "404 Not Found", "400 Bad Request"] {
         let server =
             listening_server(move |_, _| vec![Fault::answer(status, "text/plain", "")]).await;
@@ -105,7 +105,7 @@ async fn a_server_without_a_stream_is_not_asked_again_and_keeps_its_session() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_busy_is_asked_for_its_stream_again() {
+async fn the_stream_of_a_busy_server_is_requested_again() {
     for status in [
         "408 Request Timeout",
         "425 Too Early",
@@ -129,7 +129,7 @@ async fn a_server_that_is_busy_is_asked_for_its_stream_again() {
 }
 
 #[tokio::test]
-async fn a_place_in_the_stream_that_the_server_refuses_is_given_up() {
+async fn a_last_event_id_that_the_server_rejects_is_dropped() {
     let resumed = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&resumed);
     let server = listening_server(move |nth, request| match nth {
@@ -161,7 +161,7 @@ async fn a_place_in_the_stream_that_the_server_refuses_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_stream_that_closes_at_once_is_not_opened_in_a_storm() {
+async fn a_stream_that_closes_at_once_is_reopened_with_pauses() {
     let prime = |nth: usize| {
         let prime = format!("id: {nth}\nretry: 0\ndata:\n\n");
         vec![
@@ -230,7 +230,7 @@ async fn an_event_id_too_long_for_a_header_is_not_sent_back() {
 }
 
 #[tokio::test]
-async fn a_legacy_stream_that_closes_at_once_is_not_opened_in_a_storm() {
+async fn a_legacy_stream_that_closes_at_once_is_reopened_with_pauses() {
     let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
     let client = client(&server.url, TransportKind::LegacySse);
     let _subscription = subscribe_to_tools(&client).await;
@@ -245,7 +245,7 @@ async fn a_legacy_stream_that_closes_at_once_is_not_opened_in_a_storm() {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_though_its_stream_has_ended() {
+async fn a_server_request_is_answered_after_its_stream_ended() {
     let question = json!({"id": "q1", "method": "sampling/createMessage", "params": {}});
     let question = format!("data: {question}\n\n").into_bytes();
     let server = listening_server(move |nth, _| {

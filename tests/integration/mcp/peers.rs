@@ -156,7 +156,7 @@ async fn e8_python_behind_a_bearer_token() {
 }
 
 #[tokio::test]
-async fn e8_a_server_with_oauth_says_where_to_ask() {
+async fn e8_a_server_with_oauth_names_its_authorization_server() {
     for name in ["sdk-oauth", "fastmcp-oauth"] {
         let Some(peer) = Peer::start(name) else {
             return;

@@ -97,7 +97,7 @@ async fn redirects_in_a_circle_end() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_nowhere_is_an_error() {
+async fn a_redirect_to_an_invalid_location_is_an_error() {
     for location in ["", "http://", "::", "\u{7f}", "file:///etc/passwd"] {
         let server = redirecting(307, location.to_owned()).await;
         let client = client(&format!("{}?x=1", server.url), TransportKind::PostSse);

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::client;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e9_a_restarted_server_is_met_with_a_new_session() {
+async fn e9_a_restarted_server_gets_a_new_session() {
     for (name, transport) in [
         ("everything", TransportKind::Auto),
         ("everything-sse", TransportKind::Auto),

@@ -34,7 +34,7 @@ async fn e10_a_result_is_unchanged_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn e10_is_error_is_a_result_of_the_client_and_a_failure_of_the_tool() {
+async fn e10_is_error_is_a_result_in_the_client_and_a_failure_in_the_tool() {
     let result = r#"{"content":[{"type":"text","text":"no such dice"}],"isError":true}"#;
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .on("tools/call", move |_| Reply::raw_result(result))
@@ -110,7 +110,7 @@ async fn every_page_of_a_list_is_fetched() {
 }
 
 #[tokio::test]
-async fn a_list_without_end_is_an_error() {
+async fn an_endless_list_is_an_error() {
     let server = paged(Dialect::PlainHttp, None);
     let mut config = config(&server.url, TransportKind::Http);
     config.limits.max_pages = 5;
@@ -126,7 +126,7 @@ async fn a_list_without_end_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_list_of_another_form_is_an_error() {
+async fn a_malformed_list_is_an_error() {
     for result in [
         r#"{"tools":7}"#,
         "[]",
@@ -150,7 +150,7 @@ async fn a_list_of_another_form_is_an_error() {
 }
 
 #[tokio::test]
-async fn f6_an_entry_that_cannot_be_offered_is_left_out() {
+async fn f6_an_invalid_entry_is_skipped() {
     let server = FakeMcp::builder(Dialect::PlainHttp)
         .on("tools/list", |_| {
             Reply::result(&json!({"tools": [
@@ -170,7 +170,7 @@ async fn f6_an_entry_that_cannot_be_offered_is_left_out() {
 }
 
 #[tokio::test]
-async fn f6_a_tool_whose_name_is_too_long_is_left_out_alone() {
+async fn f6_only_a_tool_with_a_long_name_is_skipped() {
     let fits = "y".repeat(126);
     let long = "y".repeat(127);
     let listed = json!({"tools": [{"name": fits}, {"name": long}, {"name": "good"}]});

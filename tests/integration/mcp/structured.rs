@@ -51,7 +51,7 @@ fn endless() -> Value {
 }
 
 #[tokio::test]
-async fn a_result_that_does_not_fit_its_schema_comes_with_a_word_on_it() {
+async fn a_result_that_violates_its_schema_has_a_warning() {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
     assert_eq!(mismatch(&schema, &json!({"n": 1})).await, None);
     let word = mismatch(&schema, &json!({"n": "1"})).await.unwrap();
@@ -64,7 +64,7 @@ async fn a_result_that_does_not_fit_its_schema_comes_with_a_word_on_it() {
 }
 
 #[tokio::test]
-async fn a_schema_that_cannot_be_used_says_nothing_about_results() {
+async fn an_unusable_output_schema_is_ignored() {
     for schema in [
         json!(null),
         json!(7),
@@ -79,7 +79,7 @@ async fn a_schema_that_cannot_be_used_says_nothing_about_results() {
 
 /// One worker, as in the PHP extension: it must stay free, and the call keep its deadline.
 #[test]
-fn a_hostile_schema_holds_up_neither_its_call_nor_others() {
+fn a_hostile_output_schema_delays_no_call() {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
@@ -114,7 +114,7 @@ fn a_hostile_schema_holds_up_neither_its_call_nor_others() {
 }
 
 #[tokio::test]
-async fn the_pages_of_a_list_are_limited_together() {
+async fn the_total_size_of_a_list_is_limited() {
     let tool = json!({"name": "a", "description": "x".repeat(900)});
     let server = FakeMcp::builder(Dialect::PlainHttp)
         .on("tools/list", move |_| {
@@ -138,7 +138,7 @@ async fn the_pages_of_a_list_are_limited_together() {
 
 /// While a list is being read, calls know the last one; afterwards nothing of that.
 #[tokio::test]
-async fn a_list_that_is_half_read_or_fails_teaches_nothing() {
+async fn an_incomplete_list_does_not_change_the_known_tools() {
     let lists = AtomicUsize::new(0);
     let server = FakeMcp::builder(Dialect::PlainHttp)
         .on("tools/list", move |params| {

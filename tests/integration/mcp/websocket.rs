@@ -22,7 +22,7 @@ async fn call(client: &McpClient, name: &str, arguments: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e7_calls_side_by_side_share_one_connection() {
+async fn e7_concurrent_calls_share_one_connection() {
     for subprotocol in [Subprotocol::Agreed, Subprotocol::Unnamed] {
         let server = FakeWebSocket::start(subprotocol).await;
         let client = client(&server.url);
@@ -47,7 +47,7 @@ async fn e7_calls_side_by_side_share_one_connection() {
 }
 
 #[tokio::test]
-async fn e2_garbage_binary_messages_and_the_servers_own_requests_do_no_harm() {
+async fn e2_garbage_binary_messages_and_server_requests_are_tolerated() {
     let server = FakeWebSocket::start(Subprotocol::Agreed).await;
     let client = client(&server.url);
     assert_eq!(call(&client, "garbage", json!({})).await["total"], 15);
@@ -75,7 +75,7 @@ async fn e8_credentials_travel_as_headers() {
 }
 
 #[tokio::test]
-async fn e9_disconnecting_says_goodbye_and_dropping_just_goes() {
+async fn e9_disconnecting_sends_a_close_frame_and_dropping_does_not() {
     let server = FakeWebSocket::start(Subprotocol::Agreed).await;
     let one = client(&server.url);
     roll(&one).await.unwrap();
@@ -94,7 +94,7 @@ async fn e9_disconnecting_says_goodbye_and_dropping_just_goes() {
 }
 
 #[tokio::test]
-async fn e9_a_lost_connection_fails_its_calls_and_the_next_call_connects_again() {
+async fn e9_a_lost_connection_fails_its_calls_and_the_next_call_reconnects() {
     let server = FakeWebSocket::start(Subprotocol::Agreed).await;
     let client = client(&server.url);
     for tool in ["cut", "close"] {
@@ -115,7 +115,7 @@ async fn e9_a_lost_connection_fails_its_calls_and_the_next_call_connects_again()
 }
 
 #[tokio::test]
-async fn e6_a_server_that_answers_with_another_revision_is_spoken_to_in_that() {
+async fn e6_the_revision_that_the_server_answers_with_is_used() {
     let server = FakeWebSocket::start(Subprotocol::Agreed).await;
     let client = client(&server.url);
     let spoken = async || {
@@ -160,7 +160,7 @@ async fn l1_a_message_that_is_too_large_is_not_read() {
 }
 
 #[tokio::test]
-async fn c2_a_server_that_has_gone_without_a_word_is_noticed_by_its_silence() {
+async fn c2_a_vanished_server_is_detected_by_missing_pongs() {
     let server = FakeWebSocket::start(Subprotocol::Agreed).await;
     let mut config = config(&server.url, TransportKind::Auto);
     config.timeout = Duration::from_secs(3600);
@@ -176,7 +176,7 @@ async fn c2_a_server_that_has_gone_without_a_word_is_noticed_by_its_silence() {
 }
 
 #[tokio::test]
-async fn c2_a_silent_server_is_left_at_the_deadline() {
+async fn c2_a_call_to_a_silent_server_ends_at_the_deadline() {
     let server = FakeWebSocket::start(Subprotocol::Agreed).await;
     let mut config = config(&server.url, TransportKind::Auto);
     config.timeout = Duration::from_millis(300);
@@ -188,7 +188,7 @@ async fn c2_a_silent_server_is_left_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn e7_what_is_no_websocket_is_an_error_that_says_so() {
+async fn e7_a_server_without_websocket_is_a_clear_error() {
     let another = FakeWebSocket::start(Subprotocol::Another).await;
     let error = client(&another.url).list_tools().await.unwrap_err();
     assert!(
@@ -235,7 +235,7 @@ async fn e7_what_is_no_websocket_is_an_error_that_says_so() {
 }
 
 #[tokio::test]
-async fn e8_a_certificate_that_nobody_trusts_is_refused() {
+async fn e8_an_untrusted_certificate_is_refused() {
     let server = TlsServer::untrusted();
     let url = server.url.replace("https://", "wss://");
     let error = client(&url).list_tools().await.unwrap_err();
@@ -244,7 +244,7 @@ async fn e8_a_certificate_that_nobody_trusts_is_refused() {
 }
 
 #[test]
-fn e7_the_scheme_decides_and_a_transport_that_does_not_fit_is_refused() {
+fn e7_the_scheme_selects_the_transport_and_a_mismatch_is_rejected() {
     for (url, transport, fits) in [
         ("ws://h.example/", TransportKind::WebSocket, true),
         ("wss://h.example/", TransportKind::Auto, true),

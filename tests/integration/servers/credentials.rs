@@ -51,7 +51,7 @@ pub(super) fn holds(bytes: &[u8], needle: &str) -> bool {
 }
 
 #[test]
-fn l1_a_credential_reaches_the_server_and_nothing_else_shows_it() {
+fn l1_a_credential_is_sent_only_to_its_server() {
     let directory = tempfile::tempdir().unwrap();
     let far = echo();
     let mut daemon = with_vault(&key(directory.path()));
@@ -107,7 +107,7 @@ fn l1_a_credential_reaches_the_server_and_nothing_else_shows_it() {
 }
 
 #[test]
-fn l1_without_a_key_credentials_are_refused_with_what_to_set() {
+fn l1_without_a_key_credentials_are_rejected_and_the_setting_is_named() {
     let far = echo();
     let daemon = Daemon::start();
     let (status, code, error) = refusal(&daemon, "POST", "", &bearer(&far, TOKEN));
@@ -123,7 +123,7 @@ fn l1_without_a_key_credentials_are_refused_with_what_to_set() {
 }
 
 #[test]
-fn l1_another_key_than_the_stores_is_said_at_start() {
+fn l1_a_wrong_key_of_the_store_is_an_error_at_start() {
     let directory = tempfile::tempdir().unwrap();
     let far = echo();
     let key = key(directory.path());
@@ -164,7 +164,7 @@ fn l1_another_key_than_the_stores_is_said_at_start() {
 }
 
 #[test]
-fn l1_whoever_moves_a_server_does_not_get_its_credentials() {
+fn l1_a_changed_url_does_not_get_the_credentials_of_the_server() {
     let directory = tempfile::tempdir().unwrap();
     let (far, thief) = (echo(), echo());
     let daemon = with_vault(&key(directory.path()));
@@ -192,7 +192,7 @@ fn l1_whoever_moves_a_server_does_not_get_its_credentials() {
 }
 
 #[test]
-fn l1_changed_and_removed_credentials_leave_nothing_behind() {
+fn l1_changed_and_removed_credentials_are_erased() {
     let directory = tempfile::tempdir().unwrap();
     let far = echo();
     let key = key(directory.path());

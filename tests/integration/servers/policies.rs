@@ -17,7 +17,7 @@ fn execute(daemon: &Daemon) -> Value {
 }
 
 #[test]
-fn g2_a_server_that_was_added_has_a_policy_of_its_own() {
+fn g2_an_added_server_has_its_own_approval_policy() {
     let far = McpServer::start(tool("Says it"));
     let mut daemon = Daemon::start();
     let server =
@@ -67,7 +67,7 @@ fn g2_a_server_that_was_added_has_a_policy_of_its_own() {
 }
 
 #[test]
-fn c7_a_server_that_was_added_has_a_limit_of_its_own() {
+fn c7_an_added_server_has_its_own_limit() {
     let far = McpServer::start(tool("Says it"));
     let mut daemon = Daemon::start();
     let limit = json!({"perMinute": 1, "perDay": 3});
@@ -107,7 +107,7 @@ fn c7_a_server_that_was_added_has_a_limit_of_its_own() {
 }
 
 #[test]
-fn c1_a_server_that_was_added_has_a_number_of_places_of_its_own() {
+fn c1_an_added_server_has_its_own_concurrency_limit() {
     let far = McpServer::start(tool("Says it"));
     let daemon = Daemon::start();
     let server = json!({"name": "far", "url": far.url, "maxConcurrent": 2});
@@ -124,7 +124,7 @@ fn c1_a_server_that_was_added_has_a_number_of_places_of_its_own() {
 }
 
 #[test]
-fn g3_an_approval_does_not_pass_to_another_server_of_the_same_name() {
+fn g3_an_approval_is_not_valid_for_another_server_of_the_same_name() {
     let (far, other) = (
         McpServer::start(tool("Says it")),
         McpServer::start(tool("Says it")),

@@ -38,7 +38,7 @@ impl Held {
 }
 
 #[test]
-fn f2_a_request_that_still_runs_does_not_bring_a_removed_servers_tools_back() {
+fn f2_a_running_request_does_not_restore_the_tools_of_a_removed_server() {
     let far = echo();
     let daemon = Daemon::start();
     add(
@@ -61,7 +61,7 @@ fn f2_a_request_that_still_runs_does_not_bring_a_removed_servers_tools_back() {
 }
 
 #[test]
-fn f3_two_states_do_not_register_tools_side_by_side() {
+fn f3_two_configurations_do_not_register_tools_at_the_same_time() {
     let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
     let far = McpServer::start(json!([tool("a")]));
     let daemon = Daemon::with_config("[mcp]\nrefresh_after_ms = 1\n", &[]);

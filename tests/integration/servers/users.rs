@@ -106,7 +106,7 @@ fn tools_of(daemon: &Daemon, user: Option<&str>) -> Vec<String> {
 }
 
 #[test]
-fn l1_users_call_a_server_with_their_own_credentials_side_by_side() {
+fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     let directory = tempfile::tempdir().unwrap();
     let (far, daemon) = (far(), start(&directory));
     let shown = add(&daemon, &server(&far, "per_user"));
@@ -209,7 +209,7 @@ fn l1_users_call_a_server_with_their_own_credentials_side_by_side() {
 }
 
 #[test]
-fn l1_mcp_clients_have_what_their_user_has() {
+fn l1_mcp_clients_have_the_tools_of_their_user() {
     let directory = tempfile::tempdir().unwrap();
     let (far, daemon) = (far(), start(&directory));
     add(&daemon, &server(&far, "per_user"));
@@ -250,7 +250,7 @@ fn l1_mcp_clients_have_what_their_user_has() {
 }
 
 #[test]
-fn h2_a_model_hears_nothing_of_a_server_that_it_may_not_see() {
+fn h2_a_model_learns_nothing_about_a_hidden_server() {
     let directory = tempfile::tempdir().unwrap();
     let far = far();
     let config = format!(
@@ -294,7 +294,7 @@ fn h2_a_model_hears_nothing_of_a_server_that_it_may_not_see() {
 }
 
 #[test]
-fn l1_calls_to_a_users_server_that_hangs_wait_for_the_same_attempt() {
+fn l1_calls_to_a_hanging_server_of_a_user_share_one_connection_attempt() {
     let directory = tempfile::tempdir().unwrap();
     let far = far();
     let key = key(directory.path());
@@ -323,7 +323,7 @@ fn l1_calls_to_a_users_server_that_hangs_wait_for_the_same_attempt() {
 }
 
 #[test]
-fn l1_a_kept_result_is_the_users_own_and_of_the_credential_that_it_came_with() {
+fn l1_a_cached_result_belongs_to_its_user_and_credential() {
     let directory = tempfile::tempdir().unwrap();
     let (far, daemon) = (far(), start(&directory));
     add(&daemon, &server(&far, "per_user"));
@@ -349,7 +349,7 @@ fn l1_a_kept_result_is_the_users_own_and_of_the_credential_that_it_came_with() {
 }
 
 #[test]
-fn l1_a_credential_is_there_after_a_crash_until_it_or_its_server_goes() {
+fn l1_a_credential_survives_a_crash_until_it_or_its_server_is_removed() {
     let directory = tempfile::tempdir().unwrap();
     let (far, other, mut daemon) = (far(), far(), start(&directory));
     add(&daemon, &server(&far, "per_user"));
@@ -441,7 +441,7 @@ fn l1_a_users_credential_is_shown_nowhere() {
 }
 
 #[test]
-fn l1_a_server_may_have_a_credential_of_its_own_besides() {
+fn l1_a_server_may_have_its_own_credential_too() {
     let directory = tempfile::tempdir().unwrap();
     let (far, daemon) = (far(), start(&directory));
     let mut both = server(&far, "user_or_shared");
@@ -476,7 +476,7 @@ fn l1_a_server_may_have_a_credential_of_its_own_besides() {
 }
 
 #[test]
-fn g3_what_was_approved_in_one_name_runs_in_no_other() {
+fn g3_an_approval_is_valid_for_one_credential() {
     let directory = tempfile::tempdir().unwrap();
     let far = far();
     let config = format!(
@@ -586,7 +586,7 @@ fn tokens() -> String {
 }
 
 #[test]
-fn l1_what_a_server_lists_for_a_user_is_pinned_for_that_user() {
+fn l1_tools_listed_for_a_user_are_pinned_for_that_user() {
     let directory = tempfile::tempdir().unwrap();
     let far = far();
     let (daemon, address) = with_tokens(
@@ -666,7 +666,7 @@ fn l1_what_a_server_lists_for_a_user_is_pinned_for_that_user() {
 }
 
 #[test]
-fn l1_a_token_of_one_user_reads_the_records_of_no_other() {
+fn l1_a_token_of_one_user_cannot_read_records_of_others() {
     let directory = tempfile::tempdir().unwrap();
     let (daemon, address) = with_tokens(
         &directory,
@@ -757,7 +757,7 @@ fn l1_a_token_of_one_user_reads_the_records_of_no_other() {
 }
 
 #[test]
-fn l1_a_token_has_the_credentials_of_those_whom_it_may_act_for() {
+fn l1_a_token_uses_credentials_only_of_users_it_may_act_for() {
     let directory = tempfile::tempdir().unwrap();
     let far = far();
     let (daemon, address) = with_tokens(&directory, &tokens(), "");
@@ -858,7 +858,7 @@ fn l1_a_real_server_behind_bearer_tokens() {
 }
 
 #[test]
-fn l1_a_server_of_the_configuration_file_has_users_too_and_a_program_has_none() {
+fn l1_servers_of_the_configuration_file_have_users_and_programs_have_none() {
     let directory = tempfile::tempdir().unwrap();
     let far = far();
     let config = |credential: &str| {

@@ -62,7 +62,7 @@ fn about(mut answer: Value, tool: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l3_a_token_sees_the_tools_of_its_list_alone() {
+async fn l3_a_token_sees_only_the_tools_of_its_list() {
     let (_far, toml) = servers();
     let server = Server::start(&toml);
     let get = |path: &str| server.json(FEW, &format!("GET {path}"), &Value::Null);
@@ -90,7 +90,7 @@ async fn l3_a_token_sees_the_tools_of_its_list_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l3_a_tool_that_is_not_on_the_list_is_as_one_that_is_not_there() {
+async fn l3_an_unlisted_tool_is_an_unknown_tool() {
     let (_far, toml) = servers();
     let server = Server::start(&toml);
     // All of them are there by now for whoever may see them.
@@ -139,7 +139,7 @@ async fn l3_a_tool_that_is_not_on_the_list_is_as_one_that_is_not_there() {
 }
 
 #[test]
-fn l3_a_blocked_tool_that_is_not_on_the_list_is_not_there_either() {
+fn l3_a_blocked_unlisted_tool_is_an_unknown_tool() {
     let tools = |says: &str| {
         let tool = |name: &str| json!({"name": name, "description": says, "inputSchema": {"type": "object"}});
         json!([tool("roll"), tool("secret")])
@@ -177,7 +177,7 @@ fn l3_a_blocked_tool_that_is_not_on_the_list_is_not_there_either() {
 }
 
 #[test]
-fn l3_a_tool_that_is_not_on_the_list_is_not_there_for_a_named_request_either() {
+fn l3_an_unlisted_tool_is_unknown_with_an_idempotency_key_too() {
     let server = Server::start("");
     let run = |key: &str| {
         let headers =
@@ -193,7 +193,7 @@ fn l3_a_tool_that_is_not_on_the_list_is_not_there_for_a_named_request_either() {
 }
 
 #[test]
-fn l3_a_composed_tool_gives_a_token_no_other_tools_unless_it_lends_them() {
+fn l3_a_composed_tool_gives_a_token_only_the_tools_it_lends() {
     let tool = |name: &str, lends: &str| {
         format!(
             "[[composed_tools]]\nname = \"{name}\"\ndescription = \"A test\"\nlends = [{lends}]\n\
@@ -261,7 +261,7 @@ fn with_everything(label: &'static str, tool: Option<&'static str>) -> FakeMcp {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l3_a_server_without_a_tool_on_the_list_has_nothing_for_the_token() {
+async fn l3_a_server_without_a_listed_tool_is_hidden_from_the_token() {
     let far = with_everything("far", Some("roll"));
     let other = with_everything("other", Some("secret"));
     // Without tools: for whoever has every name that begins as its tools would.

@@ -32,7 +32,7 @@ fn found(answer: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn d5_a_token_has_the_memories_of_its_user_and_of_nobody_else() {
+fn d5_a_token_has_only_the_memories_of_its_user() {
     let server = Server::start("");
     let remember = |token, user, content: &str, importance: u8| {
         let arguments = json!({"content": content, "importance": importance});
@@ -89,7 +89,7 @@ fn d5_a_token_has_the_memories_of_its_user_and_of_nobody_else() {
 }
 
 #[test]
-fn d5_memories_outlive_the_sidecar_and_the_most_important_come_first() {
+fn d5_memories_survive_a_restart_and_the_most_important_come_first() {
     let call = |daemon: &Daemon, tool: &str, arguments: &Value| {
         let path = format!("/api/v1/tools/execute/{tool}");
         let head = about("alice", "table");
@@ -114,7 +114,7 @@ fn d5_memories_outlive_the_sidecar_and_the_most_important_come_first() {
 }
 
 #[test]
-fn d5_mcp_clients_have_the_channel_of_their_header() {
+fn d5_the_channel_of_mcp_clients_is_a_header() {
     let server = Server::start("");
     let arguments = json!({"content": "We meet on Fridays"});
     call(&server, HERS, &about("", "club"), "remember", &arguments);
@@ -132,7 +132,7 @@ fn d5_mcp_clients_have_the_channel_of_their_header() {
 }
 
 #[test]
-fn d5_the_memory_can_be_left_out() {
+fn d5_the_memory_can_be_disabled() {
     let server = Server::start("[memory]\nenabled = false\n");
     let answer = call(&server, HERS, "", "remember", &json!({"content": "x"}));
     assert_eq!(answer["error_code"], "not_found");

@@ -24,7 +24,7 @@ fn server() -> Server {
 }
 
 #[test]
-fn l3_a_token_of_one_user_reads_of_that_user_alone() {
+fn l3_a_token_of_one_user_reads_only_data_of_that_user() {
     let server = server();
     let read = |token: &str, uri: &str| {
         let (headers, body) = stateless("resources/read", json!({"uri": uri}), json!({}));
@@ -45,7 +45,7 @@ fn l3_a_token_of_one_user_reads_of_that_user_alone() {
 }
 
 #[test]
-fn l3_a_token_of_one_user_hears_of_that_user_alone() {
+fn l3_a_token_of_one_user_receives_only_events_of_that_user() {
     let server = server();
     let scenes = |token: &str, number: usize| {
         let mut stream = server.connect();
@@ -70,7 +70,7 @@ fn l3_a_token_of_one_user_hears_of_that_user_alone() {
 }
 
 #[test]
-fn l3_a_token_that_may_use_no_tool_of_a_pack_has_none_of_its_resources_and_streams() {
+fn l3_a_token_without_a_tool_of_a_pack_has_no_resources_or_streams_of_the_pack() {
     let server = server();
     let ask = |token: &str, method: &str, params: Value| {
         let (headers, body) = stateless(method, params, json!({}));
@@ -107,7 +107,7 @@ fn l3_a_token_that_may_use_no_tool_of_a_pack_has_none_of_its_resources_and_strea
 }
 
 #[test]
-fn l3_what_a_pack_keeps_is_for_admins_who_may_use_one_of_its_tools() {
+fn l3_stored_data_of_a_pack_needs_admin_and_one_of_its_tools() {
     let server = server();
     let say = json!({"scene_id": "cave", "author": "Bo", "message": "Hi"}).to_string();
     let appended = "POST /api/v1/tools/execute/append_transcript";

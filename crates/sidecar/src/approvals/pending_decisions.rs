@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn g3_all_who_wait_for_one_approval_read_the_store_once_a_second() {
+    async fn g3_callers_that_wait_for_one_approval_share_one_read_of_the_store_per_second() {
         let pending = Arc::new(PendingDecisions::default());
         let looks = Arc::new(AtomicUsize::new(0));
         let is_decided = Arc::new(AtomicBool::new(false));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_looks_when_nobody_waits() {
+    async fn the_store_is_not_read_when_no_caller_waits() {
         let pending = Arc::new(PendingDecisions::default());
         let look = || async { Ok(Some(approval(None))) };
         let waiting = pending.outcome("a", look);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_of_one_principal_leave_others_their_permits() {
+    fn waiting_callers_are_limited_for_each_principal() {
         let pending = Arc::new(PendingDecisions::default());
         let permit = |principal| pending.wait_permit(principal, 2);
         let (first, second) = (permit(Some("token:a")), permit(Some("token:a")));

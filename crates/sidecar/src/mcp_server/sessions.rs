@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_principal_with_too_many_sessions_loses_one_of_its_own() {
+    async fn a_principal_with_too_many_sessions_loses_its_least_recently_used_one() {
         let sessions = Sessions {
             most_of_one: 2,
             ..Sessions::default()
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_keeps_little_of_what_a_client_declares() {
+    fn the_size_of_stored_client_capabilities_is_limited() {
         let long = Value::String("x".repeat(1024 * 1024));
         let declared = Map::from_iter([("junk".to_owned(), long)]);
         let session = Session::new(ProtocolVersion::V2025_11_25, declared, Owner::default());

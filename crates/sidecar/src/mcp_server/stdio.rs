@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_session_with_a_connection_of_its_own_makes_room_for_no_other() {
+    async fn a_stdio_session_is_never_evicted() {
         let app = app();
         let (mut ours, served) = serve(&app, Duration::ZERO);
         ours.write_all(hello().as_bytes()).await.unwrap();
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_reads_no_answers_is_not_read_for_ever() {
+    async fn requests_of_a_client_that_reads_no_responses_are_not_read() {
         const PINGS: usize = 20_000;
         let (ours, served) = serve(&app(), Duration::from_secs(30));
         let (reader, mut writer) = tokio::io::split(ours);
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_has_no_more_subscriptions_than_there_may_be() {
+    async fn the_subscriptions_of_a_client_are_limited() {
         let (ours, served) = serve(&app(), Duration::ZERO);
         let (reader, mut writer) = tokio::io::split(ours);
         let writing = tokio::spawn(async move {

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn e7_a_question_on_a_stream_of_its_own_is_nobodys_while_a_call_without_client_runs() {
+    async fn e7_a_server_request_is_dropped_while_a_call_without_client_runs() {
         let desk = ServerRequestRouter::default();
         let alice = link();
         let _alices = desk.seat(Some(&alice));

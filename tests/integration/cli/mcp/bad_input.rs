@@ -4,7 +4,7 @@ use super::mcp;
 use crate::program::{stderr, stdout};
 
 #[test]
-fn a_wrong_command_line_is_one_clear_line_and_exit_code_2() {
+fn a_bad_command_line_gives_one_clear_line_and_exit_code_2() {
     let url = "http://127.0.0.1:9/mcp";
     let cases: [(&[&str], &str); 22] = [
         (
@@ -73,7 +73,7 @@ fn a_wrong_command_line_is_one_clear_line_and_exit_code_2() {
 }
 
 #[test]
-fn a_wrong_option_is_told_with_what_it_can_be() {
+fn a_bad_option_is_rejected_with_its_valid_values() {
     let url = "http://127.0.0.1:9/mcp";
     for (options, expected) in [
         (
@@ -94,7 +94,7 @@ fn a_wrong_option_is_told_with_what_it_can_be() {
 }
 
 #[test]
-fn a_command_line_that_cannot_be_read_is_an_error_in_json_too() {
+fn a_command_line_that_cannot_be_parsed_gives_a_json_error_with_json_output() {
     let url = "http://127.0.0.1:9/mcp";
     let cases: [(&[&str], &str); 5] = [
         (

@@ -8,7 +8,7 @@ use crate::program::{stderr, stdout};
 const SECRET: &str = "hunter2-hush";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l1_credentials_come_from_variables_and_files_and_are_never_shown() {
+async fn l1_credentials_are_read_from_variables_and_files_and_never_shown() {
     let server = FakeMcp::start(Dialect::StreamableJson);
     let mut file = tempfile::NamedTempFile::new().unwrap();
     writeln!(file, "{SECRET}").unwrap();
@@ -37,7 +37,7 @@ async fn l1_credentials_come_from_variables_and_files_and_are_never_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_of_the_configuration_is_taken_by_name() {
+async fn a_configured_server_is_selected_by_name() {
     let server = FakeMcp::start(Dialect::StreamableJson);
     let mut file = tempfile::NamedTempFile::new().unwrap();
     writeln!(
@@ -75,7 +75,7 @@ async fn a_server_of_the_configuration_is_taken_by_name() {
 }
 
 #[test]
-fn l1_a_credential_that_is_not_there_is_named_and_not_repeated() {
+fn l1_a_missing_credential_is_reported_without_its_value() {
     let url = "http://127.0.0.1:9/mcp";
     let cases: [(&[&str], &str); 5] = [
         (
@@ -103,7 +103,7 @@ fn l1_a_credential_that_is_not_there_is_named_and_not_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_the_variables_of_the_server_that_is_meant_matter() {
+async fn only_the_variables_of_the_selected_server_matter() {
     let server = FakeMcp::start(Dialect::StreamableJson);
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let authentication = "authentication = { type = \"bearer\", token_env = \"UNSET\" }";

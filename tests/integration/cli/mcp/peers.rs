@@ -42,7 +42,7 @@ async fn everything_over_streamable_http_and_over_sse() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn progress_has_a_line_each_where_it_is_asked_for() {
+async fn each_progress_notification_is_one_line_if_requested() {
     let Some(peer) = Peer::start("everything") else {
         return;
     };

@@ -40,7 +40,7 @@ fn a_program_is_probed_listed_and_called() {
 }
 
 #[test]
-fn l1_a_program_sees_only_the_environment_that_it_is_given() {
+fn l1_a_program_sees_only_its_configured_environment() {
     let options = [
         "call", "state", "--json", "--env", "KEY", "--env", "MODE=a=b", "--cwd", "/",
     ];
@@ -56,7 +56,7 @@ fn l1_a_program_sees_only_the_environment_that_it_is_given() {
 }
 
 #[test]
-fn a_program_that_does_not_start_or_ends_is_told_in_one_line() {
+fn a_program_that_fails_to_start_or_exits_is_reported_in_one_line() {
     let output = with_fake(&["probe"], &["exit-at-once"]);
     assert_eq!(output.status.code(), Some(1));
     let told = stderr(&output);
@@ -83,7 +83,7 @@ fn a_program_that_does_not_start_or_ends_is_told_in_one_line() {
 }
 
 #[test]
-fn a_program_that_sends_back_what_it_is_sent_is_no_server() {
+fn an_echoing_program_is_not_taken_for_a_server() {
     let output = mcp_with(&["probe", "--", "/bin/cat"], &[]);
     assert_eq!(output.status.code(), Some(1));
     let told = stderr(&output);

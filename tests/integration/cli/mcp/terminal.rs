@@ -82,14 +82,14 @@ async fn an_empty_answer_declines_and_ctrl_c_cancels_the_question_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_time_for_an_answer_does_not_count() {
+async fn the_time_for_an_answer_does_not_count_for_the_timeout() {
     let server = asking_server();
     let shown = type_at(&server, "Bob\n\n\n", "--timeout 2", Duration::from_secs(3));
     assert_eq!(answer(&server)["action"], "accept", "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_terminal_nobody_is_asked() {
+async fn without_a_terminal_no_question_is_asked() {
     let server = asking_server();
     let output = pillion(&["mcp", "call", &server.url, "roll"])
         .stdin(Stdio::null())

@@ -47,7 +47,7 @@ impl Place {
 }
 
 #[test]
-fn a_sidecar_that_is_named_and_not_there_is_an_error() {
+fn a_named_sidecar_that_does_not_run_is_an_error() {
     let place = Place::new();
     let socket = place.directory.path().join("none.sock");
     let attempt = |command: &mut Command| {
@@ -79,7 +79,7 @@ fn echo() -> McpServer {
 }
 
 #[test]
-fn f1_f4_stored_servers_are_there_and_calls_are_in_the_call_log() {
+fn f1_f4_stored_servers_are_used_and_calls_are_logged() {
     let (place, server) = (Place::new(), echo());
     place.add(&server);
     let mut client = place.client();
@@ -93,7 +93,7 @@ fn f1_f4_stored_servers_are_there_and_calls_are_in_the_call_log() {
 }
 
 #[test]
-fn f4_many_share_a_store_and_only_what_died_is_interrupted() {
+fn f4_many_processes_share_a_store_and_only_calls_of_dead_ones_are_interrupted() {
     let (place, server) = (Place::new(), echo());
     place.add(&server);
     let mut long = place.client();
@@ -117,7 +117,7 @@ fn f4_many_share_a_store_and_only_what_died_is_interrupted() {
 }
 
 #[test]
-fn f4_what_its_end_cuts_off_is_recorded_as_that() {
+fn f4_calls_interrupted_by_the_exit_are_recorded() {
     let (place, server) = (Place::new(), echo());
     place.add(&server);
     let mut client = place.client();
@@ -136,7 +136,7 @@ fn f4_what_its_end_cuts_off_is_recorded_as_that() {
 }
 
 #[test]
-fn it_is_alone_when_it_is_told_so() {
+fn standalone_uses_no_running_sidecar() {
     let (place, sidecar) = (Place::new(), Daemon::start());
     let mut client = Client::of(&sidecar.socket, &place.store(), &["--standalone"]);
     client.greet(&json!({}));

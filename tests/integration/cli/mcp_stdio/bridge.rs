@@ -34,7 +34,7 @@ fn stateless(params: &Value) -> Value {
 }
 
 #[test]
-fn f1_f4_stored_servers_and_workers_are_the_clients_and_their_calls_are_recorded() {
+fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
     let daemon = Daemon::start();
     let mut client = client(&daemon);
     client.greet(&json!({}));
@@ -69,7 +69,7 @@ fn f1_f4_stored_servers_and_workers_are_the_clients_and_their_calls_are_recorded
 }
 
 #[test]
-fn real_clients_of_both_eras_list_and_call_a_stored_servers_tool() {
+fn real_clients_of_both_protocol_eras_list_and_call_a_stored_servers_tool() {
     let daemon = Daemon::start();
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let body = json!({"name": "memos", "url": server.url}).to_string();
@@ -98,7 +98,7 @@ fn real_clients_of_both_eras_list_and_call_a_stored_servers_tool() {
 }
 
 #[test]
-fn g3_progress_and_questions_pass_and_so_do_answers_and_cancellation() {
+fn g3_progress_questions_answers_and_cancellation_are_forwarded() {
     let daemon = Daemon::with_config("[tools.calculator]\nrequire_approval = \"always\"\n", &[]);
     let mut worker = Worker::connect(&daemon.socket, &workers::greet());
     let mut client = client(&daemon);
@@ -133,7 +133,7 @@ fn g3_progress_and_questions_pass_and_so_do_answers_and_cancellation() {
 }
 
 #[test]
-fn after_a_kill_the_client_is_told_and_goes_on_with_the_next_sidecar() {
+fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sidecar() {
     let mut daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &workers::greet());
     let mut client = client(&daemon);
@@ -166,7 +166,7 @@ fn after_a_kill_the_client_is_told_and_goes_on_with_the_next_sidecar() {
 }
 
 #[test]
-fn where_no_sidecar_comes_requests_are_refused_and_not_lost() {
+fn without_a_new_sidecar_requests_fail_and_are_not_lost() {
     let mut daemon = Daemon::start();
     let mut client = client(&daemon);
     client.greet(&json!({}));
@@ -183,7 +183,7 @@ fn where_no_sidecar_comes_requests_are_refused_and_not_lost() {
 }
 
 #[test]
-fn a_take_over_loses_no_call_and_what_comes_next_goes_to_the_next() {
+fn a_takeover_loses_no_call_and_later_calls_go_to_the_successor() {
     let mut daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &workers::greet());
     let mut client = client(&daemon);
@@ -214,7 +214,7 @@ fn a_take_over_loses_no_call_and_what_comes_next_goes_to_the_next() {
 }
 
 #[test]
-fn a_client_that_goes_leaves_nothing_behind() {
+fn a_disconnected_client_leaves_nothing_behind() {
     let daemon = Daemon::start();
     for is_killed in [false, true] {
         let mut worker = Worker::connect(&daemon.socket, &workers::greet());
@@ -248,7 +248,7 @@ fn a_client_that_goes_leaves_nothing_behind() {
 }
 
 #[test]
-fn h2_the_model_is_one_of_the_sidecars() {
+fn h2_the_model_has_to_be_configured_in_the_sidecar() {
     let toml = "[[models]]\nid = \"small\"\n\
                 tools = { function_calling = true, mcp = true, enabled_tools = [\"calculator\"] }\n";
     let daemon = Daemon::with_config(toml, &[]);
@@ -267,7 +267,7 @@ fn h2_the_model_is_one_of_the_sidecars() {
 }
 
 #[test]
-fn l3_a_socket_that_is_closed_to_the_user_is_an_error_and_nothing_else_is_served() {
+fn l3_a_socket_without_access_for_the_user_is_an_error_without_fallback() {
     if !nix::unistd::geteuid().is_root() {
         return;
     }
@@ -297,7 +297,7 @@ fn l3_a_socket_that_is_closed_to_the_user_is_an_error_and_nothing_else_is_served
 }
 
 #[test]
-fn l3_who_is_let_in_by_no_rule_hears_which_rules_there_are() {
+fn l3_a_user_without_a_rule_gets_an_error_that_names_the_rules() {
     if !nix::unistd::geteuid().is_root() {
         return;
     }
@@ -352,7 +352,7 @@ print('over', flush=True)
 ";
 
 #[test]
-fn l3_whom_no_rule_lets_in_any_more_does_not_stay() {
+fn l3_a_user_whose_rule_is_removed_is_disconnected() {
     if !nix::unistd::geteuid().is_root() {
         return;
     }

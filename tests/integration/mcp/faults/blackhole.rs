@@ -36,7 +36,7 @@ impl Blackhole {
 }
 
 #[tokio::test]
-async fn c2_a_peer_that_tcp_hears_nothing_from_is_left_at_the_deadline() {
+async fn c2_a_call_to_an_unreachable_peer_ends_at_the_deadline() {
     let blackhole = Blackhole::new().await;
     for (scheme, transport) in [
         ("http", TransportKind::Auto),

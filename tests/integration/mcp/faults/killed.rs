@@ -28,7 +28,7 @@ fn python() -> Tools {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e9_a_server_that_is_killed_in_a_call_fails_that_call_and_is_met_again() {
+async fn e9_a_server_killed_during_a_call_fails_that_call_and_is_reconnected() {
     for (name, transport, tools) in [
         ("everything", TransportKind::StreamableHttp, everything()),
         ("everything-sse", TransportKind::LegacySse, everything()),

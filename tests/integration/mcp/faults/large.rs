@@ -32,7 +32,7 @@ async fn eight_mebibytes_arrive_over_every_transport() {
 }
 
 #[test]
-fn a_gibibyte_needs_no_more_memory_than_allowed() {
+fn a_response_of_a_gibibyte_stays_within_the_memory_limit() {
     alone("large::inner_gibibyte", ("RUST_BACKTRACE", "0"));
 }
 
@@ -45,7 +45,7 @@ fn peak_bytes() -> usize {
 }
 
 #[tokio::test]
-#[ignore = "run by a_gibibyte_needs_no_more_memory_than_allowed, in a process of its own"]
+#[ignore = "run by a_response_of_a_gibibyte_stays_within_the_memory_limit, in a process of its own"]
 async fn inner_gibibyte() {
     let head = |content_type, length| {
         let head = format!("Content-Type: {content_type}\r\n{length}\r\n");

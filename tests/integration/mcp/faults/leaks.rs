@@ -10,7 +10,7 @@ use super::super::{client, config, dialects, eventually, roll};
 use super::{alone, faults, in_session};
 
 #[test]
-fn nothing_is_left_over() {
+fn no_descriptors_tasks_or_memory_leak() {
     alone("leaks::inner_meet_every_fault", ("RUST_BACKTRACE", "0"));
 }
 
@@ -25,7 +25,7 @@ fn tasks() -> usize {
 }
 
 #[tokio::test]
-#[ignore = "run by nothing_is_left_over, in a process of its own"]
+#[ignore = "run by no_descriptors_tasks_or_memory_leak, in a process of its own"]
 async fn inner_meet_every_fault() {
     let before = (descriptors(), tasks());
     for round in 0..3 {

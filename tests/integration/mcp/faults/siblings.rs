@@ -20,7 +20,7 @@ fn is_bad(message: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn a_fault_is_met_alone() {
+async fn a_fault_affects_only_its_call() {
     for (case, faults) in faults() {
         let server = FaultServer::start(move |request| {
             if is_bad(&request.json()) {
@@ -72,7 +72,7 @@ async fn a_fault_is_met_alone() {
 }
 
 #[tokio::test]
-async fn connections_that_went_dark_are_left_behind() {
+async fn dead_connections_are_replaced() {
     let dark = Arc::new(AtomicBool::new(false));
     let is_dark = Arc::clone(&dark);
     let server = FaultServer::start(move |request| {

@@ -139,7 +139,7 @@ async fn bad_answers_are_errors_with_a_code() {
 }
 
 #[tokio::test]
-async fn a_silent_token_endpoint_ends_with_the_calls_deadline() {
+async fn a_silent_token_endpoint_times_out_with_the_call() {
     let server = with_fault("/token", vec![Fault::Hang]).await;
     let settings = json!({
         "grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine",
@@ -174,7 +174,7 @@ async fn an_endpoint_in_plain_http_gets_no_credential() {
 }
 
 #[tokio::test]
-async fn a_forgotten_registration_is_made_anew() {
+async fn a_lost_client_registration_is_repeated() {
     let server = FakeOAuth::start(OAuthRules {
         refresh: true,
         ..OAuthRules::default()

@@ -15,7 +15,7 @@ fn refreshing() -> OAuthRules {
 }
 
 #[tokio::test]
-async fn a_token_that_ends_is_refreshed_once_for_all_calls() {
+async fn an_expired_token_is_refreshed_once_for_all_calls() {
     let server = FakeOAuth::start(OAuthRules {
         expires_in: Some(1),
         token_delay: Duration::from_millis(100),
@@ -45,7 +45,7 @@ async fn a_token_that_ends_is_refreshed_once_for_all_calls() {
 }
 
 #[tokio::test]
-async fn a_token_that_the_server_takes_back_is_refreshed_and_the_call_sent_again() {
+async fn a_revoked_token_is_refreshed_and_the_call_retried() {
     let server = FakeOAuth::start(refreshing()).await;
     let person = Consenting::new();
     let client = asking(&server, &person);
@@ -66,7 +66,7 @@ async fn a_token_that_the_server_takes_back_is_refreshed_and_the_call_sent_again
 }
 
 #[tokio::test]
-async fn a_refused_refresh_token_means_to_ask_again() {
+async fn a_rejected_refresh_token_starts_a_new_authorization() {
     let server = FakeOAuth::start(refreshing()).await;
     let person = Consenting::new();
     let client = asking(&server, &person);
@@ -80,7 +80,7 @@ async fn a_refused_refresh_token_means_to_ask_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_every_token_is_given_up_soon() {
+async fn a_server_that_rejects_every_token_is_not_retried_endlessly() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let person = Consenting::new();
     let client = asking(&server, &person);
@@ -100,7 +100,7 @@ async fn a_server_that_refuses_every_token_is_given_up_soon() {
 }
 
 #[tokio::test]
-async fn a_call_that_gives_up_does_not_lose_the_token() {
+async fn a_cancelled_call_does_not_lose_the_token() {
     let server = FakeOAuth::start(OAuthRules {
         token_delay: Duration::from_millis(600),
         ..refreshing()

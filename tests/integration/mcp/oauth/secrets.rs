@@ -23,7 +23,7 @@ impl Write for Log {
 }
 
 #[tokio::test]
-async fn l1_no_log_has_a_token_a_code_or_a_secret() {
+async fn l1_no_log_contains_a_token_a_code_or_a_secret() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()

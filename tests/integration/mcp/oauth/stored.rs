@@ -27,7 +27,7 @@ fn client(
 }
 
 #[tokio::test]
-async fn another_client_goes_on_with_the_stored_tokens_and_asks_nobody() {
+async fn another_client_uses_the_stored_tokens_without_an_authorization() {
     let server = FakeOAuth::start(OAuthRules {
         refresh: true,
         ..OAuthRules::default()
@@ -67,7 +67,7 @@ impl AuthorizationPrompt for Deferring {
 }
 
 #[tokio::test]
-async fn an_authorization_is_finished_by_another_client() {
+async fn another_client_can_finish_an_authorization() {
     let server = FakeOAuth::start(OAuthRules {
         refresh: true,
         scope: Some("mcp:read".to_owned()),
@@ -127,7 +127,7 @@ impl TokenStore for Broken {
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_be_read_is_an_error_and_asks_nobody() {
+async fn an_unreadable_token_store_is_an_error_without_an_authorization() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let person = Consenting::new();
     let mut config = oauth(&server, &json!({}));

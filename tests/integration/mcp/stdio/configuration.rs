@@ -19,7 +19,7 @@ fn with_command(change: impl FnOnce(&mut StdioCommand)) -> McpClient {
 }
 
 #[tokio::test]
-async fn e7_the_environment_is_what_is_configured_and_nothing_else() {
+async fn e7_a_program_has_only_its_configured_environment() {
     let state = call(&fake(&[]), "state", json!({})).await;
     // Python may set this one for itself.
     let mut env = state["env"].as_object().unwrap().clone();
@@ -43,7 +43,7 @@ async fn e7_the_environment_is_what_is_configured_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn e7_neither_descriptors_nor_blocked_signals_nor_our_group_are_inherited() {
+async fn e7_descriptors_blocked_signals_and_process_group_are_not_inherited() {
     // As a socket of PHP's: open, and without close-on-exec.
     let (kept, _other) = std::os::unix::net::UnixStream::pair().unwrap();
     let leaky = nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty());
@@ -60,7 +60,7 @@ async fn e7_neither_descriptors_nor_blocked_signals_nor_our_group_are_inherited(
 }
 
 #[tokio::test]
-async fn e7_what_cannot_be_started_says_so_at_once() {
+async fn e7_a_program_that_cannot_start_fails_at_once() {
     let nowhere = McpClient::new(ServerConfig::of_command(
         "x",
         StdioCommand::new("no-such-program-anywhere"),
@@ -93,7 +93,7 @@ async fn e7_what_cannot_be_started_says_so_at_once() {
 }
 
 #[tokio::test]
-async fn c2_a_silent_server_is_noticed_within_the_deadline() {
+async fn c2_a_silent_program_times_out() {
     let mut config = fake_config(&["silent"]);
     config.timeout = Duration::from_millis(400);
     let client = McpClient::new(config);

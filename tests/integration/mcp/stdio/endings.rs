@@ -33,7 +33,7 @@ async fn gone(case: &str, pids: &[u64]) {
 const STUBBORN: &[&str] = &["ignore-term", "ignore-end"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e9_disconnecting_ends_the_server_and_all_that_it_started() {
+async fn e9_disconnecting_ends_the_program_and_all_its_children() {
     for flags in [&[][..], STUBBORN] {
         let client = fake(flags);
         let pids = family(&client).await;
@@ -47,7 +47,7 @@ async fn e9_disconnecting_ends_the_server_and_all_that_it_started() {
 }
 
 #[tokio::test]
-async fn e9_a_server_may_say_goodbye_in_its_own_time() {
+async fn e9_a_program_has_time_to_exit() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("goodbye");
     let mut command = pillion_core::mcp::StdioCommand::new("/bin/sh");
@@ -63,7 +63,7 @@ async fn e9_a_server_may_say_goodbye_in_its_own_time() {
 }
 
 #[tokio::test]
-async fn e9_dropping_the_client_ends_the_server_and_all_that_it_started() {
+async fn e9_dropping_the_client_ends_the_program_and_all_its_children() {
     for flags in [&[][..], STUBBORN] {
         let client = fake(flags);
         let pids = family(&client).await;
@@ -73,7 +73,7 @@ async fn e9_dropping_the_client_ends_the_server_and_all_that_it_started() {
 }
 
 #[test]
-fn e9_dropping_the_client_outside_a_runtime_ends_the_server_too() {
+fn e9_dropping_the_client_outside_a_runtime_ends_the_program() {
     let runtime = || {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.enable_all().build().unwrap()
@@ -98,7 +98,7 @@ fn e9_dropping_the_client_outside_a_runtime_ends_the_server_too() {
 }
 
 #[tokio::test]
-async fn e9_a_server_that_ends_by_itself_takes_what_it_started_with_it() {
+async fn e9_a_program_that_exits_takes_its_children_with_it() {
     let client = fake(&[]);
     let pids = family(&client).await;
     client.call_tool("kill", &json!({})).await.unwrap_err();
@@ -106,7 +106,7 @@ async fn e9_a_server_that_ends_by_itself_takes_what_it_started_with_it() {
 }
 
 #[tokio::test]
-async fn e9_a_connection_that_is_given_up_half_way_leaves_no_process() {
+async fn e9_a_cancelled_connection_attempt_leaves_no_process() {
     let name = format!("pillion-test-{}", std::process::id());
     for _ in 0..5 {
         let client = McpClient::new(fake_config(&["silent", &name]));
@@ -125,7 +125,7 @@ async fn e9_a_connection_that_is_given_up_half_way_leaves_no_process() {
 }
 
 #[tokio::test]
-async fn e9_one_client_ending_leaves_another_clients_server_alone() {
+async fn e9_the_end_of_one_client_does_not_affect_the_program_of_another() {
     let (one, other) = (fake(&[]), fake(&[]));
     let before = pid(&other).await;
     roll(&one).await.unwrap();

@@ -10,7 +10,7 @@ use crate::program::eventually;
 use crate::sidecar::Sidecar;
 
 #[test]
-fn since_2026_07_28_a_client_that_goes_away_cancels() {
+fn since_2026_07_28_a_disconnect_cancels() {
     let sidecar = Sidecar::start();
     let sleep = json!({"name": "sleep", "arguments": {"ms": 25_000}});
     let (headers, body) = stateless("tools/call", sleep, json!({}));
@@ -29,7 +29,7 @@ fn since_2026_07_28_a_client_that_goes_away_cancels() {
 }
 
 #[test]
-fn before_it_says_so_and_going_away_says_nothing() {
+fn before_2026_07_28_only_a_notification_cancels() {
     let sidecar = Sidecar::start();
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     let call = |id: &str| {

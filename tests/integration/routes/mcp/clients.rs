@@ -71,7 +71,7 @@ fn with_peer(peer: &Peer) -> Sidecar {
 }
 
 #[test]
-fn python_clients_of_both_eras_list_call_and_read() {
+fn python_clients_of_both_protocol_eras_list_call_and_read() {
     // What they ask for comes from a server of either era.
     for peer in ["mcp2-http", "mcp1-http"] {
         let Some(peer) = Peer::start(peer) else {
@@ -90,7 +90,7 @@ fn python_clients_of_both_eras_list_call_and_read() {
 }
 
 #[test]
-fn the_inspector_of_both_eras_lists_and_calls() {
+fn the_inspector_of_both_protocol_eras_lists_and_calls() {
     let sidecar = Sidecar::start();
     let url = bridge(&sidecar.socket);
     for era in ["legacy", "auto", "modern"] {

@@ -49,7 +49,7 @@ fn tools(sidecar: &Sidecar) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_below_is_told_and_the_list_is_new() {
+async fn a_change_of_an_upstream_server_is_announced_and_the_list_is_new() {
     let (server, changed) = server();
     let sidecar = sidecar(&server);
     assert!(tools(&sidecar).contains("\"old\""));
@@ -87,7 +87,7 @@ async fn a_change_below_is_told_and_the_list_is_new() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_comes_later_is_heard_of_too() {
+async fn a_server_added_later_is_announced() {
     let (server, changed) = server();
     let daemon = Daemon::start();
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
@@ -118,7 +118,7 @@ async fn a_server_that_comes_later_is_heard_of_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resource_is_watched_at_the_server_that_has_it() {
+async fn a_resource_subscription_goes_to_the_server_of_the_resource() {
     let (server, _) = server();
     let sidecar = sidecar(&server);
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
@@ -149,7 +149,7 @@ async fn a_resource_is_watched_at_the_server_that_has_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_says_again_and_again_that_its_list_has_changed_holds_nobody_up() {
+async fn repeated_list_changes_of_a_server_delay_no_other() {
     let is_silent = Arc::new(AtomicBool::new(false));
     let says_nothing = Arc::clone(&is_silent);
     let server = FakeMcp::builder(Dialect::StreamableSse)
@@ -205,7 +205,7 @@ async fn a_server_that_says_again_and_again_that_its_list_has_changed_holds_nobo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_that_come_all_at_once_are_told_a_few_times() {
+async fn a_burst_of_changes_is_announced_a_few_times() {
     let (server, _) = server();
     let sidecar = sidecar(&server);
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));

@@ -31,7 +31,7 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn h2_a_model_sees_its_tools_and_can_call_no_others() {
+fn h2_a_model_sees_and_calls_only_its_tools() {
     let sidecar = Sidecar::with_config(MODELS);
     let list = |target: &str| ask(&sidecar, target, "tools/list", json!({}));
     assert!(names(&list("/mcp")).len() > 2);

@@ -41,7 +41,7 @@ fn answer_to(question: &Value) -> Value {
 }
 
 #[test]
-fn a_client_with_a_session_is_asked_on_the_stream_of_its_call() {
+fn a_client_with_a_session_gets_requests_on_the_stream_of_its_call() {
     for (name, _peer, sidecar) in &sidecars() {
         let capabilities = json!({"elicitation": {}, "sampling": {}});
         let session = Session::open(&sidecar.socket, "2025-11-25", capabilities);
@@ -65,7 +65,7 @@ fn a_client_with_a_session_is_asked_on_the_stream_of_its_call() {
 }
 
 #[test]
-fn a_client_without_one_is_asked_by_a_result_that_wants_input() {
+fn a_client_without_a_session_gets_an_input_required_result() {
     for (name, _peer, sidecar) in &sidecars() {
         let capabilities = json!({"elicitation": {}, "sampling": {}});
         for tool in ["ask", "sample"] {
@@ -114,7 +114,7 @@ fn a_client_without_one_is_asked_by_a_result_that_wants_input() {
 }
 
 #[test]
-fn a_question_that_waits_is_for_the_same_request_alone() {
+fn a_waiting_input_request_is_only_for_the_same_request() {
     let Some(peer) = Peer::start("mcp1-http") else {
         return;
     };
@@ -147,7 +147,7 @@ fn a_question_that_waits_is_for_the_same_request_alone() {
 }
 
 #[test]
-fn a_client_that_offers_nothing_is_not_asked() {
+fn a_client_without_capabilities_is_not_asked() {
     for (name, _peer, sidecar) in &sidecars() {
         let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
@@ -161,7 +161,7 @@ fn a_client_that_offers_nothing_is_not_asked() {
 }
 
 #[test]
-fn l1_nobody_is_asked_what_may_be_anothers_question() {
+fn l1_a_request_that_cannot_be_attributed_is_forwarded_to_no_client() {
     let Some((program, arguments)) = Peer::command("mcp1-stdio") else {
         return;
     };
@@ -191,7 +191,7 @@ fn l1_nobody_is_asked_what_may_be_anothers_question() {
 }
 
 #[test]
-fn l1_no_client_is_asked_what_a_call_over_rest_wants_to_know() {
+fn l1_requests_of_a_rest_call_go_to_no_mcp_client() {
     let Some((program, arguments)) = Peer::command("mcp1-stdio") else {
         return;
     };

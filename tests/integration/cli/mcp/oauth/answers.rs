@@ -10,7 +10,7 @@ use super::{Running, SECRET, open, parameter, way_back, with_browser};
 use crate::program::{stderr, stdout};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn e8_every_command_goes_on_after_the_authorization() {
+async fn e8_every_command_continues_after_the_authorization() {
     let cases: [(&[&str], &str); 3] = [
         (&["probe"], "1 tools      roll"),
         (&["list", "tools"], "roll  roll"),
@@ -40,7 +40,7 @@ async fn e8_every_command_goes_on_after_the_authorization() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l1_nothing_that_is_shown_holds_a_credential() {
+async fn l1_no_output_contains_a_credential() {
     let server = FakeOAuth::start(OAuthRules {
         refresh: true,
         ..OAuthRules::default()
@@ -56,7 +56,7 @@ async fn l1_nothing_that_is_shown_holds_a_credential() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_ends_the_command_and_nobody_is_asked_again() {
+async fn a_refused_authorization_ends_the_command_without_another_request() {
     for words in [&["probe"][..], &["list"], &["call", "roll"]] {
         let server = FakeOAuth::start(OAuthRules {
             refuses: true,
@@ -77,7 +77,7 @@ async fn a_refusal_ends_the_command_and_nobody_is_asked_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_browser_is_told_how_it_went_and_gets_nothing_of_the_answer() {
+async fn the_browser_page_shows_the_outcome_and_no_part_of_the_response() {
     for (refuses, expected) in [
         (false, "has the answer"),
         (true, "has got no authorization"),
@@ -105,7 +105,7 @@ async fn the_browser_is_told_how_it_went_and_gets_nothing_of_the_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_with_another_state_or_issuer_is_refused() {
+async fn a_response_with_another_state_or_issuer_is_refused() {
     for (name, value, expected) in [
         ("state", "forged", "belongs to another request"),
         ("iss", "https://evil.example", "is not of the issuer"),
@@ -150,7 +150,7 @@ async fn a_signal_ends_the_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_time_that_the_user_takes_does_not_count() {
+async fn the_time_of_the_user_does_not_count_for_the_timeout() {
     for transport in ["streamable-http", "post-sse"] {
         for refuses in [false, true] {
             let server = FakeOAuth::start(OAuthRules {
@@ -174,7 +174,7 @@ async fn the_time_that_the_user_takes_does_not_count() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_asks_for_more_is_asked_for_more() {
+async fn a_request_for_more_scopes_starts_another_authorization() {
     let server = FakeOAuth::start(OAuthRules {
         scope: Some("read".to_owned()),
         call_scope: Some("write".to_owned()),

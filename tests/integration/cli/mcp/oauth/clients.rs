@@ -14,7 +14,7 @@ use crate::program::{pillion, stderr, stdout};
 const VARIABLES: [(&str, &str); 1] = [("CLIENT_SECRET", "hush-mine")];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn e8_a_client_that_is_registered_already_shows_its_secret_to_the_token_endpoint_alone() {
+async fn e8_a_registered_client_sends_its_secret_only_to_the_token_endpoint() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let arguments = [
         "call",
@@ -47,7 +47,7 @@ async fn e8_a_client_that_is_registered_already_shows_its_secret_to_the_token_en
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_metadata_document_stands_for_the_client() {
+async fn a_client_may_be_identified_by_a_metadata_document() {
     let server = FakeOAuth::start(OAuthRules {
         metadata: json!({"client_id_metadata_document_supported": true}),
         ..OAuthRules::default()
@@ -78,7 +78,7 @@ fn configuration(server: &FakeOAuth) -> NamedTempFile {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_configured_server_says_what_its_client_is() {
+async fn the_configuration_of_a_server_may_contain_its_client() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let file = configuration(&server);
     let file = file.path().to_str().unwrap();

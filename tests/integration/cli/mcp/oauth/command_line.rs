@@ -7,7 +7,7 @@ use crate::cli::mcp::{mcp, mcp_with};
 use crate::program::{stderr, stdout};
 
 #[test]
-fn a_wrong_command_line_is_told_before_anything_is_sent() {
+fn a_bad_command_line_is_rejected_before_any_request() {
     let url = "http://127.0.0.1:9/mcp";
     let cases: [(&[&str], &str); 8] = [
         (&[url, "--client-id", "me"], "can only go with --oauth"),
@@ -46,7 +46,7 @@ fn a_wrong_command_line_is_told_before_anything_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_port_that_is_asked_for_is_the_one_that_the_browser_comes_back_to() {
+async fn the_requested_port_is_used_for_the_redirect() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let server = FakeOAuth::start(OAuthRules::default()).await;

@@ -32,7 +32,7 @@ fn auth(daemon: &Daemon, arguments: &[&str]) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l1_somebody_authorizes_the_sidecar_for_one_user() {
+async fn l1_the_sidecar_is_authorized_for_one_user() {
     let server = FakeOAuth::start(OAuthRules {
         refresh: true,
         ..OAuthRules::default()
@@ -111,7 +111,7 @@ fn secrets(daemon: &Daemon) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l1_what_somebody_authorized_goes_with_the_last_server_of_that_place() {
+async fn l1_tokens_are_removed_with_the_last_server_of_their_url() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let directory = tempfile::tempdir().unwrap();
     let key = vault_key(directory.path());
@@ -166,7 +166,7 @@ async fn log_in(daemon: &Daemon, arguments: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l1_tokens_that_are_renewed_while_their_server_goes_are_not_kept() {
+async fn l1_tokens_renewed_during_the_removal_of_their_server_are_not_stored() {
     let server = FakeOAuth::start(OAuthRules {
         refresh: true,
         ..OAuthRules::default()
@@ -194,7 +194,7 @@ async fn l1_tokens_that_are_renewed_while_their_server_goes_are_not_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l1_what_somebody_authorized_is_for_one_client_alone() {
+async fn l1_tokens_are_valid_only_for_the_client_that_got_them() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let directory = tempfile::tempdir().unwrap();
     let daemon = with_vault(directory.path());
@@ -234,7 +234,7 @@ async fn l1_what_somebody_authorized_is_for_one_client_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l1_a_changed_file_leaves_no_tokens_of_the_client_before() {
+async fn l1_a_changed_client_in_the_configuration_removes_its_tokens() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let directory = tempfile::tempdir().unwrap();
     let key = vault_key(directory.path());
@@ -273,7 +273,7 @@ fn rolls(daemon: &Daemon) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn l1_a_sidecar_has_the_authorization_that_somebody_gave_for_it() {
+async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
     let server = FakeOAuth::start(OAuthRules {
         refresh: true,
         ..OAuthRules::default()

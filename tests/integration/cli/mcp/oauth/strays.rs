@@ -22,7 +22,7 @@ async fn send(port: u16, bytes: &[u8]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn strays_do_not_end_the_wait() {
+async fn unrelated_requests_do_not_end_the_wait() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let running = Running::start(&["call", &server.url, "roll", "--oauth"], &[]);
     let back = way_back(running.page()).await;
@@ -57,7 +57,7 @@ async fn strays_do_not_end_the_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_say_nothing_are_given_up() {
+async fn silent_connections_are_closed() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let running = Running::start(&["call", &server.url, "roll", "--oauth"], &[]);
     let back = way_back(running.page()).await;
