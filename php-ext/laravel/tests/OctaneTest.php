@@ -91,7 +91,7 @@ final class OctaneTest extends TestCase
         parent::tearDown();
     }
 
-    public function test_what_a_provider_sets_up_in_boot_is_there_in_each_request(): void
+    public function test_settings_of_a_providers_boot_apply_to_each_request(): void
     {
         $this->app->register(BootedProvider::class);
         foreach (['alice', 'bob', null] as $user) {
@@ -105,7 +105,7 @@ final class OctaneTest extends TestCase
         }
     }
 
-    public function test_nothing_of_a_request_is_left_for_the_next(): void
+    public function test_no_state_of_a_request_is_visible_to_the_next(): void
     {
         // A provider has asked for all of it before the first request came.
         $this->app->make(ToolRegistry::class)->register(new ToolDefinition('at_boot', 'A test'), fn () => 'here');
@@ -132,7 +132,7 @@ final class OctaneTest extends TestCase
         self::assertNotSame($first[3], $second[3]);
     }
 
-    public function test_tools_and_manager_are_those_of_the_container_of_the_request(): void
+    public function test_tools_and_manager_belong_to_the_container_of_the_request(): void
     {
         $this->app->make(ToolRegistry::class)->register(
             new ToolDefinition('whose', 'A test'),
@@ -151,7 +151,7 @@ final class OctaneTest extends TestCase
         }
     }
 
-    public function test_the_servers_hear_goodbye_at_the_end_of_each_request(): void
+    public function test_sessions_end_with_each_request(): void
     {
         $this->needsTheExtension();
         $this->configure(['disconnect_on_terminate' => true]);

@@ -37,7 +37,7 @@ final class QueueTest extends TestCase
         ];
     }
 
-    public function test_a_worker_goes_on_for_who_sent_the_job(): void
+    public function test_a_queue_worker_continues_for_the_user_of_the_job(): void
     {
         Schema::create('jobs', function ($table): void {
             $table->bigIncrements('id');

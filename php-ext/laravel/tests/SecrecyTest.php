@@ -102,7 +102,7 @@ final class SecrecyTest extends TestCase
         self::assertShowsNoSecret(Pillion::approvals(), 'approvals');
     }
 
-    public function test_what_cannot_be_queued_says_so(): void
+    public function test_objects_that_cannot_be_queued_throw(): void
     {
         $things = [
             'ServerConfig' => $this->app->make(ServerDirectory::class)->get('dice'),
@@ -120,7 +120,7 @@ final class SecrecyTest extends TestCase
         }
     }
 
-    public function test_the_manager_of_a_job_is_that_of_who_sent_it(): void
+    public function test_the_manager_of_a_job_belongs_to_its_user(): void
     {
         $text = serialize(Pillion::getFacadeRoot());
         self::assertStringNotContainsString(self::SECRET, $text);
@@ -133,7 +133,7 @@ final class SecrecyTest extends TestCase
         self::assertNull($nobody->server('dice')->user);
     }
 
-    public function test_the_trace_on_the_way_to_a_model_shows_no_credential(): void
+    public function test_the_trace_of_a_failed_model_request_shows_no_credential(): void
     {
         $ignored = ini_set('zend.exception_ignore_args', '0');
         $this->configure(['tools.aliases' => ['clock' => ['get_time']], 'chat.in' => 'nowhere']);

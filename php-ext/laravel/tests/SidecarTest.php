@@ -23,7 +23,7 @@ final class SidecarTest extends TestCase
         $this->configure(['sidecar.socket' => Sidecar::socket()]);
     }
 
-    public function test_it_is_spoken_to_at_the_configured_socket(): void
+    public function test_the_configured_socket_is_used(): void
     {
         self::assertSame(Sidecar::socket(), Pillion::sidecar()->getSocketPath());
         self::assertTrue(Pillion::sidecar()->isAvailable());
@@ -56,7 +56,7 @@ final class SidecarTest extends TestCase
      *
      * @dataProvider offers
      */
-    public function test_g3_what_it_asks_about_is_decided_here(array $configured): void
+    public function test_g3_approvals_of_the_sidecar_are_decided_in_the_application(array $configured): void
     {
         $process = new SidecarProcess([['label' => 'dice', 'url' => FakeServer::url(), 'require_approval' => 'always']]);
         $before = getenv('PILLION_SOCKET');
@@ -85,7 +85,7 @@ final class SidecarTest extends TestCase
         }
     }
 
-    public function test_g3_the_application_and_the_sidecar_may_both_ask(): void
+    public function test_g3_the_application_and_the_sidecar_may_both_require_approval(): void
     {
         $process = new SidecarProcess([['label' => 'dice', 'url' => FakeServer::url(), 'require_approval' => 'always']]);
         try {
@@ -143,7 +143,7 @@ final class SidecarTest extends TestCase
         }
     }
 
-    public function test_without_one_the_application_goes_on(): void
+    public function test_without_a_sidecar_the_application_works(): void
     {
         $this->configure(['sidecar.register' => true, 'sidecar.socket' => '/nowhere/pillion.sock']);
         self::assertTrue(Pillion::registry()->has('calculator'));

@@ -57,7 +57,7 @@ final class WorkTest extends TestCase
         self::assertTrue($tools['labelled']['requiresConfirmation'], 'its entry says so');
     }
 
-    public function test_a_call_leaves_nothing_behind_for_the_next(): void
+    public function test_no_state_of_a_call_is_visible_to_the_next(): void
     {
         [$sidecar] = $this->work();
         $expected = ['calls' => 1, 'notes' => 0, 'user' => null, 'level' => 1];
@@ -86,7 +86,7 @@ final class WorkTest extends TestCase
         self::assertStringContainsString('DomainException', (string) file_get_contents("{$this->folder->path}/storage/logs/laravel.log"));
     }
 
-    public function test_limits_and_events_are_those_of_the_application(): void
+    public function test_limits_and_events_of_the_application_apply(): void
     {
         [$sidecar, $process, $pipes] = $this->work();
         self::assertSame('once', $sidecar->call('limited')['content'][0]['text']);
@@ -99,7 +99,7 @@ final class WorkTest extends TestCase
         self::assertStringContainsString('heard of limited', $printed);
     }
 
-    public function test_another_claimed_user_is_no_way_around_a_limit(): void
+    public function test_claiming_another_user_does_not_bypass_a_limit(): void
     {
         [$sidecar] = $this->work();
         $of = static fn (string $user): array => ['claimedUser' => $user, 'principal' => 'token:ci'];
@@ -111,7 +111,7 @@ final class WorkTest extends TestCase
         self::assertArrayNotHasKey('isError', $sidecar->hear()['result']);
     }
 
-    public function test_who_calls_the_sidecar_calls_the_application(): void
+    public function test_calls_to_the_sidecar_run_in_the_application(): void
     {
         if (getenv('PILLION') === false) {
             self::markTestSkipped('PILLION names no sidecar: use php-ext/laravel/run-tests');
@@ -128,7 +128,7 @@ final class WorkTest extends TestCase
         self::assertSame(0, proc_close($process));
     }
 
-    public function test_a_connection_that_was_lost_in_a_transaction_is_made_anew(): void
+    public function test_a_connection_lost_in_a_transaction_is_reopened(): void
     {
         $lost = DB::connection();
         $lost->setPdo(new class ('sqlite::memory:') extends \PDO {

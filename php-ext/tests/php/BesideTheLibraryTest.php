@@ -14,7 +14,7 @@ use PHPUnit\Framework\TestCase;
  */
 final class BesideTheLibraryTest extends TestCase
 {
-    public function testTheClassesAreThoseOfTheExtension(): void
+    public function testTheExtensionDefinesTheClasses(): void
     {
         $code = 'require ' . var_export(__DIR__ . '/../../library/autoload.php', true) . ';'
             . <<<'PHP'

@@ -74,7 +74,7 @@ final class ChatTest extends TestCase
         self::assertSame($asked, array_column($messages, 'tool_call_id'));
     }
 
-    public function testH6AStreamTellsWhatHappens(): void
+    public function testH6AStreamReportsEvents(): void
     {
         $types = $texts = [];
         foreach ($stream = $this->chat()->stream("shout {\"text\": \"hi\"}\nshout {\"text\": \"ho\"}") as $event) {
@@ -89,7 +89,7 @@ final class ChatTest extends TestCase
         self::assertSame($event->answer, $stream->getReturn());
     }
 
-    public function testH6AModelThatTalksWithoutEndWaitsForWhoReads(): void
+    public function testH6AnEndlessModelWaitsForTheReader(): void
     {
         $llm = new TalkativeLlm();
         $chat = $this->chat(['base_url' => $llm->url]);
@@ -114,7 +114,7 @@ final class ChatTest extends TestCase
         self::assertSame(0, $llm->seenWhen(fn (array $seen) => $seen['talking'] === 0)['talking']);
     }
 
-    public function testH6WhatAChatAsksOfPhpIsNotBehindWhatItSays(): void
+    public function testH6CallsToPhpAreNotDelayedByUnreadText(): void
     {
         $llm = new TalkativeLlm();
         $asked = 0;
@@ -129,7 +129,7 @@ final class ChatTest extends TestCase
     }
 
     /** @dataProvider providers */
-    public function testH1EachProviderIsSpokenToInItsOwnShapes(string $provider): void
+    public function testH1EachProviderReceivesItsFormat(string $provider): void
     {
         $model = ['provider' => $provider, 'base_url' => FakeLlm::url($provider)];
         $said = "shout {\"text\": \"hi\"}\ncalculator {\"expression\": \"6 * 7\"}\nfail {}";
@@ -163,7 +163,7 @@ final class ChatTest extends TestCase
         }
     }
 
-    public function testH4AtTheLimitTheModelAnswersInWords(): void
+    public function testH4AtTheLimitTheModelAnswersWithText(): void
     {
         $stream = $this->chat(options: ['max_tool_rounds' => 1])->stream('shout {"text": "hi"}');
         $status = [];
@@ -176,7 +176,7 @@ final class ChatTest extends TestCase
         self::assertSame('tool_calls', $answer->limitReached);
     }
 
-    public function testH2TheModelSeesWhatItMay(): void
+    public function testH2TheModelSeesItsToolsOnly(): void
     {
         $said = "shout {\"text\": \"hi\"}\ncalculator {\"expression\": \"1+1\"}";
         $few = $this->chat(['tools' => ['function_calling' => true, 'enabled_tools' => ['calculator']]]);
@@ -188,7 +188,7 @@ final class ChatTest extends TestCase
         self::assertSame([], $this->ran);
     }
 
-    public function testH7ACallThatDidNotRunHasWhatTheModelSent(): void
+    public function testH7ACallThatDidNotRunHasTheArgumentsOfTheModel(): void
     {
         $few = $this->chat(['tools' => ['function_calling' => true, 'enabled_tools' => ['shout']]], ['max_calls_per_answer' => 3]);
         $said = "shout {\"text\": \"hi\"}\nshout {\"text\": 5}\nshout {\"text\": \"cut\nshout {\"text\": \"one too many\"}";
@@ -209,7 +209,7 @@ final class ChatTest extends TestCase
         self::assertSame([], $blind->toolCalls);
     }
 
-    public function testH7AChatGoesOnFromItsState(): void
+    public function testH7AChatContinuesFromItsState(): void
     {
         $first = $this->chat(options: ['system' => 'Be brief'])->send('One');
         self::assertSame(['system', 'user', 'assistant'], array_column(json_decode($first->state, true)['messages'], 'role'));
@@ -219,7 +219,7 @@ final class ChatTest extends TestCase
         self::assertSame($second->text, $this->chat()->stream(state: $second->state)->getReturn()->text);
     }
 
-    public function testG3AChatGoesOnAfterADecision(): void
+    public function testG3AChatContinuesAfterADecision(): void
     {
         $said = "delete {\"text\": \"a.txt\"}\nshout {\"text\": \"hi\"}";
         $context = ['user' => 'ann'];
@@ -295,7 +295,7 @@ final class ChatTest extends TestCase
         }
     }
 
-    public function testM2ADispatcherHearsOfCalls(): void
+    public function testM2ADispatcherReceivesCalls(): void
     {
         $events = [];
         $executor = new ToolExecutor($this->registry);
@@ -320,7 +320,7 @@ final class ChatTest extends TestCase
         }
     }
 
-    public function testAStreamThatIsLeftRunsNoMore(): void
+    public function testAnAbandonedStreamStops(): void
     {
         $stream = $this->chat()->stream('shout {"text": "hi"}');
         foreach ($stream as $event) {
@@ -338,7 +338,7 @@ final class ChatTest extends TestCase
         self::assertSame([], $this->ran);
     }
 
-    public function testTheStateOfAStreamThatGoesOnEndsIt(): void
+    public function testReadingTheStateOfAStreamEndsTheStream(): void
     {
         $said = "shout {\"text\": \"hi\"}\ncalculator {\"expression\": \"6 * 7\"}";
         $count = count(iterator_to_array($this->chat()->stream($said)));
@@ -359,7 +359,7 @@ final class ChatTest extends TestCase
         }
     }
 
-    public function testAToolOfAChatDoesNotAskForItsState(): void
+    public function testAToolCannotReadTheStateOfItsChat(): void
     {
         $stream = null;
         $this->registry->register(new ToolDefinition('look', 'Looks'), function () use (&$stream): ?string {
@@ -369,7 +369,7 @@ final class ChatTest extends TestCase
         self::assertStringContainsString('cannot be waited for by a tool', $stream->getReturn()->text);
     }
 
-    public function testM2AnAnswerIsNotLostWithAListenerThatFails(): void
+    public function testM2AThrowingListenerDoesNotLoseTheAnswer(): void
     {
         ini_set('pillion.log_level', 'off');
         $client = new McpClient(FakeServer::url());
@@ -396,7 +396,7 @@ final class ChatTest extends TestCase
         self::assertSame([ServerConnected::class, ServerConnected::class], $dispatcher->heard);
     }
 
-    public function testTheKeyIsAskedForEachRequest(): void
+    public function testTheKeyIsReadForEachRequest(): void
     {
         $asked = 0;
         $key = function () use (&$asked): string {
@@ -409,7 +409,7 @@ final class ChatTest extends TestCase
         self::assertSame(3, $asked);
     }
 
-    public function testAKeyThatCannotBeHadIsAFailedAnswer(): void
+    public function testAMissingKeyIsAFailedAnswer(): void
     {
         foreach ([[fn () => throw new \DomainException('no vault'), 'no vault'], [fn () => 5, 'it must return a string, not int']] as [$key, $why]) {
             $answer = $this->chat(['api_key' => $key])->send('Hi');
@@ -417,7 +417,7 @@ final class ChatTest extends TestCase
         }
     }
 
-    public function testNoDumpAndNoTraceHasTheKey(): void
+    public function testNoDumpAndNoTraceContainsTheKey(): void
     {
         $chat = $this->chat(['api_key' => 's3cr3t-key', 'headers' => ['x-more' => 's3cr3t-header']]);
         ob_start();
@@ -432,7 +432,7 @@ final class ChatTest extends TestCase
         }
     }
 
-    public function testAFailureOfTheModelIsAnAnswerThatGoesOn(): void
+    public function testAfterAFailureOfTheModelTheChatCanContinue(): void
     {
         $gone = $this->chat(['base_url' => 'http://127.0.0.1:1/v1', 'max_retries' => 0]);
         $answer = $gone->send('Good morning');
@@ -448,13 +448,13 @@ final class ChatTest extends TestCase
         $answer->textOrThrow();
     }
 
-    public function testALimitOfTimeHolds(): void
+    public function testTheTimeLimitHolds(): void
     {
         $answer = $this->chat(options: ['timeout' => 0])->send('Hi');
         self::assertSame(['failed', 'timeout'], [$answer->status, $answer->errorCode]);
     }
 
-    public function testATokenLimitHolds(): void
+    public function testTheTokenLimitHolds(): void
     {
         $answer = $this->chat(options: ['max_total_tokens' => 10])->send(str_repeat('Hi ', 100));
         self::assertSame(['failed', 'rate_limited'], [$answer->status, $answer->errorCode]);
@@ -486,7 +486,7 @@ final class ChatTest extends TestCase
     }
 
     /** @dataProvider wrongThings */
-    public function testWhatIsWrongIsSaid(array $model, array $options, mixed $said, ?string $state, string $message): void
+    public function testErrorsAreClear(array $model, array $options, mixed $said, ?string $state, string $message): void
     {
         foreach (['send', 'stream'] as $method) {
             try {

@@ -28,7 +28,7 @@ final class DocsTest extends TestCase
     }
 
     /** @dataProvider examples */
-    public function testAnExamplePrintsWhatThePageSays(string $code, string $printed): void
+    public function testAnExamplePrintsTheDocumentedOutput(string $code, string $printed): void
     {
         $code = str_replace('https://mcp.example.org/mcp', McpServer::url(), $code);
         if (str_contains($code, 'llm.example.org')) {

@@ -67,7 +67,7 @@ final class FpmProcessTest extends TestCase
      *
      * @param list<string> $kind
      */
-    public function testEachWorkerKeepsASessionForEachUser(array $kind): void
+    public function testEachWorkerHasASessionForEachUser(array $kind): void
     {
         $this->pool = new FpmPool($kind);
         $sessions = [];
@@ -95,7 +95,7 @@ final class FpmProcessTest extends TestCase
         self::assertEqualsCanonicalizing($ids, $this->server->seen()['opened']);
     }
 
-    public function testAWorkerThatIsReplacedEndsItsSessions(): void
+    public function testAReplacedWorkerEndsItsSessions(): void
     {
         $this->pool = new FpmPool([...self::ONE, 'pm.max_requests = 2']);
         $seen = [$this->ask(), $this->ask(), $this->ask(), $this->ask(), $this->ask()];
@@ -161,7 +161,7 @@ final class FpmProcessTest extends TestCase
     }
 
     /** @dataProvider waits */
-    public function testAClientThatLeavesEndsTheWait(bool $tcp, bool $sidecar): void
+    public function testADisconnectedClientEndsTheWait(bool $tcp, bool $sidecar): void
     {
         $this->pool = new FpmPool(self::ONE, [], [], $tcp);
         $before = $this->ask();
@@ -191,7 +191,7 @@ final class FpmProcessTest extends TestCase
     }
 
     /** @dataProvider reasonsToGoOn */
-    public function testTheWaitGoesOnWhereNobodyNeedsToWaitForTheAnswer(string $reason): void
+    public function testTheWaitContinuesWithoutAConnectedClient(string $reason): void
     {
         $this->pool = new FpmPool(self::ONE);
         $note = $this->pool->path('note');
@@ -204,7 +204,7 @@ final class FpmProcessTest extends TestCase
         self::assertTrue(json_decode((string) file_get_contents($note), true)['done']);
     }
 
-    public function testThePoolsConfigurationIsCheckedToo(): void
+    public function testTheConfigurationOfThePoolIsChecked(): void
     {
         $this->pool = new FpmPool([
             ...self::ONE, 'php_admin_value[pillion.max_sessions] = 1', 'php_value[pillion.timeout_ms] = soon',

@@ -57,7 +57,7 @@ final class LeakTest extends TestCase
     }
 
     /** @dataProvider kinds */
-    public function testNothingIsLeftBehind(string $kind, int $calls): void
+    public function testNoMemoryLeaks(string $kind, int $calls): void
     {
         $calls = getenv('PILLION_LEAK_CALLS') ?: (string) $calls;
         $ran = Process::run([

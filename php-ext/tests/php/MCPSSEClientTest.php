@@ -28,7 +28,7 @@ final class MCPSSEClientTest extends TestCase
     }
 
     /** @group extension */
-    public function testE1ARequestAsS4HasIt(): void
+    public function testE1ARequestHasTheLegacyForm(): void
     {
         $seen = $this->client->callTool('connection');
         self::assertSame('application/json, text/event-stream', $seen['accept']);
@@ -48,7 +48,7 @@ final class MCPSSEClientTest extends TestCase
     }
 
     /** @group extension */
-    public function testE3ErrorsInTheWordsOfS4(): void
+    public function testE3ErrorsHaveTheLegacyMessages(): void
     {
         self::assertFailure(TransportException::class, 'MCP SSE request failed with HTTP 500', 'status', ['status' => 500]);
         self::assertFailure(TransportException::class, 'No valid JSON-RPC response found in SSE stream', 'no_answer');
@@ -75,7 +75,7 @@ final class MCPSSEClientTest extends TestCase
     }
 
     /** @group extension */
-    public function testE3NobodyListens(): void
+    public function testE3ARefusedConnectionIsAnError(): void
     {
         $client = new MCPSSEClient('http://127.0.0.1:1/sse');
         $this->expectException(TransportException::class);
@@ -120,7 +120,7 @@ final class MCPSSEClientTest extends TestCase
         self::assertSame(['dice'], $tools[0]['inputSchema']['required']);
     }
 
-    public function testE5IsAvailableTellsTheTruth(): void
+    public function testE5IsAvailableMatchesTheStateOfTheServer(): void
     {
         self::assertTrue($this->client->isAvailable());
         self::assertFalse((new MCPSSEClient('http://127.0.0.1:1/sse'))->isAvailable());
@@ -155,7 +155,7 @@ final class MCPSSEClientTest extends TestCase
     }
 
     /** @group extension */
-    public function testJ3JsonBecomesArraysAsJsonDecodeHasThem(): void
+    public function testJ3JsonBecomesArraysLikeWithJsonDecode(): void
     {
         $json = '{"empty":{},"list":[1,"two",null,true,1.0],"big":1208925819614629174706176,'
             . '"nested":{"5":"five","05":"text"},"text":"grüße \ud83d\ude00",'

@@ -98,7 +98,7 @@ final class McpClientEventsTest extends TestCase
         ];
     }
 
-    public function testAStreamThatIsDroppedHasEnded(): void
+    public function testADroppedStreamHasAnEndEvent(): void
     {
         $dispatcher = self::dispatcher();
         $client = self::asks()->setEventDispatcher($dispatcher);
@@ -125,7 +125,7 @@ final class McpClientEventsTest extends TestCase
         self::assertSame(['start c', 'end c cancelled', 'start d', 'end d ok'], array_slice($dispatcher->told, 4));
     }
 
-    public function testAStreamThatCannotBeginHasEnded(): void
+    public function testAStreamThatCannotStartHasAnEndEvent(): void
     {
         $dispatcher = self::dispatcher();
         $store = new class () {
@@ -149,7 +149,7 @@ final class McpClientEventsTest extends TestCase
     }
 
     /** @dataProvider throwingListeners */
-    public function testAListenerThatThrowsKeepsNoOtherEndFromBeingTold(string $throwAt, array $told): void
+    public function testAThrowingListenerDoesNotSuppressOtherEndEvents(string $throwAt, array $told): void
     {
         $dispatcher = self::dispatcher($throwAt);
         try {
@@ -169,7 +169,7 @@ final class McpClientEventsTest extends TestCase
         yield ['end c ok', $all];
     }
 
-    public function testTheSSEClientTellsToo(): void
+    public function testTheSSEClientHasEvents(): void
     {
         $told = [];
         $dispatcher = new class ($told) {
@@ -205,7 +205,7 @@ final class McpClientEventsTest extends TestCase
         self::assertDoesNotMatchRegularExpression('/hunter2|sekrit/', serialize(array_map('get_object_vars', $told)));
     }
 
-    public function testAnExecutorThatAListenerEndsTellsTheEndToo(): void
+    public function testAnExecutorEndedByAListenerHasAnEndEvent(): void
     {
         $dispatcher = self::dispatcher('start b');
         $registry = new ToolRegistry();
@@ -222,7 +222,7 @@ final class McpClientEventsTest extends TestCase
         self::assertSame(['start a', 'end a ok', 'start b', 'end b internal_error'], $dispatcher->told);
     }
 
-    public function testTheEndOfTheScriptIsNotHeldUp(): void
+    public function testTheEndOfTheScriptIsNotDelayed(): void
     {
         $server = realpath(__DIR__ . '/../servers/asks.py');
         $ran = Process::php(<<<PHP

@@ -70,7 +70,7 @@ final class McpClientOAuthTest extends TestCase
     }
 
     /** @dataProvider peers */
-    public function testE8APersonIsAskedInThisProcessAndTokensAreKept(string $peer): void
+    public function testE8TheUserAuthorizesInThisProcessAndTokensAreStored(string $peer): void
     {
         $store = self::store();
         $asked = 0;
@@ -90,7 +90,7 @@ final class McpClientOAuthTest extends TestCase
     }
 
     /** @dataProvider peers */
-    public function testE8AWebApplicationComesBackLater(string $peer): void
+    public function testE8AWebApplicationFinishesTheAuthorizationLater(string $peer): void
     {
         $store = self::store();
         ['url' => $url, 'state' => $state] = self::client($peer, $store)->startAuthorization();
@@ -113,7 +113,7 @@ final class McpClientOAuthTest extends TestCase
         $client->finishAuthorization($back);
     }
 
-    public function testTheExceptionSaysWhereTheAuthorizationIsGiven(): void
+    public function testTheExceptionContainsTheAuthorizationUrl(): void
     {
         $store = self::store();
         try {
@@ -127,7 +127,7 @@ final class McpClientOAuthTest extends TestCase
         self::assertTrue($client->callTool('add', ['a' => 1, 'b' => 2])->success);
     }
 
-    public function testTheTimeThatAPersonTakesIsNotThatOfAStream(): void
+    public function testTheTimeOfTheUserDoesNotCountForAStream(): void
     {
         $client = self::client('fastmcp-oauth')->onAuthorization(function (string $url): string {
             usleep(6_000_000);
@@ -136,7 +136,7 @@ final class McpClientOAuthTest extends TestCase
         self::assertTrue($client->streamTool('add', ['a' => 1, 'b' => 2], ['timeout' => 5])->getResult()->success);
     }
 
-    public function testACallbackThatGivesNoAddress(): void
+    public function testACallbackWithoutARedirectUrlIsAnError(): void
     {
         $client = self::client('fastmcp-oauth')->onAuthorization(fn () => null);
         $this->expectException(InvalidInputException::class);
@@ -144,7 +144,7 @@ final class McpClientOAuthTest extends TestCase
         $client->ping();
     }
 
-    public function testAPersonWhoSaysNo(): void
+    public function testARefusedAuthorizationIsAnError(): void
     {
         $client = self::client('fastmcp-oauth')->onAuthorization(function (string $url): string {
             parse_str((string) parse_url($url, PHP_URL_QUERY), $query);
@@ -154,7 +154,7 @@ final class McpClientOAuthTest extends TestCase
         $client->ping();
     }
 
-    public function testATokenStoreThatGivesNonsense(): void
+    public function testATokenStoreThatReturnsGarbageIsAnError(): void
     {
         $store = self::store();
         $client = self::client('fastmcp-oauth', new class () implements TokenStore {

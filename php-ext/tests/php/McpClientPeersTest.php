@@ -35,7 +35,7 @@ final class McpClientPeersTest extends TestCase
         return new McpClient(['command' => Peer::command('everything-stdio')], ['timeout' => 60]);
     }
 
-    public function testWhatTheServerSaysOfItself(): void
+    public function testServerInformation(): void
     {
         $info = self::client()->getServerInfo();
         self::assertSame(['name', 'version', 'protocol_version', 'transport', 'capabilities', 'instructions'], array_keys($info));
@@ -76,7 +76,7 @@ final class McpClientPeersTest extends TestCase
         self::assertTrue($result->result['isError']);
     }
 
-    public function testProgressComesToTheCallback(): void
+    public function testTheCallbackReceivesProgress(): void
     {
         $heard = [];
         $result = self::client()->callTool('trigger-long-running-operation', ['duration' => 1, 'steps' => 4], [
@@ -124,13 +124,13 @@ final class McpClientPeersTest extends TestCase
         $client->callTool('echo', ['message' => 'x'], ['cancellation' => $token]);
     }
 
-    public function testACallHasATimeoutOfItsOwn(): void
+    public function testACallHasItsOwnTimeout(): void
     {
         $this->expectException(TimeoutException::class);
         self::client()->callTool('trigger-long-running-operation', ['duration' => 20, 'steps' => 2], ['timeout' => 0.3]);
     }
 
-    public function testCallsSideBySideTouchNoOther(): void
+    public function testConcurrentCallsDoNotAffectEachOther(): void
     {
         $ids = [];
         $results = self::client('mcp2-http')->callTools([
@@ -148,7 +148,7 @@ final class McpClientPeersTest extends TestCase
         self::assertSame([], self::client()->callTools([]));
     }
 
-    public function testEightSlowCallsTakeNoLongerThanOne(): void
+    public function testEightSlowCallsRunConcurrently(): void
     {
         $client = self::client('mcp2-http');
         $client->ping();
@@ -158,7 +158,7 @@ final class McpClientPeersTest extends TestCase
         self::assertSame(array_fill(0, 8, true), array_column($results, 'success'));
     }
 
-    public function testAStreamGivesProgressAndThenTheResult(): void
+    public function testAStreamYieldsProgressAndThenTheResult(): void
     {
         $stream = self::client()->streamTool('trigger-long-running-operation', ['duration' => 1, 'steps' => 3], ['id' => 's']);
         $heard = [];
@@ -196,7 +196,7 @@ final class McpClientPeersTest extends TestCase
     }
 
     /** @dataProvider shapes */
-    public function testSamplingIsAnsweredByTheObjectThatWaits(string $shape): void
+    public function testTheWaitingObjectAnswersSampling(string $shape): void
     {
         $client = $shape === 'stdio' ? self::stdio() : self::client($shape);
         $asked = [];
@@ -220,7 +220,7 @@ final class McpClientPeersTest extends TestCase
         yield 'stdio' => ['stdio'];
     }
 
-    public function testSamplingMayBeRefusedOrAnsweredInShort(): void
+    public function testSamplingMayBeRejectedOrAnsweredWithAString(): void
     {
         $text = fn ($result) => $result->result['content'][0]['text'];
         $client = self::client()->onSampling(fn () => 'short answer');
@@ -231,7 +231,7 @@ final class McpClientPeersTest extends TestCase
         self::assertStringContainsString('rejected', $refused->error);
     }
 
-    public function testACallbackMayThrowAndTheClientGoesOn(): void
+    public function testAfterAThrowingCallbackTheClientWorks(): void
     {
         $client = self::client()->onSampling(fn () => throw new \LogicException('no model here'));
         try {
@@ -329,7 +329,7 @@ final class McpClientPeersTest extends TestCase
         self::assertArrayHasKey('level', $heard['notifications/message'][0]);
     }
 
-    public function testADisconnectedClientConnectsAgain(): void
+    public function testADisconnectedClientReconnects(): void
     {
         $client = self::client();
         $client->disconnect();
@@ -347,7 +347,7 @@ final class McpClientPeersTest extends TestCase
         $client->disconnect();
     }
 
-    public function testE8AServerThatWantsABearerToken(): void
+    public function testE8AServerThatRequiresABearerToken(): void
     {
         try {
             self::client('fastmcp-bearer')->ping();
@@ -364,7 +364,7 @@ final class McpClientPeersTest extends TestCase
         self::client()->readResource('no:such/resource');
     }
 
-    public function testARegistryTakesTheTools(): void
+    public function testARegistryAcceptsTheTools(): void
     {
         $registry = new ToolRegistry();
         $registry->registerMcpServer(self::client(), prefix: 'e_');

@@ -37,7 +37,7 @@ final class McpClientQuestionsTest extends TestCase
         return json_decode($result->result['content'][0]['text'], true, flags: JSON_THROW_ON_ERROR);
     }
 
-    public function testAQuestionDoesNotGoToAStreamThatNobodyReads(): void
+    public function testARequestIsNotGivenToAnUnreadStream(): void
     {
         $client = self::client()->onSampling(fn () => 'because');
         $asks = $client->streamTool('ask_when_held');
@@ -46,7 +46,7 @@ final class McpClientQuestionsTest extends TestCase
         unset($held);
     }
 
-    public function testAQuestionGoesToTheCallThatPHPIsIn(): void
+    public function testARequestIsGivenToTheRunningCall(): void
     {
         $client = self::client()->onElicitation(fn () => ['action' => 'accept', 'content' => []]);
         $held = null;
@@ -58,7 +58,7 @@ final class McpClientQuestionsTest extends TestCase
         self::assertSame(['action' => 'accept', 'content' => []], self::text($result));
     }
 
-    public function testAQuestionToAStreamThatNobodyReadsIsAnsweredByTheNextCall(): void
+    public function testTheNextCallAnswersARequestToAnUnreadStream(): void
     {
         $asked = 0;
         $client = self::client()->onSampling(function () use (&$asked): string {
@@ -75,7 +75,7 @@ final class McpClientQuestionsTest extends TestCase
         self::assertSame(1, $asked);
     }
 
-    public function testAQuestionThatAnEndedCallLeavesIsHandedOn(): void
+    public function testAnUnansweredRequestOfAnEndedCallIsReassigned(): void
     {
         $client = self::client()->onSampling(fn () => 'because');
         $mark = tempnam(sys_get_temp_dir(), 'pillion');
@@ -92,7 +92,7 @@ final class McpClientQuestionsTest extends TestCase
         self::assertSame('because', self::text($answer->getResult())['content']['text']);
     }
 
-    public function testAQuestionThatAnExceptionLeavesIsHandedOn(): void
+    public function testAnUnansweredRequestOfAFailedCallIsReassigned(): void
     {
         $client = self::client()->onSampling(fn () => 'because');
         $answer = $client->streamTool('answer');
@@ -108,7 +108,7 @@ final class McpClientQuestionsTest extends TestCase
         }
     }
 
-    public function testAQuestionThatFindsNobodyIsRefused(): void
+    public function testARequestWithoutAWaitingCallIsRejected(): void
     {
         $client = self::client()->onSampling(fn () => throw new \DomainException('no'));
         try {
@@ -120,7 +120,7 @@ final class McpClientQuestionsTest extends TestCase
     }
 
     /** @dataProvider runs */
-    public function testQuestionsToToolsOfARegistryAreAnsweredByTheClientTheyCameWith(\Closure $run): void
+    public function testTheClientOfARegisteredToolAnswersItsRequests(\Closure $run): void
     {
         $registry = new ToolRegistry();
         $client = self::client()
@@ -168,7 +168,7 @@ final class McpClientQuestionsTest extends TestCase
         }];
     }
 
-    public function testACallbackThatComesLaterOrThrowsCountsToo(): void
+    public function testACallbackSetLaterOrThrowingIsUsed(): void
     {
         $registry = new ToolRegistry();
         $client = self::client();
@@ -189,7 +189,7 @@ final class McpClientQuestionsTest extends TestCase
         self::assertSame(-32601, self::text($executor->execute($ask))['code']);
     }
 
-    public function testACallbackThatComesLaterLeavesAToolInItsPlaceThatWrapsOneOfTheServers(): void
+    public function testACallbackSetLaterDoesNotReplaceAWrappingTool(): void
     {
         $registry = new ToolRegistry();
         $client = self::client();
@@ -203,7 +203,7 @@ final class McpClientQuestionsTest extends TestCase
         self::assertSame(2, $wrapper->calls);
     }
 
-    public function testACallbackThatComesLaterReachesToolsElsewhere(): void
+    public function testACallbackSetLaterAppliesInOtherRegistries(): void
     {
         [$first, $second] = [new ToolRegistry(), new ToolRegistry()];
         $client = self::client();
@@ -219,7 +219,7 @@ final class McpClientQuestionsTest extends TestCase
         }
     }
 
-    public function testF6AToolThatIsLeftOutIsToldToTheLoggerOfTheClient(): void
+    public function testF6ASkippedToolIsLoggedByTheClient(): void
     {
         $logger = new class () {
             public array $lines = [];
@@ -247,7 +247,7 @@ final class McpClientQuestionsTest extends TestCase
         self::assertSame(FakeServer::url(), $logger->lines[1][2]['url']);
     }
 
-    public function testAServerThatGoesOnTalkingHoldsUpNoCall(): void
+    public function testAServerThatKeepsSendingDelaysNoCall(): void
     {
         $heard = 0;
         $client = self::client()->onNotification(function () use (&$heard): void {
@@ -274,7 +274,7 @@ final class McpClientQuestionsTest extends TestCase
     }
 
     /** @dataProvider places */
-    public function testToolsHaveConnectionsOfAForkedChildsOwnWhereverTheyAre(\Closure $place): void
+    public function testToolsInAForkedChildHaveTheirOwnConnections(\Closure $place): void
     {
         $server = new SessionServer();
         // The one without a client gets its connection in another way.
@@ -314,7 +314,7 @@ final class McpClientQuestionsTest extends TestCase
         }];
     }
 
-    public function testAForkedChildGetsConnectionsOfItsOwnAlsoAtTheSecondTry(): void
+    public function testAForkedChildGetsItsOwnConnectionsAfterAFailedAttempt(): void
     {
         $store = new class () implements TokenStore {
             public bool $throws = false;

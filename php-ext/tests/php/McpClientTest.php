@@ -84,7 +84,7 @@ final class McpClientTest extends TestCase
     }
 
     /** @dataProvider hooked */
-    public function testL1WhatIsSetOnAnObjectIsNotShown(object $object, array $methods): void
+    public function testL1SettingsOfAnObjectAreNotShown(object $object, array $methods): void
     {
         $hook = new class ('sekrit') {
             public function __construct(public string $key)
@@ -131,7 +131,7 @@ final class McpClientTest extends TestCase
         yield 'ToolExecutor' => [new ToolExecutor(ToolRegistry::withBuiltins()), $all];
     }
 
-    public function testValuesAreWhatTheServerSent(): void
+    public function testValuesAreUnchanged(): void
     {
         $result = self::client()->callTool('values');
         self::assertInstanceOf(\stdClass::class, $result->result['empty'], '{} is not []');
@@ -145,7 +145,7 @@ final class McpClientTest extends TestCase
     }
 
     /** @dataProvider badArguments */
-    public function testBadArgumentsAreClear(\Closure $use, string $message): void
+    public function testBadArgumentsGiveClearErrors(\Closure $use, string $message): void
     {
         $client = self::client();
         try {
@@ -200,7 +200,7 @@ final class McpClientTest extends TestCase
         (new McpClient('http://127.0.0.1:1/mcp'))->listTools();
     }
 
-    public function testL1TheLoggerGetsEveryLineAndNoSecret(): void
+    public function testL1TheLoggerReceivesEveryLineWithoutSecrets(): void
     {
         $logger = new class () {
             public array $lines = [];
@@ -223,7 +223,7 @@ final class McpClientTest extends TestCase
         self::assertCount($before, $logger->lines);
     }
 
-    public function testTheDispatcherHearsWhatHappensAndNothingSecret(): void
+    public function testTheDispatcherReceivesEventsWithoutSecrets(): void
     {
         $dispatcher = new class () {
             public array $events = [];
@@ -251,7 +251,7 @@ final class McpClientTest extends TestCase
         self::assertDoesNotMatchRegularExpression('/hunter2|sekrit/', serialize(array_map('get_object_vars', $dispatcher->events)));
     }
 
-    public function testAListenerThatThrowsIsHeard(): void
+    public function testTheExceptionOfAListenerIsThrown(): void
     {
         $dispatcher = new class () {
             public function dispatch(object $event): object
@@ -270,7 +270,7 @@ final class McpClientTest extends TestCase
     }
 
     /** @dataProvider clients */
-    public function testTheListOfToolsIsKeptForEachTenant(string $class): void
+    public function testTheListOfToolsIsCachedForEachTenant(string $class): void
     {
         $cache = self::cache();
         $client = (new $class(FakeServer::url()))->setCache($cache, 60, 'a');
@@ -304,7 +304,7 @@ final class McpClientTest extends TestCase
         self::assertStringNotContainsString('alice', json_encode(array_keys($cache->entries)));
     }
 
-    public function testACacheThatFailsCostsTimeOnly(): void
+    public function testAFailingCacheIsIgnored(): void
     {
         $cache = new class () {
             public function get($key, $default = null): mixed
@@ -334,7 +334,7 @@ final class McpClientTest extends TestCase
         self::assertSame(['redis is gone', 'redis is gone'], $logger->warnings);
     }
 
-    public function testAChangeOfTheToolsEmptiesTheCacheAndIsTold(): void
+    public function testAChangeOfTheToolsClearsTheCacheAndIsAnEvent(): void
     {
         $cache = self::cache();
         $dispatcher = new class () {
@@ -355,7 +355,7 @@ final class McpClientTest extends TestCase
         self::assertSame(['dice'], $dispatcher->changes);
     }
 
-    public function testNoticesAreBoundedAndEachObjectHearsItsOwn(): void
+    public function testNotificationsAreLimitedAndEachObjectReceivesItsOwn(): void
     {
         $heard = [];
         $methods = array_map(fn (int $i) => "notifications/x$i", range(1, 400));
@@ -429,7 +429,7 @@ final class McpClientTest extends TestCase
         (new \ReflectionClass(ToolStream::class))->newInstance();
     }
 
-    public function testAStreamThatFailedSaysSoAgain(): void
+    public function testAFailedStreamThrowsAgain(): void
     {
         $stream = self::client()->streamTool('rpc_error');
         try {

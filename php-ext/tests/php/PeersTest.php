@@ -43,7 +43,7 @@ final class PeersTest extends TestCase
         yield 'Python over Streamable HTTP' => ['mcp2-http', 'add', ['a' => 1, 'b' => 2], '3'];
     }
 
-    public function testE8AServerThatWantsABearerToken(): void
+    public function testE8AServerThatRequiresABearerToken(): void
     {
         $url = self::url('fastmcp-bearer');
         self::assertFalse((new MCPSSEClient($url, timeout: 20))->isAvailable());

@@ -59,7 +59,7 @@ final class ProcessTest extends TestCase
         return array_values(array_diff($opened, $seen['ended']));
     }
 
-    public function testHoweverAScriptEndsItsSessionsAreEnded(): void
+    public function testSessionsEndHoweverAScriptEnds(): void
     {
         self::assertSame([], $this->leftBy('$who(); $who("a"); echo "end";', 'end'));
         self::assertSame([], $this->leftBy('$who(); exit(3);', '', 3));
@@ -68,7 +68,7 @@ final class ProcessTest extends TestCase
         self::assertSame([], $this->leftBy('$client = new Pillion\MCPSSEClient($url); $client->listTools(); $r = new Pillion\ToolRegistry; $r->registerMcpServer($client); echo count($r);', '1'));
     }
 
-    public function testACallGoesOnWhilePhpDoesSomethingElse(): void
+    public function testACallContinuesWhilePhpDoesSomethingElse(): void
     {
         $code = <<<'PHP'
             $opened = fn () => count(json_decode(file_get_contents(str_replace('/mcp', '/seen', $url)), true)['opened']);
@@ -87,7 +87,7 @@ final class ProcessTest extends TestCase
         self::assertSame(['1 ends 2 ends ', '', 0], [$ran['output'], $ran['errors'], $ran['exit']]);
     }
 
-    public function testAServerThatHangsHoldsUpTheEndOfAScriptForAMoment(): void
+    public function testAHangingServerDelaysTheEndOfAScriptBriefly(): void
     {
         $server = new SessionServer();
         $note = tempnam(sys_get_temp_dir(), 'pillion');
@@ -171,7 +171,7 @@ final class ProcessTest extends TestCase
         self::assertSame([], $this->leftBy($code, '7 42 who'));
     }
 
-    public function testForkedChildrenLeaveTheProgramsOfTheirParentRunning(): void
+    public function testForkedChildrenDoNotEndTheProgramsOfTheirParent(): void
     {
         $code = sprintf('$command = ["python3", %s];', var_export(__DIR__ . '/../servers/stdio.py', true)) . <<<'PHP'
             $pid = fn () => (new Pillion\McpClient(["command" => $command], ["timeout" => 20]))->request("tools/call", ["name" => "pid"])["structuredContent"]["pid"];
@@ -197,7 +197,7 @@ final class ProcessTest extends TestCase
         self::assertTrue(FpmPool::waitFor(fn () => !posix_kill($childs, 0) && !posix_kill($before, 0)), 'no program outlives its process');
     }
 
-    public function testSignalsOfOursAreNotPhps(): void
+    public function testInternalSignalsDoNotReachPhp(): void
     {
         $code = sprintf('$command = ["python3", %s, "deaf"];', var_export(__DIR__ . '/../servers/stdio.py', true)) . <<<'PHP'
             pcntl_async_signals(true);
@@ -221,7 +221,7 @@ final class ProcessTest extends TestCase
         self::assertSame(['0 end', '', 0], [$ran['output'], $ran['errors'], $ran['exit']]);
     }
 
-    public function testAFiberWithASmallStackCalls(): void
+    public function testAFiberWithASmallStackCanCall(): void
     {
         $code = <<<'PHP'
             ini_set('fiber.stack_size', '96K');
@@ -231,7 +231,7 @@ final class ProcessTest extends TestCase
         self::assertSame([], $this->leftBy($code, 'called'));
     }
 
-    public function testWhatIsLetGoJustBeforeTheEndIsEndedToo(): void
+    public function testSessionsReleasedAtTheEndAreEnded(): void
     {
         $code = sprintf('$command = ["python3", %s];', var_export(__DIR__ . '/../servers/stdio.py', true)) . <<<'PHP'
             ini_set('pillion.log_level', 'off');
@@ -263,7 +263,7 @@ final class ProcessTest extends TestCase
         self::assertSame([], $this->leftBy($code, '[1,1,1,1,1] 5'));
     }
 
-    public function testThereAreNoMoreSessionsThanAllowed(): void
+    public function testTheNumberOfSessionsIsLimited(): void
     {
         $before = count(self::$server->seen()['ended']);
         $note = tempnam(sys_get_temp_dir(), 'pillion');
@@ -343,7 +343,7 @@ final class ProcessTest extends TestCase
         }
     }
 
-    public function testWithoutThreadsThereAreExceptionsAndTheProcessLives(): void
+    public function testWithoutThreadsThereAreExceptionsAndNoCrash(): void
     {
         $url = var_export(FakeServer::url(), true);
         $code = <<<PHP

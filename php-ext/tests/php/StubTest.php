@@ -16,7 +16,7 @@ final class StubTest extends TestCase
 {
     private const STUBS = __DIR__ . '/../../stubs';
 
-    public function testTheStubsAreTheExtension(): void
+    public function testTheStubsMatchTheExtension(): void
     {
         $describe = __DIR__ . '/Support/describe.php';
         $extension = Process::run([PHP_BINARY, '-n', '-d', 'extension=' . getenv('PILLION_EXTENSION'), $describe]);

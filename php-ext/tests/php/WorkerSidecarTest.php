@@ -28,7 +28,7 @@ final class WorkerSidecarTest extends TestCase
         $this->process->stop();
     }
 
-    public function testWhoCallsTheSidecarCallsPhp(): void
+    public function testCallsToTheSidecarRunInPhp(): void
     {
         $worker = $this->worker();
         self::assertContains('find_order', array_column($this->sidecar->listTools(), 'name'));
@@ -50,7 +50,7 @@ final class WorkerSidecarTest extends TestCase
         self::assertSame(['alice', 'web'], array_slice(json_decode($about->result, true), 1, 2));
     }
 
-    public function testAnMcpClientCallsPhp(): void
+    public function testCallsOfAnMcpClientRunInPhp(): void
     {
         $worker = $this->worker();
         $hello = ['protocolVersion' => '2025-06-18', 'capabilities' => new \stdClass(), 'clientInfo' => ['name' => 'test', 'version' => '1']];
@@ -90,7 +90,7 @@ final class WorkerSidecarTest extends TestCase
         self::assertStringContainsString('42', $this->end($call));
     }
 
-    public function testACallOfAToolThatExitsFailsAtOnce(): void
+    public function testACallFailsAtOnceIfItsToolExits(): void
     {
         $worker = $this->worker();
         $result = $this->sidecar->execute(new ToolCall('1', 'give', ['what' => 'exit']));
@@ -123,7 +123,7 @@ final class WorkerSidecarTest extends TestCase
         }
     }
 
-    public function testAWorkerComesBackToASidecarThatComesBack(): void
+    public function testAWorkerReconnectsToARestartedSidecar(): void
     {
         $worker = $this->worker();
         $this->process->restart();
@@ -144,7 +144,7 @@ final class WorkerSidecarTest extends TestCase
         self::assertStringContainsString('trying again', $worker->output());
     }
 
-    public function testANameOfTheSidecarsOwnIsRefused(): void
+    public function testANameOfABuiltInToolIsRejected(): void
     {
         $code = 'require_once ' . var_export(__DIR__ . '/../../library/autoload.php', true) . ';'
             . '$worker = new Pillion\Worker(' . var_export($this->process->socket, true) . ", 'x');"

@@ -23,14 +23,14 @@ require_once __DIR__ . '/../../library/autoload.php';
 /** A worker, with a sidecar that the test is itself. */
 final class WorkerTest extends TestCase
 {
-    public function testTheLibraryHasItWithTheExtensionToo(): void
+    public function testTheLibraryDefinesItWithTheExtension(): void
     {
         $file = (new \ReflectionClass(Worker::class))->getFileName();
         self::assertStringEndsWith('library/src/Worker.php', (string) $file);
         self::assertSame(getenv('PILLION_CONTRACT') !== 'library', (new \ReflectionClass(ToolRegistry::class))->isInternal());
     }
 
-    public function testItOffersWhatARegistryTakes(): void
+    public function testItOffersEveryKindOfTool(): void
     {
         $registry = ToolRegistry::withBuiltins();
         $registry->register(new ToolDefinition('of_a_registry', 'One'), fn () => 1);
@@ -69,14 +69,14 @@ final class WorkerTest extends TestCase
     }
 
     /** @dataProvider refused */
-    public function testWhatCannotBeIsRefused(\Closure $what, string $message): void
+    public function testInvalidToolsAreRejected(\Closure $what, string $message): void
     {
         $this->expectException(InvalidInputException::class);
         $this->expectExceptionMessage($message);
         $what(new Worker('/nowhere'));
     }
 
-    public function testItSaysWhatItOffers(): void
+    public function testItSendsItsDefinitions(): void
     {
         [$sidecar, $worker] = $this->connected($offer);
         self::assertStringStartsWith("POST /api/v1/workers HTTP/1.1\r\nHost: pillion\r\nConnection: Upgrade\r\nUpgrade: pillion-worker\r\n", $sidecar->request);
@@ -126,7 +126,7 @@ final class WorkerTest extends TestCase
         }
     }
 
-    public function testMapsStayMapsAndFloatsFloats(): void
+    public function testMapsStayMapsAndFloatsStayFloats(): void
     {
         [$sidecar, $worker] = $this->connected();
         $sidecar->sendCall(1, 'find_order', ['number' => 3]);
@@ -147,7 +147,7 @@ final class WorkerTest extends TestCase
         self::assertSame(-32602, $sidecar->call('nothing')['error']['code']);
     }
 
-    public function testApprovalsAndCooldownsAreTheSidecars(): void
+    public function testTheSidecarAppliesApprovalsAndCooldowns(): void
     {
         [$sidecar, $worker] = $this->connected();
         self::assertSame('deleted 7', $sidecar->call('delete_order')['content'][0]['text']);
@@ -156,7 +156,7 @@ final class WorkerTest extends TestCase
         }
     }
 
-    public function testAToolKnowsItsCall(): void
+    public function testAToolReceivesItsCall(): void
     {
         self::assertNull(Call::current());
         [$sidecar, $worker] = $this->connected();
@@ -164,7 +164,7 @@ final class WorkerTest extends TestCase
         self::assertSame('["01a","alice","web",30.0]', $sidecar->hear()['result']['content'][0]['text']);
     }
 
-    public function testAClaimedUserIsNotTheUser(): void
+    public function testAClaimedUserIsNotTheVerifiedUser(): void
     {
         [$sidecar, $worker] = $this->connected();
         $sidecar->sendCall(1, 'give', ['what' => 'caller'], ['claimedUser' => 'alice', 'principal' => 'token:ci']);
@@ -175,7 +175,7 @@ final class WorkerTest extends TestCase
         self::assertSame('[null,null,null]', $sidecar->hear()['result']['content'][0]['text']);
     }
 
-    public function testProgressIsTold(): void
+    public function testProgressIsSent(): void
     {
         [$sidecar, $worker] = $this->connected();
         $sidecar->sendCall(5, 'count_up', ['to' => 2]);
@@ -187,7 +187,7 @@ final class WorkerTest extends TestCase
         self::assertSame('counted to 2', $sidecar->hear()['result']['content'][0]['text']);
     }
 
-    public function testACancelledCallHearsOfIt(): void
+    public function testACancelledCallIsNotified(): void
     {
         [$sidecar, $worker] = $this->connected();
         $sidecar->sendCall(5, 'count_up', ['to' => 100_000]);
@@ -215,7 +215,7 @@ final class WorkerTest extends TestCase
         self::assertSame(3, $worker->ended());
     }
 
-    public function testATooLateResultIsATimeout(): void
+    public function testALateResultIsATimeout(): void
     {
         [$sidecar, $worker] = $this->connected();
         $sidecar->sendCall(1, 'rest', ['seconds' => 0.3], ['deadlineMs' => 50]);
@@ -298,7 +298,7 @@ final class WorkerTest extends TestCase
         self::assertStringEndsWith("\n$reason\n", $worker->output());
     }
 
-    public function testItWaitsForASidecarAndComesBack(): void
+    public function testItWaitsForASidecarAndReconnects(): void
     {
         $sidecar = new FakeSidecar();
         $sidecar->stop();
@@ -318,7 +318,7 @@ final class WorkerTest extends TestCase
         self::assertSame(0, $worker->ended(), 'also while it waits');
     }
 
-    public function testACallWhoseSidecarGoesIsToldSo(): void
+    public function testACallIsNotifiedWhenItsSidecarEnds(): void
     {
         [$sidecar, $worker] = $this->connected();
         $sidecar->sendCall(1, 'count_up', ['to' => 100_000]);
@@ -345,7 +345,7 @@ final class WorkerTest extends TestCase
     }
 
     /** @dataProvider refusals */
-    public function testARefusalIsAnException(string $answer, string $message): void
+    public function testARejectedRegistrationThrows(string $answer, string $message): void
     {
         $sidecar = new FakeSidecar();
         $worker = new WorkerProcess($sidecar->socket);
@@ -367,7 +367,7 @@ final class WorkerTest extends TestCase
     }
 
     /** @dataProvider nonsense */
-    public function testNonsenseIsAnException(string $line, string $message): void
+    public function testGarbageFromTheSidecarThrows(string $line, string $message): void
     {
         [$sidecar, $worker] = $this->connected();
         @$sidecar->sendLine($line);
@@ -376,7 +376,7 @@ final class WorkerTest extends TestCase
         self::assertStringContainsString($message, $worker->output());
     }
 
-    public function testHostileArgumentsFailTheirCallAlone(): void
+    public function testHostileArgumentsFailOnlyTheirCall(): void
     {
         [$sidecar, $worker] = $this->connected();
         $sidecar->sendLine('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"twice","arguments":{"\u0000a":1}}}');
@@ -389,7 +389,7 @@ final class WorkerTest extends TestCase
         self::assertSame('42', $sidecar->call('twice')['content'][0]['text']);
     }
 
-    public function testWhatIsAroundACallSeesItAndItsException(): void
+    public function testWrappersSeeACallAndItsException(): void
     {
         $sidecar = new FakeSidecar();
         $code = 'require_once ' . var_export(__DIR__ . '/../../library/autoload.php', true) . ';'

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn e7_a_server_request_is_dropped_while_a_call_without_client_runs() {
+    async fn e7_during_a_call_without_client_a_server_request_has_no_link() {
         let desk = ServerRequestRouter::default();
         let alice = link();
         let _alices = desk.seat(Some(&alice));

@@ -17,7 +17,7 @@ use PHPUnit\Framework\TestCase;
  */
 final class ChatTest extends TestCase
 {
-    public function testH7ALoopInThisProcessNeedsTheExtension(): void
+    public function testH7ALocalChatLoopNeedsTheExtension(): void
     {
         $this->expectException(UnavailableException::class);
         $this->expectExceptionMessage('needs the extension pillion; without it chats run in the sidecar');

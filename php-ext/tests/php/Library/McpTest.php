@@ -57,7 +57,7 @@ final class McpTest extends TestCase
         self::assertStringContainsString('"arguments":{}', $client->callTool('echo')['body']);
     }
 
-    public function testRequestsThatTheSidecarHas(): void
+    public function testRequestsThatTheSidecarSupports(): void
     {
         $client = new MCPSSEClient(self::url());
         self::assertContains('roll', array_column($client->request('tools/list')['tools'], 'name'));
@@ -107,7 +107,7 @@ final class McpTest extends TestCase
         }
     }
 
-    public function testE8CredentialsOfPHPCodeAreNeverReplacedByOthers(): void
+    public function testE8CredentialsInPhpCodeAreNeverReplaced(): void
     {
         $made = [
             new MCPSSEClient(self::url(), apiKey: 'hush'),
@@ -125,7 +125,7 @@ final class McpTest extends TestCase
         }
     }
 
-    public function testAServerThatIsNotKnownIsNamed(): void
+    public function testAnUnknownServerIsNamed(): void
     {
         $client = new MCPSSEClient('https://unknown.example/mcp?token=hush');
         self::assertFalse($client->isAvailable());

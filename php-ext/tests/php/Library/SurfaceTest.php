@@ -22,7 +22,7 @@ final class SurfaceTest extends TestCase
         'Pillion\ToolStream::__destruct' => 'a call that is under way is never left: it is made when the result is asked for',
     ];
 
-    public function testTheClassesAreThoseOfTheStubs(): void
+    public function testTheClassesMatchTheStubs(): void
     {
         $stubs = self::describe(__DIR__ . '/../../../stubs');
         $library = self::describe(__DIR__ . '/../../../library/src', 'Pillion\\');

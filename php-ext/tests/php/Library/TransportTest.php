@@ -47,7 +47,7 @@ final class TransportTest extends TestCase
     }
 
     /** @dataProvider soundPeers */
-    public function testAnAnswerIsReadHoweverItComes(string $class, string $behaviour): void
+    public function testAResponseIsReadInEveryForm(string $class, string $behaviour): void
     {
         $transport = $this->peer($behaviour, $class);
         self::assertSame('{"status":"ok"}', self::send($transport));
@@ -64,7 +64,7 @@ final class TransportTest extends TestCase
     }
 
     /** @dataProvider brokenPeers */
-    public function testABrokenAnswerIsAClearError(string $class, string $behaviour, string $message): void
+    public function testAMalformedResponseIsAClearError(string $class, string $behaviour, string $message): void
     {
         $transport = $this->peer($behaviour, $class);
         $started = microtime(true);
@@ -99,7 +99,7 @@ final class TransportTest extends TestCase
     }
 
     /** @dataProvider ways */
-    public function testACallIsSentOnceAlsoOnAKeptConnection(string $class): void
+    public function testACallIsSentOnceOnAReusedConnection(string $class): void
     {
         $transport = $this->peer('second breaks off', $class);
         self::send($transport);
@@ -138,7 +138,7 @@ final class TransportTest extends TestCase
     }
 
     /** @dataProvider ways */
-    public function testAPeerThatTakesNothingTimesOut(string $class): void
+    public function testAServerThatReadsNothingTimesOut(string $class): void
     {
         $path = sys_get_temp_dir() . '/pillion-mute-' . bin2hex(random_bytes(6));
         $server = stream_socket_server("unix://$path");
@@ -152,7 +152,7 @@ final class TransportTest extends TestCase
     }
 
     /** @dataProvider ways */
-    public function testNobodyListens(string $class): void
+    public function testARefusedConnectionIsAnError(string $class): void
     {
         $stale = sys_get_temp_dir() . '/pillion-stale-' . bin2hex(random_bytes(6));
         fclose(stream_socket_server("unix://$stale"));
@@ -174,7 +174,7 @@ final class TransportTest extends TestCase
     }
 
     /** @dataProvider ways */
-    public function testTheRealSidecarIsServedOnOneConnection(string $class): void
+    public function testCallsToTheRealSidecarShareOneConnection(string $class): void
     {
         $sidecar = new SidecarProcess();
         try {
@@ -198,7 +198,7 @@ final class TransportTest extends TestCase
     }
 
     /** @dataProvider ways */
-    public function testARestartedSidecarIsFoundAgain(string $class): void
+    public function testTheClientReconnectsToARestartedSidecar(string $class): void
     {
         $this->peer = new OddPeer('whole');
         $transport = new $class($this->peer->socket);
