@@ -1,4 +1,4 @@
-//! The built-in tools that ask services over the network, as the sidecar offers them.
+//! The built-in tools that use network services, as the sidecar offers them.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -18,7 +18,7 @@ fn names(daemon: &Daemon) -> Vec<String> {
     let list = get(&daemon.socket, "/api/v1/tools/").json();
     let tools = list["tools"].as_array().unwrap().iter();
     let names = tools.map(|tool| tool["name"].as_str().unwrap().to_owned());
-    // Those of the memory are there in any case.
+    // The memory tools are always offered.
     let memory = ["search_memory", "remember", "forget"];
     names
         .filter(|name| !memory.contains(&name.as_str()))
@@ -30,7 +30,7 @@ fn call(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
     post(&daemon.socket, &path, arguments.to_string()).json()
 }
 
-/// A service that answers every request with this body.
+/// Starts a service that answers every request with this body.
 async fn service(body: Value) -> FaultServer {
     let body = body.to_string();
     FaultServer::start(move |_| vec![Fault::answer("200 OK", "application/json", &body)]).await
@@ -142,7 +142,7 @@ async fn d6_another_provider_takes_over_while_the_sidecar_runs() {
     let at = json!({"location": "52.52,13.41"});
     let answer = call(&daemon, "get_weather", &at);
     assert_eq!(answer["result"]["metadata"]["source"], "mock");
-    // Nothing that the mock has said is given for the real one.
+    // Cached results of the mock are not returned for the real provider.
     let real = format!(
         "[tools.get_weather]\nprovider = \"open-meteo\"\nbase_url = \"{}\"\n",
         base(&server)
@@ -248,7 +248,7 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
     assert_eq!(server.requests.all()[0].header("x-subscription-token"), KEY);
     assert!(keys().contains("web_search  brave    vault"), "{}", keys());
 
-    // One that wants no key is told apart from a tool that is not there.
+    // A provider without keys has another error than an unknown tool.
     let set_key = |tool: &str| stderr(&run(&["tools", "set-key", tool, "--socket", socket], &[]));
     assert!(set_key("nope").contains("no such built-in tool"));
     let said = set_key("get_weather");
@@ -256,7 +256,7 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
         said.contains("set tools.get_weather.provider (openweathermap)"),
         "{said}"
     );
-    // Another service does not get it.
+    // Other services do not receive the key.
     reload(&daemon, &config("google"));
     without(&daemon);
     assert_eq!(server.requests.all().len(), 1);

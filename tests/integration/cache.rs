@@ -1,4 +1,4 @@
-//! Results that are kept: by configuration, and because a server says so.
+//! Cached results, by configuration and by the TTL of a server.
 
 use pillion_client::{Caller, Client};
 use pillion_wire::Answer;
@@ -25,7 +25,7 @@ fn start(server: &McpServer, more: &str) -> Daemon {
     daemon
 }
 
-/// The metadata of a call that has to work.
+/// Makes a call that has to succeed. Returns its metadata.
 fn call(daemon: &Daemon, tool: &str, user: &str, arguments: &Value) -> Value {
     let caller = Caller::default().user(user);
     let answer = Client::new(&daemon.socket).execute(tool, arguments, &caller);

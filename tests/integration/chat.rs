@@ -1,4 +1,4 @@
-//! Chats with language models (H4 to H7), through every door that has them.
+//! Chats with language models (H4 to H7), in every interface that has chats.
 
 #[path = "chat/clients.rs"]
 mod clients;
@@ -36,7 +36,7 @@ use crate::approvals::decide;
 use crate::http;
 use crate::program::{Daemon, eventually, run, stderr, stdout};
 
-/// A sidecar whose model `demo` is this one; `bare` is the same without tools.
+/// Returns a configuration with this model as `demo`, and as `bare` without tools.
 pub fn config(llm: &FakeLlm, more: &str) -> String {
     format!(
         "{more}\n[[providers]]\nname = \"fake\"\nbase_url = \"{}\"\nmax_retries = 0\n\
@@ -46,7 +46,7 @@ pub fn config(llm: &FakeLlm, more: &str) -> String {
     )
 }
 
-/// What a chat says to this.
+/// Sends a chat request. Returns the response.
 fn chat(socket: &Path, id: &str, body: &Value) -> Value {
     let reply = http::post(socket, &format!("/api/v1/chat/{id}"), body.to_string());
     assert_eq!(reply.status, 200, "{reply:?}");
@@ -57,13 +57,13 @@ fn calculator() -> LlmAnswer {
     LlmAnswer::call("calculator", &json!({"expression": "6 * 7"}))
 }
 
-/// The header that goes on with the chat of an answer, which waits for an approval.
+/// Returns the header that continues a chat that waits for an approval.
 fn going_on(answer: &http::Reply) -> String {
     let id = answer.head.split_once("x-pillion-chat: ").unwrap().1;
     format!("x-pillion-chat: {}\r\n", id.lines().next().unwrap())
 }
 
-/// Approves of each call that waits.
+/// Approves every pending call.
 fn approve_all(socket: &Path) {
     let waiting = http::get(socket, "/api/v1/approvals/").json();
     for approval in waiting["approvals"].as_array().unwrap() {
@@ -72,7 +72,7 @@ fn approve_all(socket: &Path) {
     }
 }
 
-/// The names and data of a stream's events.
+/// Returns the names and data of the events of a stream.
 fn events(body: &[u8]) -> Vec<(String, Value)> {
     let text = String::from_utf8(body.to_vec()).unwrap();
     let blocks = text.split("\n\n").filter_map(|block| {
@@ -104,11 +104,11 @@ async fn h7_a_message_is_answered_with_tools_and_the_chat_continues() {
     assert_eq!(answer["tool_calls"], json!([call]));
     let cost = json!({"requests": 2, "input_tokens": 30, "output_tokens": 8, "cached_tokens": 0});
     assert_eq!(answer["usage"], cost);
-    // The call is in the log, on behalf of whom the body names.
+    // The call is logged on behalf of the user in the body.
     let log = http::get(socket, "/api/v1/tool-calls/?user=ada").json();
     assert_eq!(log["calls"][0]["toolName"], "calculator", "{log}");
 
-    // It is ada's chat, and nobody else's.
+    // The chat belongs to ada, and no other user can read it.
     let id = answer["id"].as_str().unwrap();
     let target = format!("/api/v1/chat/{id}");
     assert_eq!(http::get(socket, &target).status, 404);
@@ -196,7 +196,7 @@ async fn h7_a_call_that_did_not_run_has_the_arguments_of_the_model() {
     assert_eq!(arguments(calls.next()), r#"{"expression": "6 *"#);
 }
 
-/// The body without the sizes of its chunks.
+/// Returns the body without chunk sizes.
 pub fn unchunked(body: &[u8]) -> Vec<u8> {
     let mut rest = body;
     let mut whole = Vec::new();
@@ -230,7 +230,7 @@ async fn g3_a_chat_that_waits_for_an_approval_survives_a_crash() {
     let approval = &answer["approvals"][0];
     assert_eq!(approval["tool"], "calculator");
     assert_eq!(approval["arguments"], json!({"expression": "6 * 7"}));
-    // What needs none has run.
+    // The call that needs no approval has run.
     assert_eq!(answer["tool_calls"][0]["name"], "get_time");
     let id = answer["id"].as_str().unwrap();
     daemon.kill();
@@ -244,7 +244,7 @@ async fn g3_a_chat_that_waits_for_an_approval_survives_a_crash() {
     let answer = chat(socket, id, &json!({}));
     assert_eq!(answer["content"], "Done.", "{answer}");
     assert_eq!(answer["tool_calls"][0]["content"], "42");
-    // No tool ran twice, and the model has heard the results in the order of its calls.
+    // No tool ran twice, and the model received the results in the order of its calls.
     let log = http::get(socket, "/api/v1/tool-calls/?status=success").json();
     assert_eq!(log["calls"].as_array().unwrap().len(), 2, "{log}");
     let messages = llm.bodies()[1]["messages"].clone();
@@ -504,7 +504,7 @@ async fn pillion_chat_shows_calls_as_they_run() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_pillion_chat_prints_how_to_continue_after_an_approval() {
-    // Too long for a line.
+    // This line is too long.
     let expression = format!("6 * 7{}", " + 0".repeat(100));
     let call = LlmAnswer::call("calculator", &json!({"expression": expression}));
     let llm = FakeLlm::start([call, LlmAnswer::text("It is 42.")]).await;

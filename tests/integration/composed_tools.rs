@@ -1,4 +1,4 @@
-//! Tools that the configuration makes of other tools (P): through every door, in the call log,
+//! Tools that the configuration composes of other tools (P): in every interface, in the call log,
 //! and across approvals, restarts and reloads.
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::program::{Daemon, eventually, run, stderr, stdout};
 use crate::reload::reload;
 use crate::routes::mcp::ask;
 
-/// Squares two numbers side by side and adds them up.
+/// Squares two numbers in parallel and adds the squares.
 const PYTHAGORAS: &str = r#"
 [[composed_tools]]
 name = "sum_of_squares"
@@ -120,7 +120,7 @@ name = "dice"
 tool = "roll_dice"
 arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d1"] }
 "#;
-    // A die of one side is none; the notation with two sides is a game.
+    // A die with one side is invalid; the notation with two sides is valid.
     let config = config.replace("d1\"", "d2\"");
     let mut daemon = Daemon::with_config(&config, &[]);
     let headers = "x-pillion-user: alice\r\nidempotency-key: once\r\n";
@@ -139,7 +139,7 @@ arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d1"] }
     daemon.kill();
     let daemon = daemon.again();
     let socket = &daemon.socket;
-    // The outer call has ended; the one that waits still does.
+    // The outer call has ended; the step that needs approval is still pending.
     let status = |query: &str| calls(socket, query)[0]["status"].clone();
     assert_eq!(status("?tool=gamble"), "error");
     assert_eq!(status("?tool=roll_dice"), "pending");
@@ -149,13 +149,13 @@ arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d1"] }
     let resumed = &done["result"]["metadata"]["resumed"];
     assert_eq!(*resumed, json!({"call": first, "steps": ["count"]}));
     assert_eq!(calls(socket, "?tool=calculator").len(), 1);
-    // The second run has the roll in its own tree, and nothing waits any more.
+    // The second run has the roll in its own tree, and no call is pending.
     let outer = done["result"]["metadata"]["record_id"].as_str().unwrap();
     let below = calls(socket, &format!("?parent={outer}"));
     assert_eq!(below.len(), 1);
     assert_eq!(below[0]["toolName"], "roll_dice");
     assert!(calls(socket, "?status=pending").is_empty());
-    // Under its name the request has run now.
+    // The tool of the approved step has run.
     let replayed = execute(socket, "gamble", &json!({"n": 3}), headers);
     assert_eq!(replayed, done);
 }
@@ -170,7 +170,7 @@ fn p_steps_may_use_tools_of_mcp_servers_and_their_results_are_not_returned() {
          output = {{ said = {{ \"$from\" = \"/steps/b/text\" }}, twice = true }}\n",
         server.url
     );
-    // Nobody has listed the server's tools, through neither door.
+    // No interface has listed the server's tools yet.
     let daemon = Daemon::with_config(&toml, &[]);
     let params = json!({"name": "twice", "arguments": {}});
     let answer = ask(&daemon.socket, "tools/call", params);

@@ -11,7 +11,7 @@ fn the_example_loads() {
     Config::parse(&example(), "pillion.example.toml").unwrap();
 }
 
-/// Every setting stands in the example as a comment.
+/// Returns the example with every setting uncommented.
 #[test]
 fn the_example_loads_with_every_setting_uncommented() {
     let text = example();

@@ -9,7 +9,7 @@ use crate::program::{Daemon, eventually};
 const IDLE: usize = 1_000;
 const BUSY: usize = 200;
 
-/// Lets this process, and those that it starts, have as many descriptors as it may.
+/// Raises the descriptor limit of this process and its children to the maximum.
 fn raise_limit() {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();

@@ -1,4 +1,4 @@
-//! What happens, as server-sent events (F3 to F5).
+//! Server-sent events of the sidecar (F3 to F5).
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use crate::http;
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, eventually, pillion};
 
-/// One that listens.
+/// A listener.
 struct Listener {
     lines: BufReader<UnixStream>,
 }
@@ -29,7 +29,7 @@ impl Listener {
         let mut stream = UnixStream::connect(socket).unwrap();
         let patience = Some(Duration::from_secs(20));
         stream.set_read_timeout(patience).unwrap();
-        // Without chunks, which this version does not know.
+        // HTTP/1.0, so the body has no chunks.
         let request = format!("GET /api/v1/events{query} HTTP/1.0\r\nhost: x\r\n{headers}\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut lines = BufReader::new(stream);
@@ -39,7 +39,7 @@ impl Listener {
         Self { lines }
     }
 
-    /// From now on; the id of that place.
+    /// Listens from now on. Returns the id of the first event.
     fn now(socket: &Path, query: &str) -> (Self, String) {
         let mut listener = Self::open(socket, query, "");
         let hello = listener.next().unwrap();
@@ -51,7 +51,7 @@ impl Listener {
         Self::open(socket, "", &format!("last-event-id: {id}\r\n"))
     }
 
-    /// The next event; none at the end.
+    /// Returns the next event, or `None` at the end.
     fn next(&mut self) -> Option<Heard> {
         let (mut id, mut kind) = (String::new(), String::new());
         loop {
@@ -99,7 +99,7 @@ fn f4_start_and_end_of_calls_are_events() {
     assert_eq!(ended["success"], true);
     assert!(ended["record_id"].is_string(), "{ended}");
     assert!(ended["at"].as_str().unwrap() >= begun["at"].as_str().unwrap());
-    // Neither arguments nor results are told.
+    // Events contain neither arguments nor results.
     assert!(!format!("{begun}{ended}").contains("expression"));
 }
 
@@ -219,7 +219,7 @@ fn a_listener_resumes_after_its_last_event_id() {
         listener.expect("call.started").data["call_id"],
         first.data["call_id"]
     );
-    // Even one that had seen nothing.
+    // Also for a listener that had received no event.
     let mut listener = Listener::after(&daemon.socket, &start);
     assert_eq!(listener.expect("call.started").id, first.id);
 }

@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a request that is sent twice runs once, whatever happens meanwhile.
+//! `Idempotency-Key`: a repeated request runs once, whatever happens in between.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -36,7 +36,7 @@ fn config(server: &McpServer, timeout_ms: u32) -> String {
     )
 }
 
-/// Has the sidecar know the server's tools.
+/// Makes the sidecar list the server's tools.
 fn discover(daemon: &Daemon) {
     Client::new(&daemon.socket).list_tools(None).unwrap();
 }
@@ -55,7 +55,8 @@ fn a_request_with_a_key_runs_once_and_its_response_survives_a_restart() {
     );
     assert_eq!(first.status, 200);
     assert!(!is_replayed(&first), "{}", first.head);
-    // Without quotes, and with the arguments in another order, it is the same.
+    // A request without quotes around the key and with arguments in another order is the same
+    // request.
     let key = "idempotency-key: k-1\r\n";
     let second = send(&daemon.socket, "POST", ECHO, key, b"{\"b\": 2, \"a\": 1}");
     assert!(is_replayed(&second), "{}", second.head);
@@ -109,7 +110,7 @@ fn a_request_that_did_not_run_may_be_repeated_with_its_key() {
         assert_eq!(refused.json()["result"]["error_code"], "rate_limited");
         assert!(!is_replayed(&refused));
     }
-    // What is not there has not run, either.
+    // A call of an unknown tool has not run, either.
     for _ in 0..2 {
         let unknown = post(
             &daemon.socket,
@@ -163,7 +164,7 @@ fn an_expired_key_does_not_run_twice_concurrently() {
     assert_eq!(second.status, 409, "{}", second.head);
     assert_eq!(server.count("tools/call"), 1);
     assert_eq!(first.join().unwrap().status, 200);
-    // When it has ended the key is free.
+    // After the end of the call, the key is free.
     server.set_mood(Mood::Well);
     let third = post(&daemon.socket, ECHO, key, &json!({}));
     assert!(!is_replayed(&third), "{}", third.head);
@@ -215,7 +216,7 @@ fn a_call_with_a_key_continues_after_its_caller_disconnects() {
     let socket = daemon.socket.clone();
     let before = std::thread::spawn(move || post(&socket, ECHO, "", &json!({})));
     eventually("the place is taken", || server.count("tools/call") == 1);
-    // The next one waits, and its caller hangs up.
+    // The next call waits, and its caller disconnects.
     let mut caller = UnixStream::connect(&daemon.socket).unwrap();
     let body = json!({"expression": "6 * 7"}).to_string();
     let request = format!(
@@ -376,7 +377,7 @@ fn f4_after_a_crash_only_calls_that_had_not_started_run_again() {
         assert_eq!(result["success"], false);
         assert_eq!(result["error_code"], "unavailable");
         assert_eq!(result["metadata"]["interrupted"], true);
-        // Its record says the same.
+        // The record has the same outcome.
         let record = result["metadata"]["record_id"].as_str().unwrap();
         let record = crate::http::get(&daemon.socket, &format!("/api/v1/tool-calls/{record}"));
         assert_eq!(record.json()["call"]["status"], "interrupted");
@@ -396,7 +397,7 @@ fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
         wrong,
         {"id": "3", "name": "nope"},
     ]});
-    // Where nothing has run, the key is free.
+    // The call has not run, so the key is free.
     let none_runs = json!({"calls": [wrong]});
     let refused = post(&daemon.socket, BATCH, key, &none_runs).json();
     assert_eq!(
@@ -424,7 +425,7 @@ fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
     assert!(is_replayed(&reply), "{}", reply.head);
     assert_eq!(reply.json(), first.json());
     assert_eq!(server.count("tools/call"), 1);
-    // Each call has a record of its own.
+    // Each call has a separate record.
     let id = results[0]["result"]["metadata"]["record_id"].clone();
     let target = format!("/api/v1/tool-calls/{}", id.as_str().unwrap());
     let call = crate::http::get(&daemon.socket, &target).json();
@@ -499,8 +500,8 @@ fn invalid_keys_and_keys_without_a_store_are_rejected() {
     assert_eq!(reply.status, 503);
 }
 
-/// At most once, however often the sidecar dies: many callers send calls with keys, again and
-/// again until each has its answer, while it is killed at any moment.
+/// Calls with keys run at most once: many callers repeat their calls until each has a response,
+/// while the sidecar is killed at random times.
 #[test]
 fn f4_no_call_with_a_key_runs_twice_while_the_sidecar_is_killed_repeatedly() {
     const CALLERS: usize = 4;
@@ -534,15 +535,15 @@ fn f4_no_call_with_a_key_runs_twice_while_the_sidecar_is_killed_repeatedly() {
         let answered = callers.into_iter().map(|caller| caller.join().unwrap());
         answered.sum::<usize>()
     });
-    // What was cut off may have come to the server, or not.
+    // An interrupted call may have reached the server or not.
     let ran = server.count("tools/call");
     assert!(answered <= ran && ran <= CALLERS * KEYS, "{answered} {ran}");
     assert!(answered > CALLERS * KEYS / 2, "{answered}");
     drop(daemon);
 }
 
-/// Whether the call has worked; none while nobody can say. A tool that nobody has asked its
-/// server for is not there yet.
+/// Returns whether the call succeeded, or `None` if that is unknown. A tool is missing until the
+/// sidecar has listed its server.
 fn try_once(socket: &Path, caller: usize, key: usize) -> Option<bool> {
     let name = format!("{caller}-{key}");
     let identity = Caller::default().idempotency_key(name);

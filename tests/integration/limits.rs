@@ -1,4 +1,4 @@
-//! Limits: what they count outlives the process, and nobody's calls keep another's waiting.
+//! Limits: counts survive the process, and calls of one source do not delay calls of others.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ fn c7_limit_counts_survive_a_crash_and_a_stop() {
     daemon.kill();
     let mut daemon = daemon.again();
     assert!(call(&daemon.socket, "calculator", "alice").success);
-    // What was refused does not count.
+    // Rejected calls do not count.
     for _ in 0..5 {
         let refused = call(&daemon.socket, "calculator", "alice");
         assert_eq!(code(&refused), Some("rate_limited"));
@@ -60,7 +60,7 @@ fn c7_limit_counts_survive_a_crash_and_a_stop() {
 fn c7_limit_counts_survive_a_takeover() {
     let mut daemon = Daemon::with_config(LIMITED, &[]);
     let socket = daemon.socket.clone();
-    // This connection is kept, so that its next call may still come to the old one.
+    // The connection stays open, so that its next call may still reach the old sidecar.
     let caller = Caller::default().user("alice");
     let client = Client::new(&socket);
     let arguments = json!({"expression": "1"});
@@ -216,18 +216,18 @@ fn c1_a_full_queue_rejects_calls_and_the_status_shows_it() {
             metrics.contains("pillion_tool_calls_queued 2\n"),
             "{metrics}"
         );
-        // Somebody else has room, at the expense of whoever has the most.
+        // Another user has room, at the expense of the user with the most queued calls.
         let other = begin("calculator", "alice");
         assert_eq!(code(&running.join().unwrap()), Some("timeout"));
         let ends = waiting.map(|waiting| waiting.join().unwrap());
         let codes: Vec<_> = ends.iter().map(code).collect();
         assert!(codes.contains(&Some("rate_limited")), "{codes:?}");
-        // It came later and has time left.
+        // The call arrived later and has time left.
         assert_ne!(code(&other.join().unwrap()), Some("rate_limited"));
     });
 }
 
-/// A server whose `echo` gives its arguments back, and a sidecar with these settings before it.
+/// Starts a server whose `echo` returns its arguments, and a sidecar with these settings.
 fn echoing(settings: &str) -> (McpServer, Daemon) {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let toml = format!(
@@ -282,7 +282,7 @@ fn c4_a_large_result_can_be_fetched_after_a_crash() {
         (unknown.status, unknown.json()["error_code"].as_str()),
         (404, Some("not_found"))
     );
-    // A result within the bound is as it is.
+    // A result within the limit is unchanged.
     let client = Client::builder(&daemon.socket).build();
     client.list_tools(None).unwrap();
     assert!(

@@ -1,5 +1,5 @@
-//! The pack for game masters through every door: tools, resources and their updates, event
-//! streams, counters (requirements D8 to D11, K1, K2, M1, N2).
+//! The tabletop pack in every interface: tools, resources and their updates, event streams,
+//! counters (requirements D8 to D11, K1, K2, M1, N2).
 
 #![expect(
     clippy::needless_pass_by_value,
@@ -25,7 +25,7 @@ fn enabled() -> Daemon {
     Daemon::with_config(ENABLED, &[])
 }
 
-/// The data of a call over REST that has to work.
+/// Makes a call over REST that has to succeed. Returns its data.
 fn execute(daemon: &Daemon, tool: &str, arguments: Value) -> Value {
     let path = format!("/api/v1/tools/execute/{tool}");
     let answer = post(&daemon.socket, &path, arguments.to_string()).json();
@@ -38,7 +38,7 @@ fn say(daemon: &Daemon, scene: &str, message: &str) -> Value {
     execute(daemon, "append_transcript", message)
 }
 
-/// What a resource holds, read without a session.
+/// Returns the content of a resource, read without a session.
 fn read(daemon: &Daemon, uri: &str) -> Value {
     let answer = ask(&daemon.socket, "resources/read", json!({"uri": uri}));
     let contents = &answer["result"]["contents"][0];
@@ -47,7 +47,7 @@ fn read(daemon: &Daemon, uri: &str) -> Value {
     serde_json::from_str(contents["text"].as_str().unwrap()).unwrap()
 }
 
-/// A stream of a pack that is read as it comes.
+/// A stream of a pack.
 struct Events(BufReader<UnixStream>);
 
 impl Events {
@@ -55,7 +55,7 @@ impl Events {
         let mut stream = UnixStream::connect(&daemon.socket).unwrap();
         let patience = Some(Duration::from_secs(20));
         stream.set_read_timeout(patience).unwrap();
-        // Without chunks, which this version does not know.
+        // HTTP/1.0, so the body has no chunks.
         let head = format!("GET /api/v1/streams/{name} HTTP/1.0\r\nhost: x\r\n{headers}\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         let mut lines = BufReader::new(stream);
@@ -65,7 +65,7 @@ impl Events {
         Self(lines)
     }
 
-    /// The next event: its id, its kind and its data; none at the end.
+    /// Returns the id, kind and data of the next event, or `None` at the end.
     fn next(&mut self) -> Option<(String, String, Value)> {
         let (mut id, mut kind) = (String::new(), String::new());
         loop {
@@ -224,7 +224,7 @@ fn k1_updates_are_sent_in_both_protocol_eras() {
             }
         }
     };
-    // The list has two scenes more; which of both comes first is not said.
+    // The list has two more scenes, in any order.
     wait_for(&mut heard, "list_changed", None);
     let mut other = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
     assert!(other.next().is_some());
@@ -355,7 +355,7 @@ async fn d9_an_action_is_narrated_by_the_configured_model() {
     let data = execute(&daemon, "orchestrate_action", action());
     assert_eq!(data["gates"]["accepted"], true, "{data}");
     assert_eq!(data["narration"], "You leap over the gap.", "{data}");
-    // The same again within half a minute is not asked again.
+    // A repeated action within 30 seconds makes no request.
     execute(&daemon, "orchestrate_action", action());
     assert_eq!(llm.bodies().len(), 1);
 }
@@ -386,7 +386,7 @@ async fn n2_reloads_add_and_remove_the_pack_and_its_model() {
     }
     assert!(told.contains(&json!("notifications/resources/list_changed")));
     say(&daemon, "cave", "Hello");
-    // A session that is older than the pack hears of what it has.
+    // A session that is older than the pack sees the pack's resources.
     while pushed.next().unwrap()["method"] != "notifications/resources/list_changed" {}
 
     let with_model = format!("{ENABLED}model = \"demo\"\n[features]\nllm = true\n{models}");
@@ -406,7 +406,7 @@ async fn n2_reloads_add_and_remove_the_pack_and_its_model() {
     assert_eq!(read(&daemon, "scene://cave")["messages"], 1);
 }
 
-/// What `pillion packs` says.
+/// Returns the output of `pillion packs`.
 fn packs(daemon: &Daemon, arguments: &[&str]) -> std::process::Output {
     let socket = daemon.socket.to_str().unwrap();
     run(&[&["packs", "--socket", socket], arguments].concat(), &[])
@@ -476,7 +476,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
         json!({"uri": format!("transcript://scene/{uri}")}),
     );
     assert_eq!(unread["error"]["code"], -32602, "{unread}");
-    // There is room again; and what is gone is gone for good.
+    // The removal frees space, and removed entries stay removed.
     say(&daemon, "attic", "Hello");
     daemon.kill();
     let daemon = daemon.again();

@@ -6,11 +6,11 @@ use std::process::{Command, Output, Stdio};
 use crate::program::Daemon;
 use crate::{http, program};
 
-/// A user that nobody is.
+/// The id of a user that does not exist.
 const STRANGER: &str = "54321";
 
-/// Runs `curl` on the socket as a stranger; none where this test may not, or has no such
-/// program.
+/// Runs `curl` on the socket as another user. Returns `None` if the test lacks the permission or
+/// the program.
 fn as_stranger(socket: &Path, target: &str) -> Option<Output> {
     if !nix::unistd::geteuid().is_root() {
         return None;
@@ -29,7 +29,7 @@ fn as_stranger(socket: &Path, target: &str) -> Option<Output> {
     command.output().ok()
 }
 
-/// A daemon whose socket's directory everybody may enter.
+/// Starts a daemon whose socket directory every user may enter.
 fn daemon(rules: &str) -> Daemon {
     let toml = format!("[socket]\nmode = \"0666\"\n{rules}\n");
     let daemon = Daemon::with_config(&toml, &[]);
@@ -55,8 +55,8 @@ fn l3_a_process_of_a_user_without_a_rule_is_refused() {
     assert!(daemon.log().contains("\"uid\":54321"), "{}", daemon.log());
 }
 
-/// Opens 60 connections to the socket, sends nothing, says how many it has, and at a line of its
-/// input how many of them are closed.
+/// Opens 60 connections to the socket, sends nothing, prints the number of connections, and after a
+/// line of input the number of closed connections.
 const SILENT: &str = r#"
 use IO::Socket::UNIX;
 alarm 30;
@@ -106,7 +106,7 @@ fn l3_a_process_of_a_user_with_a_rule_is_admitted() {
     };
     let text = program::stdout(&output);
     assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
-    // The line of the request says who it was.
+    // The log line of the request contains the user.
     let log = daemon.log();
     let line = log.lines().find(|line| line.contains("Request finished"));
     let line: serde_json::Value = serde_json::from_str(line.unwrap()).unwrap();

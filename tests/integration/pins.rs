@@ -1,4 +1,4 @@
-//! Tools of MCP servers that change after somebody has looked at them.
+//! Tools of MCP servers that change after they were pinned.
 
 use std::process::Output;
 
@@ -38,7 +38,7 @@ fn is_listed(daemon: &Daemon) -> bool {
     names(daemon).contains(&"far_echo".to_owned())
 }
 
-/// Calls the tool; the whole answer.
+/// Calls the tool. Returns the whole response.
 fn call(daemon: &Daemon) -> Value {
     http::post(&daemon.socket, "/api/v1/tools/execute/far_echo", "{}").json()
 }
@@ -48,7 +48,7 @@ fn pins(daemon: &Daemon, arguments: &[&str]) -> Output {
     run(&[&["pins", "--socket", socket], arguments].concat(), &[])
 }
 
-/// Lists until the sidecar has seen what the server offers now.
+/// Lists until the sidecar has seen the server's current tools.
 fn look_again(daemon: &Daemon, server: &McpServer) {
     let asked = server.count("tools/list");
     eventually("the server is asked twice", || {
@@ -68,7 +68,7 @@ fn a_changed_tool_stays_blocked_until_accepted_even_after_a_crash() {
     server.set_tools(json!([tool(changed), {"name": "new", "inputSchema": {"type": "object"}}]));
     look_again(&daemon, &server);
     assert!(!is_listed(&daemon));
-    // One that is new is no change.
+    // A new tool is not a change.
     assert!(names(&daemon).contains(&"far_new".to_owned()));
     let refused = call(&daemon);
     assert_eq!(refused["success"], false, "{refused}");
@@ -104,7 +104,7 @@ fn a_changed_tool_stays_blocked_until_accepted_even_after_a_crash() {
         difference.contains("@ description\n- Says it again\n+ Says it again. First"),
         "{difference}"
     );
-    // What would hide it is written out.
+    // Hidden characters are escaped.
     assert!(difference.contains("evil.example\\u{202e}"), "{difference}");
     let shown = http::get(&daemon.socket, "/api/v1/pins/far/echo").json();
     let hash = shown["pin"]["pending_hash"].as_str().unwrap();
@@ -148,7 +148,7 @@ fn an_mcp_client_cannot_see_or_call_a_blocked_tool() {
             assert!(text.contains("pillion pins accept far echo"), "{text}");
         }
     }
-    // It is itself again: nothing has to be accepted.
+    // The original definition needs no acceptance.
     server.set_tools(json!([tool("One")]));
     eventually("it is back", || list().contains("\"echo\""));
     let listed = http::get(&daemon.socket, "/api/v1/pins?changed=true").json();
@@ -166,7 +166,7 @@ fn by_default_a_change_is_only_reported() {
     assert!(daemon.log().contains("A tool is another than it was"));
     let listed = http::get(&daemon.socket, "/api/v1/pins/?server=far").json();
     assert_eq!(listed["pins"][0]["status"], "changed");
-    // A server may be trusted by itself, and another not.
+    // A server may be trusted, and another not.
     let daemon = start(&server, "pin = \"off\"");
     assert!(is_listed(&daemon));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Proxies of the environment.
+//! Proxies from environment variables.
 
 use std::net::TcpListener;
 use std::sync::Arc;

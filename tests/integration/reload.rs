@@ -38,7 +38,7 @@ fn reloads(daemon: &Daemon) -> usize {
     log.matches("Reloaded the configuration").count() + log.matches("is refused; what held").count()
 }
 
-/// Writes the file, sends SIGHUP, and waits until the daemon has looked at it.
+/// Writes the file, sends SIGHUP, and waits until the daemon has read the file.
 pub fn reload(daemon: &Daemon, toml: &str) {
     let before = reloads(daemon);
     std::fs::write(file(daemon), toml).unwrap();
@@ -87,7 +87,7 @@ fn a_reload_changes_servers_and_limits_and_keeps_unchanged_sessions() {
     };
     assert!(call());
     assert!(!call(), "the new limit holds");
-    // What was counted counts on.
+    // Counts are kept.
     reload(
         &daemon,
         &(limit.to_owned() + "[executor]\ntimeout_ms = 20000"),
@@ -258,7 +258,7 @@ fn a_rejected_document_is_tried_again_when_it_changes() {
     assert!(!is_there());
     std::fs::write(&document, good).unwrap();
     eventually("the document is read again", is_there);
-    // One that was good, and is bad, and is another good one.
+    // A file that was valid, becomes invalid, and is valid again.
     let before = reloads(&daemon);
     std::fs::write(&document, "openapi: [").unwrap();
     eventually("the document is refused", || reloads(&daemon) > before);

@@ -16,7 +16,7 @@ fn the_sidecar_exits_after_calls_in_flight() {
     });
     sidecar.wait_for_sleeps(1);
     sidecar.stop();
-    // No new connection is served while the call goes on.
+    // No new connection is served while the call runs.
     let late = sidecar.client();
     eventually("new connections are refused", || {
         matches!(late.health(), Err(ClientError::NotRunning { .. }))
@@ -74,7 +74,7 @@ fn sigterm_and_sigint_exit_with_0() {
 fn sigterm_lets_a_request_in_flight_finish() {
     use std::io::{Read, Write};
     let mut daemon = Daemon::start();
-    // The request is in flight from its head on: here its body comes after the signal.
+    // The request is in flight once its head was sent: here, the body follows after the signal.
     let mut stream = std::os::unix::net::UnixStream::connect(&daemon.socket).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(20)))

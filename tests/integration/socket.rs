@@ -19,7 +19,7 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
 }
 
-/// A group of this process that is not its first, or its first.
+/// Returns a group of this process, if possible not the first.
 fn some_group() -> u32 {
     let groups = nix::unistd::getgroups().unwrap();
     let own = nix::unistd::getegid();
@@ -96,13 +96,13 @@ async fn a_stale_socket_is_replaced() {
 async fn a_live_socket_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s");
-    // One of ours, which holds the lock.
+    // A sidecar's file, which holds the lock.
     let first = Socket::bind(&path, None).await.unwrap();
     let error = Socket::bind(&path, None).await.unwrap_err();
     assert!(matches!(error, SocketError::AlreadyServed(_)), "{error:?}");
     drop(first);
 
-    // One of somebody else, who knows of no lock.
+    // A file of another program, without a lock.
     let other = directory.path().join("other");
     let _listener = UnixListener::bind(&other).unwrap();
     let error = Socket::bind(&other, None).await.unwrap_err();
@@ -119,8 +119,8 @@ fn one_of_several_concurrent_starts_wins() {
         .build()
         .unwrap();
     for _ in 0..200 {
-        // Each finds a stale socket, and without a lock would take what another has just
-        // bound for the stale one.
+        // Each start finds a stale socket, and without a lock would remove the socket that another
+        // start has just bound.
         drop(UnixListener::bind(&path).unwrap());
         let barrier = Arc::new(Barrier::new(4));
         let starts: Vec<_> = (0..4)
@@ -171,7 +171,7 @@ async fn a_file_that_is_not_a_socket_is_not_removed() {
     let error = Socket::bind(&link, None).await.unwrap_err();
     assert!(matches!(error, SocketError::NotASocket(_)), "{error:?}");
 
-    // A link where the lock should be is not followed.
+    // A symbolic link at the path of the lock is not followed.
     symlink(&path, directory.path().join("t.lock")).unwrap();
     let error = Socket::bind(&directory.path().join("t"), None)
         .await
@@ -202,7 +202,7 @@ async fn a_socket_that_took_its_place_is_not_removed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s");
     let (listener, guard) = Socket::bind(&path, None).await.unwrap().into_parts();
-    // Kept under another name, so that its inode cannot be used again.
+    // Stored under another name, so that its inode is not reused.
     std::fs::rename(&path, directory.path().join("moved")).unwrap();
     let _other = UnixListener::bind(&path).unwrap();
     drop(listener);

@@ -24,9 +24,9 @@ const FEW: &str = "few-few-few-few-few-1";
 const ADMIN: &str = "admin-admin-admin-ad-1";
 const OTHER_ADMIN: &str = "other-other-other-ot-1";
 
-/// A daemon that listens on a free port of this machine, with a token to read and one to run, one
-/// that is alice's, one of an application that has any user, one that has a few tools, and two that
-/// may change everything, of which one has a single tool.
+/// Starts a daemon on a free TCP port of this machine, with tokens of scopes `read` and `run`, a token of
+/// alice, a token of an application that may act for any user, a token with a list of tools, and two
+/// `admin` tokens, one of them with a single tool.
 struct Server {
     daemon: Daemon,
     address: SocketAddr,
@@ -40,7 +40,7 @@ impl Server {
         Self { daemon, address }
     }
 
-    /// Kills the sidecar, and starts another one in its place.
+    /// Kills the sidecar, and starts another one with the same configuration.
     fn restart(&mut self) {
         self.daemon.kill();
         self.daemon = self.daemon.again_with(&[("TOKENS", &tokens())]);
@@ -55,7 +55,7 @@ impl Server {
         stream
     }
 
-    /// One request with these header lines; the answer's status, head and body.
+    /// Sends one request with these header lines. Returns status, head and body.
     fn send(&self, request: &str, headers: &str, body: &str) -> (u16, String, String) {
         let mut stream = self.connect();
         let length = body.len();
@@ -71,7 +71,7 @@ impl Server {
         (status, head.to_lowercase(), body.to_owned())
     }
 
-    /// As [`send`](Self::send), as a client of this machine with that token.
+    /// Like [`send`](Self::send), with this token and the host of this machine.
     fn authorized(&self, token: &str, request: &str, body: &str) -> (u16, String, String) {
         let headers = format!("host: localhost\r\nauthorization: Bearer {token}\r\n");
         self.send(request, &headers, body)
@@ -119,10 +119,10 @@ fn l3_tcp_accepts_requests_with_a_token_within_its_scope() {
             .0,
         401
     );
-    // The socket needs none.
+    // The socket needs no token.
     let reply = crate::http::get(&server.daemon.socket, "/api/v1/tools/");
     assert_eq!(reply.status, 200);
-    // Neither the tokens nor their hashes are in the log; whose they are is.
+    // The log contains neither tokens nor their hashes, but the names of the tokens.
     let log = server.daemon.log();
     assert!(
         !log.contains(RUNNER) && !log.contains("wrong-wrong"),
@@ -131,7 +131,7 @@ fn l3_tcp_accepts_requests_with_a_token_within_its_scope() {
     assert!(log.contains("\"client\":\"ci\""), "{log}");
 }
 
-/// The lines of a request of that token to `/mcp` that names alice.
+/// Returns the header lines of a request with that token to `/mcp` that names alice.
 fn as_alice(token: &str, more: &str) -> String {
     format!("host: localhost\r\nauthorization: Bearer {token}\r\nx-pillion-user: alice\r\n{more}")
 }
@@ -164,7 +164,7 @@ fn l1_claiming_a_user_gives_no_access_to_the_users_mcp_session() {
             assert_eq!(say(other, request, &id), unknown, "{request}");
         }
     }
-    // Whoever comes over the socket may name any user, and has not opened it either.
+    // A caller over the socket may name any user, but cannot use a session that it did not open.
     let headers = format!("{ACCEPT}mcp-session-id: {id}\r\nx-pillion-user: alice\r\n");
     let socket = &server.daemon.socket;
     let reply = crate::http::send(socket, "POST", "/mcp", &headers, ping.as_bytes());
@@ -301,7 +301,7 @@ fn a_client_that_never_reads_is_disconnected() {
     let request = format!(
         "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {READER}\r\n\r\n"
     );
-    // Answers pile up until no buffer takes more of them.
+    // Responses accumulate until all buffers are full.
     stream
         .set_write_timeout(Some(Duration::from_secs(1)))
         .unwrap();

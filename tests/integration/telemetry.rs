@@ -1,4 +1,4 @@
-//! Traces (M): what a collector gets of a call that comes in, runs, and goes on to a server.
+//! Traces (M): the spans that a collector receives for a request, its call, and the server.
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Write};
@@ -23,7 +23,7 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";
 const EXECUTE: &str = "/api/v1/tools/execute/";
 
-/// A collector that takes OTLP over HTTP.
+/// A collector that accepts OTLP over HTTP.
 struct Collector {
     url: String,
     got: Arc<Mutex<Got>>,
@@ -36,7 +36,7 @@ struct Got {
     headers: Vec<String>,
 }
 
-/// A span, as far as the tests look.
+/// The parts of a span that the tests check.
 #[derive(Debug, Clone)]
 struct Span {
     name: String,
@@ -68,7 +68,7 @@ impl Collector {
         self.got.lock().unwrap().spans.clone()
     }
 
-    /// The span of that name, once it has come.
+    /// Waits for the span of that name.
     fn span(&self, name: &str) -> Span {
         let mut found = None;
         eventually(&format!("there is a span `{name}`"), || {
@@ -138,7 +138,7 @@ fn server() -> McpServer {
     ]))
 }
 
-/// A sidecar with that server, whose spans go to `collector` without waiting for more.
+/// Starts a sidecar with that server, which sends spans to `collector` at once.
 fn traced(server: &McpServer, collector: &str, more: &[(&str, &str)]) -> Daemon {
     let toml = format!(
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n[telemetry]\nendpoint = \"{collector}\"\n",
@@ -305,7 +305,7 @@ fn m1_a_dead_collector_is_logged_once_and_delays_nothing() {
 #[test]
 fn m1_the_last_spans_are_sent_when_the_sidecar_stops() {
     let collector = Collector::start();
-    // Nothing goes out before of its own.
+    // No span is sent before.
     let late = [("OTEL_BSP_SCHEDULE_DELAY", "600000")];
     let mut daemon = traced(&server(), &collector.url, &late);
     assert_eq!(call(&daemon, "get_time", "01").status, 200);

@@ -1,4 +1,4 @@
-//! The call log (F4): what was called is there afterwards, whatever happens to the sidecar.
+//! The call log (F4): recorded calls survive every fault of the sidecar.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -98,9 +98,9 @@ fn f4_a_running_call_is_interrupted_after_a_crash() {
     assert_eq!(found[0]["serverName"], json!("far"));
 }
 
-/// A sidecar whose files cannot grow beyond 2 MiB, as on a disk that is full.
+/// Starts a sidecar whose files cannot grow beyond 2 MiB, like on a full disk.
 fn on_a_small_disk(directory: &Path) -> Guarded {
-    // Without the trap the limit would end the process with a signal.
+    // Without the trap, the limit would end the process with a signal.
     let script = "trap '' XFSZ; ulimit -S -f 4096; exec \"$0\" \"$@\"";
     let mut command = Command::new("sh");
     command
@@ -132,7 +132,7 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
         if !result.success {
             break result;
         }
-        // The one whose tool has run when the disk is full says so.
+        // A call whose tool ran when the disk was full reports that.
         if result.metadata.get("recorded") != Some(&json!(false)) {
             recorded.push(result.metadata["record_id"].as_str().unwrap().to_owned());
         }
@@ -145,10 +145,10 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
     assert!(client.status().unwrap().store_error.is_some());
     let ready = http::get(&directory.path().join("s.sock"), "/readyz").json();
     assert!(ready["store_error"].is_string(), "{ready}");
-    // What was recorded can be read meanwhile.
+    // Recorded calls can be read meanwhile.
     let shown = client.raw().tool_call(&recorded[0]).unwrap();
     assert!(String::from_utf8(shown).unwrap().contains("\"success\""));
-    // There is room again.
+    // There is space again.
     let roomy = Command::new("prlimit")
         .args(["--fsize=unlimited:unlimited", "--pid"])
         .arg(sidecar.id().to_string())

@@ -23,7 +23,7 @@ fn tools(names: &[&str]) -> Value {
     tools.collect()
 }
 
-/// The configuration of a server, and settings that make waiting short.
+/// Returns the configuration of a server, with settings that shorten the waiting.
 fn config(label: &str, server: &McpServer, more: &str) -> String {
     format!(
         "[mcp]\ndiscovery_timeout_ms = 500\nretry_after_ms = 100\nrefresh_after_ms = 0\n{}",
@@ -182,7 +182,7 @@ fn a_failed_server_is_named_and_affects_no_other_server() {
         .collect();
     assert!(errors[0].contains("500"), "{errors:?}");
 
-    // Whoever calls a tool of theirs learns why it is not there.
+    // A call of one of its tools returns the reason.
     let client = sidecar.client();
     let answer = client.execute("ill_echo", &json!({}), &Caller::default());
     let Answer::Refused(failure) = answer.unwrap() else {
@@ -333,7 +333,7 @@ fn an_old_list_is_refreshed() {
         let names = names(&list);
         names.contains(&"far_new") && !names.contains(&"far_old") && names.contains(&"far_echo")
     });
-    // What is known stays when the server fails.
+    // Known tools stay when the server fails.
     server.set_mood(Mood::Ill);
     eventually("the failure is told", || {
         let list = list(&sidecar);

@@ -1,5 +1,5 @@
-//! MCP servers that are restarted, hang or lie, as a caller of the sidecar meets them: over REST
-//! and over `/mcp`. How the client below meets every fault there is stands in `mcp`.
+//! MCP servers that are restarted, hang or send malformed responses, seen by a caller of the
+//! sidecar over REST and `/mcp`. The tests of the client in `mcp` cover every fault.
 
 use std::path::Path;
 use std::thread;
@@ -17,10 +17,10 @@ use crate::sidecar::Sidecar;
 const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream";
 
-/// What came of a call: the server's result, or the error's code and text.
+/// The outcome of a call: the server's result, or the error's code and text.
 type Outcome = Result<Value, (String, String)>;
 
-/// Calls a tool through one door.
+/// Calls a tool in one interface.
 type Door = fn(&Path, &str, &Value) -> Outcome;
 
 const DOORS: [(&str, Door); 2] = [("REST", over_rest), ("/mcp", over_mcp)];
@@ -58,14 +58,14 @@ fn entry(label: &str, url: &str, more: &str) -> String {
     format!("[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\n{more}\n")
 }
 
-/// A server that is well, and its part of the configuration.
+/// Returns a working server and its part of the configuration.
 fn sibling() -> (McpServer, String) {
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let entry = entry("well", &server.url, "transport = \"streamable_http\"");
     (server, entry)
 }
 
-/// The server that is well answers over both doors.
+/// Asserts that the working server answers in both interfaces.
 fn assert_sibling_answers(sidecar: &Sidecar, case: &str) {
     let arguments = json!({"text": case});
     for (door, call) in DOORS {
@@ -75,8 +75,8 @@ fn assert_sibling_answers(sidecar: &Sidecar, case: &str) {
     }
 }
 
-/// Answers as a server with sessions does: its tools give their arguments back. `typed` says that
-/// it gives a number `n`.
+/// Answers like a server with sessions; its tools return their arguments. `typed` declares a result
+/// with a number `n`.
 fn honest(request: &Recorded) -> Vec<Fault> {
     let message = request.json();
     let result = match request.rpc_method().as_str() {
@@ -180,7 +180,7 @@ async fn c2_calls_to_a_hanging_server_time_out_and_other_servers_are_unaffected(
         DEADLINE.as_millis()
     );
     let sidecar = Sidecar::with_config(&(entry("hung", &server.url, &more) + &well));
-    // Everybody is known and connected before.
+    // All servers are known and connected.
     for (_, call) in DOORS {
         call(&sidecar.socket, "hung_echo", &json!({"hang": false})).unwrap();
     }
@@ -222,7 +222,7 @@ async fn c2_calls_to_a_hanging_server_time_out_and_other_servers_are_unaffected(
     }
 }
 
-/// What a server may answer in place of the truth, with the code of the error that comes of it.
+/// Malformed responses of a server, with the expected error code.
 fn lies() -> [(&'static str, &'static str, Vec<Fault>); 6] {
     let half = Fault::Send(b"data: {\"jsonrpc\":\"2.0\",\"id\":".to_vec());
     let foreign = Reply::raw_result("{}").response("\"nobody's\"");
@@ -279,7 +279,7 @@ async fn c5_malformed_responses_have_a_clear_code_and_affect_no_other_server() {
             let (told, message) = failed.unwrap_err();
             assert_eq!(told, code, "{lie}, {door}: {message}");
             assert!(!message.is_empty(), "{lie}, {door}");
-            // A call that may have run is not sent a second time.
+            // A call that may have run is not retried.
             let sent = server.requests.calls("tools/call").len();
             assert_eq!(sent, before + 1, "{lie}, {door}");
             let honest = call(&sidecar.socket, "liar_echo", &json!({"n": 1}));

@@ -1,5 +1,5 @@
-//! Processes that offer tools of their own over the socket. The worker here is as small as one
-//! can be; those of PHP are tested with PHP.
+//! Processes that offer tools over the socket. This worker is minimal; the tests of PHP cover PHP's
+//! worker.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use crate::http;
 use crate::program::{Daemon, eventually};
 
-/// One end of a worker's connection.
+/// A worker's end of the connection.
 pub struct Worker {
     reader: BufReader<UnixStream>,
     writer: UnixStream,
 }
 
 impl Worker {
-    /// Connects with these tools; the head and the body of a refusal.
+    /// Connects with these tools. Returns head and body of a rejection.
     fn try_connect(socket: &Path, registration: &Value) -> Result<Self, (String, String)> {
         let mut stream = UnixStream::connect(socket).unwrap();
         stream
@@ -59,7 +59,7 @@ impl Worker {
         Self::try_connect(socket, &registration).unwrap_or_else(|refusal| panic!("{refusal:?}"))
     }
 
-    /// The next line; none when the sidecar has closed the connection.
+    /// Returns the next line, or `None` if the sidecar closed the connection.
     pub fn read(&mut self) -> Option<Value> {
         let mut line = String::new();
         match self.reader.read_line(&mut line) {
@@ -78,7 +78,7 @@ impl Worker {
         self.write(&json!({"jsonrpc": "2.0", "id": call["id"], "result": result}));
     }
 
-    /// Answers calls with the text that `result` makes of each, until the connection closes.
+    /// Answers calls with the text that `result` returns, until the connection closes.
     pub fn serve(mut self, result: impl Fn(&Value) -> String + Send + 'static) {
         thread::spawn(move || {
             while let Some(call) = self.read() {
@@ -121,12 +121,12 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
     });
     let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
     assert_eq!(answer["result"]["text"], "Hello, Ann", "{answer}");
-    // What does not fit the schema never reaches the worker (C3).
+    // Invalid arguments never reach the worker (C3).
     let answer = call(&daemon.socket, "greet", "{}");
     assert_eq!(answer["result"]["error_code"], "invalid_input", "{answer}");
     let list = http::get(&daemon.socket, "/api/v1/tools/?category=manners").json();
     assert_eq!(list["total"], 1);
-    // MCP clients see what the worker said of it, and nothing that was for the sidecar.
+    // MCP clients see what the worker declared, without the parts for the sidecar.
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {}}}});
@@ -135,7 +135,7 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
     let tool = tools.iter().find(|tool| tool["name"] == "greet").unwrap();
     assert_eq!(tool["title"], "Greeting");
     assert!(tool.get("category").is_none());
-    // The record has it as well (F4).
+    // The record contains it, too (F4).
     let calls = http::get(&daemon.socket, "/api/v1/tool-calls?tool=greet").json();
     assert_eq!(calls["calls"].as_array().unwrap().len(), 2, "{calls}");
 }
@@ -261,7 +261,7 @@ fn without_a_new_worker_the_tool_is_removed_and_waiting_calls_fail() {
     assert_eq!(answer["error_code"], "not_found", "{answer}");
 }
 
-/// The names in the next `tools.changed` of a stream of events.
+/// Returns the names in the next `tools.changed` event of a stream.
 fn next_change(events: &mut impl BufRead) -> [Value; 3] {
     loop {
         let mut line = String::new();
@@ -317,7 +317,7 @@ fn f5_added_and_removed_tools_of_workers_are_announced() {
         next_change(&mut events),
         [json!(["greet"]), json!([]), json!([])]
     );
-    // One more with the same tool changes nothing.
+    // Another worker with the same tool changes nothing.
     let second = Worker::connect(&daemon.socket, &greet());
     let mut other = greet();
     other[0]["description"] = json!("Greets somebody well");
@@ -352,7 +352,7 @@ fn two_workers_run_calls_concurrently_and_more_calls_wait() {
             thread::spawn(move || call(&socket, "greet", &format!("{{\"name\": \"{number}\"}}")))
         })
         .collect();
-    // Both have a call before either has answered.
+    // Both workers have a call before either has answered.
     let first: Vec<_> = pair
         .iter_mut()
         .map(|worker| worker.read().unwrap())
@@ -584,7 +584,7 @@ fn a_worker_that_sends_garbage_is_disconnected_and_its_call_fails() {
         let socket = daemon.socket.clone();
         let caller = thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#));
         worker.read().unwrap();
-        // It may be cut off before all is written.
+        // The connection may be closed before everything is written.
         drop(writeln!(worker.writer, "{line}"));
         let answer = caller.join().unwrap();
         assert_eq!(
@@ -596,7 +596,7 @@ fn a_worker_that_sends_garbage_is_disconnected_and_its_call_fails() {
     eventually("nobody is left", || workers(&daemon.socket).is_empty());
 }
 
-/// A worker that has a call, and has started a program that holds its connection.
+/// Starts a worker that has a call, and a child process that holds the connection.
 const HOLDER: &str = r#"
 import json, socket, subprocess, sys, time
 worker = socket.socket(socket.AF_UNIX)

@@ -1,4 +1,4 @@
-//! Calls that come through `/mcp`.
+//! Calls over `/mcp` that need approval.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -44,7 +44,7 @@ fn g3_a_client_without_elicitation_receives_the_approval_id() {
     decide(&daemon.socket, id, "approve");
     let result = session.ask("tools/call", call("6 * 7"))["result"].clone();
     assert_eq!(result["content"][0]["text"], "42", "{result}");
-    // Whoever takes URLs alone takes no forms.
+    // A client with only URL elicitation receives no forms.
     let session = Session::open(
         &daemon.socket,
         "2025-11-25",
@@ -148,7 +148,7 @@ fn g3_the_first_answer_decides() {
     let session = Session::open(&daemon.socket, "2025-11-25", json!({"elicitation": {}}));
     let mut stream = session.stream(&with_id(&call("6 * 7")));
     let question = stream.next().unwrap();
-    // Somebody else is quicker than the user before the client.
+    // A decision arrives before the user of the client answers.
     assert_eq!(decide(&daemon.socket, &newest(&daemon), "deny").status, 200);
     let result = stream.next().unwrap()["result"].clone();
     assert_eq!(result["structuredContent"]["error"]["code"], "denied");
@@ -158,7 +158,7 @@ fn g3_the_first_answer_decides() {
     assert_eq!(status(&daemon, &newest(&daemon))["status"], "denied");
 }
 
-/// One request over TCP with a token; the status and the body.
+/// Sends one request over TCP with a token. Returns the status and the body.
 fn over_tcp(
     address: SocketAddr,
     token: &str,

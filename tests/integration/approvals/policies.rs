@@ -16,7 +16,7 @@ fn g1_trusted_tools_run_and_others_need_approval() {
     let daemon = Daemon::with_config(config, &[]);
     assert_eq!(roll(&daemon, "get_time")["success"], true);
     asked(&calculate(&daemon.socket, "alice", "1", ""));
-    // By default nothing asks.
+    // By default, no tool needs approval.
     let daemon = Daemon::start();
     assert_eq!(calculate(&daemon.socket, "alice", "1", "")["success"], true);
 }
@@ -43,14 +43,14 @@ fn g2_settings_of_servers_and_tools_override_the_policy() {
     asked(&calculate(&daemon.socket, "alice", "1", ""));
     assert_eq!(roll(&daemon, "get_time")["success"], true);
     assert_eq!(roll(&daemon, "free_echo")["success"], true);
-    // The operator's word on a tool beats that on its server.
+    // The operator's policy for a tool overrides the policy of the server.
     asked(&roll(&daemon, "free_wipe"));
     let id = asked(&roll(&daemon, "strict_wipe"));
     assert_eq!(roll(&daemon, "strict_echo")["success"], true);
     let shown = http::get(&daemon.socket, &format!("/api/v1/approvals/{id}")).json();
     assert_eq!(shown["approval"]["server"], "strict");
     assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
-    // An approval for one server's tool is none for another's.
+    // An approval for a tool of one server is not valid for a tool of another server.
     asked(&roll(&daemon, "free_wipe"));
     assert_eq!(roll(&daemon, "strict_wipe")["success"], true);
 }

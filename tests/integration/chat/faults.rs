@@ -1,4 +1,4 @@
-//! What the doors for providers' clients make of odd answers, and of requests that nobody may make.
+//! Errors of the provider-compatible APIs: malformed provider responses and forbidden requests.
 
 use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect, LlmFault};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn ask(daemon: &Daemon, door: &str, more: Value) -> Reply {
     http::post(&daemon.socket, door, body.to_string())
 }
 
-/// An answer that is this body.
+/// Returns a provider response with this body.
 fn body(json: &Value) -> LlmAnswer {
     LlmAnswer::failing("200 OK", &json.to_string())
 }

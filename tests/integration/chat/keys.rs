@@ -1,4 +1,4 @@
-//! Keys of providers (L1): from a variable or the vault, and shown nowhere.
+//! Provider keys (L1): from a variable or the vault, and never shown.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -77,7 +77,7 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_cannot_be_read() {
     let needle = KEY.as_bytes();
     assert!(!store.windows(needle.len()).any(|window| window == needle));
 
-    // What the provider says of a wrong key may have it in it.
+    // The provider's message about a wrong key may contain the key.
     let answer = chat(&daemon.socket, "", &json!({"message": "Hi"}));
     assert_eq!(answer["status"], "failed", "{answer}");
     assert!(!answer.to_string().contains(KEY), "{answer}");

@@ -1,4 +1,4 @@
-//! Clients that leave before the answer is there.
+//! Clients that disconnect before the response.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::config;
 use crate::program::{Daemon, eventually};
 
-/// What asks for an answer, through every door.
+/// Returns requests for an answer, in every interface.
 fn requests(stream: bool) -> Vec<(&'static str, Value)> {
     let messages = json!([{"role": "user", "content": "Hi"}]);
     let tool = json!({"type": "function", "function": {"name": "order_pizza"}});

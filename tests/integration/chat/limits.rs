@@ -1,4 +1,4 @@
-//! The limits of `[chat]` and of a model, through every door.
+//! The limits of `[chat]` and of a model, in every interface.
 
 use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::program::Daemon;
 
 const DOORS: [&str; 3] = ["/api/v1/chat", "/v1/chat/completions", "/v1/messages"];
 
-/// A model that makes so many calls in each answer, for as long as it has tools.
+/// Starts a model that makes this many calls in each answer while it has tools.
 async fn caller(calls: usize) -> FakeLlm {
     FakeLlm::answering(LlmDialect::OpenAiChat, move |request| {
         if request.json().get("tools").is_none() {
@@ -31,7 +31,7 @@ fn ask(daemon: &Daemon, door: &str, said: &str) -> Reply {
     http::post(&daemon.socket, door, body.to_string())
 }
 
-/// The words of an answer through whatever door.
+/// Returns the text of an answer of any interface.
 fn words(reply: &Reply) -> Value {
     let json = reply.json();
     let places = ["/content/0/text", "/choices/0/message/content", "/content"];
@@ -60,7 +60,7 @@ async fn h4_the_configuration_sets_the_limits() {
     for (calls, more, requests, run) in [
         (1, "max_tool_rounds = 2", 3, 2),
         (1, "max_tool_calls = 3", 4, 3),
-        // The batch that passes the limit runs.
+        // The batch that exceeds the limit still runs.
         (2, "max_tool_calls = 3", 3, 4),
         (3, "max_calls_per_answer = 2\nmax_tool_rounds = 1", 2, 2),
     ] {
@@ -97,7 +97,7 @@ async fn h4_a_conversation_beyond_the_models_context_is_not_sent() {
     let limited = "context_tokens = 20000\ntools = { function_calling = true }";
     let toml = config(&llm, "").replacen("tools = { function_calling = true }", limited, 1);
     let daemon = Daemon::with_config(&toml, &[]);
-    // Also where it has no blank.
+    // Also for text without spaces.
     for long in ["What now? ".repeat(20_000), "a".repeat(200_000)] {
         for door in DOORS {
             let reply = ask(&daemon, door, &long);

@@ -1,4 +1,4 @@
-//! Anthropic's messages with the sidecar's tools behind them.
+//! The Anthropic-compatible messages API with the sidecar's tools.
 
 use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect, LlmFault};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ fn create_with(daemon: &Daemon, headers: &str, more: &Value) -> Reply {
     )
 }
 
-/// The configuration with a model that speaks like Anthropic's.
+/// Returns a configuration with a model that uses Anthropic's API.
 fn anthropic(llm: &FakeLlm) -> String {
     config(llm, "").replace("max_retries", "api = \"anthropic\"\nmax_retries")
 }
@@ -109,7 +109,7 @@ async fn h6_a_message_is_streamed_in_anthropics_events() {
     let (name, error) = super::events(&unchunked(&reply.body)).pop().unwrap();
     assert_eq!((name.as_str(), &error["type"]), ("error", &json!("error")));
     assert!(error["error"]["message"].is_string(), "{error}");
-    // One that fails before its first word is no stream, as Anthropic has it.
+    // A stream that fails before its first text is an error response, like at Anthropic.
     let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down");
     let llm = FakeLlm::start([busy.with_header("Retry-After", "9")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -200,7 +200,7 @@ async fn h4_a_message_may_disable_parallel_tool_use() {
     }
 }
 
-/// The API refuses a request in a round of calls whose thoughts are missing or changed.
+/// The API rejects a request in a round of calls if its thinking blocks are missing or changed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h5_thinking_blocks_stay_with_their_calls() {
     let thought = json!({"type": "thinking", "thinking": "The tool knows.", "signature": "EqQB=="});

@@ -1,4 +1,4 @@
-//! MCP servers that the provider calls by itself (H1), under the approvals of our own calls (G3).
+//! MCP servers that the provider calls itself (H1), with Pillion's approvals (G3).
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::program::{Daemon, run, stdout};
 
 const TOKEN: &str = "t0ken-for-the-provider";
 
-/// A sidecar with a server `dice`, which the provider of the model `demo` calls by itself.
+/// Starts a sidecar with a server `dice` that the provider of the model `demo` calls itself.
 fn daemon(llm: &FakeLlm, api: &str, server: &FakeMcp, policy: &str) -> Daemon {
     let text = format!(
         "[log]\nfilter = \"trace\"\n\
@@ -83,7 +83,7 @@ async fn h1_g3_a_native_call_waits_for_an_approval_and_is_logged() {
     let allowed = json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1",
         "approve": true});
     assert!(input.contains(&allowed), "{input:?}");
-    // Nothing but the list of its tools was asked of the server.
+    // The server received only a request for its list of tools.
     assert!(server.requests.calls("tools/call").is_empty());
     let log = http::get(socket, "/api/v1/tool-calls/").json();
     assert_eq!(log["calls"][0]["toolName"], "dice_roll", "{log}");

@@ -1,4 +1,4 @@
-//! `pillion chat` and `pillion approvals` in a script, which reads ids and asks no person.
+//! `pillion chat` and `pillion approvals` in a script that reads ids from JSON output.
 
 use pillion_testkit::{FakeLlm, LlmAnswer};
 use serde_json::Value;
@@ -14,7 +14,7 @@ async fn daemon() -> (FakeLlm, Daemon) {
     (llm, daemon)
 }
 
-/// Runs a command against the daemon, without standard input.
+/// Runs a command against the daemon without standard input.
 fn pillion(daemon: &Daemon, arguments: &[&str]) -> std::process::Output {
     let socket = daemon.socket.to_str().unwrap();
     run(arguments, &[("PILLION_SOCKET", socket)])

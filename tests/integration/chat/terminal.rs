@@ -1,4 +1,4 @@
-//! `pillion chat` on a terminal.
+//! `pillion chat` at a terminal.
 
 use std::sync::{Mutex, mpsc};
 
@@ -17,7 +17,7 @@ fn chat(daemon: &Daemon, message: &str) -> Terminal {
     ))
 }
 
-/// All that the terminal has shown when the chat has ended, well or not.
+/// Returns everything that the terminal showed when the chat has ended, successfully or not.
 fn end(terminal: Terminal, well: bool) -> String {
     let (ended_well, text) = terminal.end();
     assert_eq!(ended_well, well, "{text}");
@@ -42,7 +42,7 @@ async fn g3_h6_running_calls_are_shown_and_a_yes_at_the_terminal_approves_a_call
             Reply::result(&json!({"tools": [{"name": "slow", "inputSchema": {"type": "object"}}]}))
         })
         .on("tools/call", move |_| {
-            // Until the test has looked, or has failed.
+            // Waits until the test has checked the output, or has failed.
             let _ = tokio::task::block_in_place(|| released.lock().unwrap().recv());
             Reply::result(&json!({"content": [{"type": "text", "text": "slept"}]}))
         })
@@ -94,7 +94,7 @@ async fn g3_the_question_at_the_terminal_shows_hidden_characters() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_no_at_the_terminal_denies_the_call_and_the_chat_continues() {
-    // A bare line is no yes.
+    // An empty line does not approve.
     for keys in ["n\n", "\n"] {
         let llm = FakeLlm::start([calculator(), LlmAnswer::text("As you wish.")]).await;
         let daemon = Daemon::with_config(&config(&llm, ALWAYS), &[]);

@@ -1,4 +1,4 @@
-//! Chats that several processes have in one store.
+//! Chats of several processes in one store.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -77,7 +77,7 @@ async fn h7_a_chat_is_free_again_after_its_sidecar_was_killed() {
     eventually("the model is asked", || llm.bodies().len() == 2);
     daemon.kill();
     let daemon = daemon.again();
-    // Nobody knows yet that nobody goes on with it.
+    // The claim of the killed sidecar has not expired yet.
     let listed = http::get(&daemon.socket, "/api/v1/chat").json();
     assert_eq!(listed["chats"][0]["status"], "running", "{listed}");
     let mut answer = json!(null);

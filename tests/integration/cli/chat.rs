@@ -1,4 +1,4 @@
-//! `pillion chat`, as far as no model is needed.
+//! `pillion chat` without a model.
 
 use std::io::Write;
 use std::process::{Output, Stdio};
@@ -12,7 +12,7 @@ fn chat(daemon: &Daemon, arguments: &[&str], input: &[u8]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It may end before it has read all.
+    // The program may exit before it has read everything.
     drop(child.stdin.take().unwrap().write_all(input));
     child.wait_with_output().unwrap()
 }

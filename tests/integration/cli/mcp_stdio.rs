@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 
 use crate::program::{eventually, pillion, pillion_path, run, stderr, stdout};
 
-/// The environment of one that keeps nothing.
+/// An environment without a store.
 const MEMORY: (&str, &str) = ("PILLION__STORE__LOCATION", "memory");
 
-/// How long a message may be waited for.
+/// The timeout for a message.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A client with the program that serves it.
@@ -52,14 +52,15 @@ impl Client {
         }
     }
 
-    /// One of the sidecar at `socket`, or with `--standalone` of that process, with this store.
+    /// Starts a client of the sidecar at `socket`, or with `--standalone` of a process with this
+    /// store.
     fn of(socket: &Path, store: &Path, arguments: &[&str]) -> Self {
         let mut command = pillion(&[&["mcp-stdio"], arguments].concat());
         command.arg("--socket").arg(socket);
         Self::start(command.env("PILLION__STORE__LOCATION", store))
     }
 
-    /// With the handshake of 2025-11-25, and what the client is capable of.
+    /// Performs the handshake of 2025-11-25 with these client capabilities.
     fn greet(&mut self, capabilities: &Value) {
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
             "clientInfo": {"name": "test", "version": "1"}});
@@ -75,7 +76,7 @@ impl Client {
         writeln!(self.input.as_ref().unwrap(), "{message}").unwrap();
     }
 
-    /// Sends a request; its id.
+    /// Sends a request. Returns its id.
     fn begin(&mut self, method: &str, params: &Value) -> u64 {
         self.requests += 1;
         let id = self.requests;
@@ -83,12 +84,12 @@ impl Client {
         id
     }
 
-    /// The next message.
+    /// Returns the next message.
     fn hear(&mut self) -> Value {
         self.heard.recv_timeout(MESSAGE_TIMEOUT).unwrap()
     }
 
-    /// The next message of that kind; others are skipped.
+    /// Returns the next message of that kind, and skips others.
     fn hear_until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
             let message = self.hear();
@@ -119,7 +120,7 @@ impl Client {
             .collect()
     }
 
-    /// Says nothing any more and waits for the end.
+    /// Closes the input and waits for the exit.
     fn end(mut self) -> Vec<Value> {
         self.input = None;
         assert!(self.child.wait().unwrap().success());
@@ -144,7 +145,7 @@ fn text(answer: &Value) -> &str {
     text.unwrap_or_else(|| panic!("{answer}"))
 }
 
-/// Runs it with these lines for its input, to the end.
+/// Runs the program with these lines as input until it exits.
 fn exchange(arguments: &[&str], lines: &[&str]) -> Output {
     let mut child = start(arguments);
     let mut input = child.stdin.take().unwrap();

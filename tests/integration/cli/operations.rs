@@ -138,7 +138,7 @@ fn completions_are_valid_shell_scripts() {
         let output = run(&["completions", shell], &[]);
         assert!(stdout(&output).contains(sign), "{shell}");
     }
-    // Bash takes its script, where there is one.
+    // Bash accepts its script, if Bash is installed.
     let script = stdout(&run(&["completions", "bash"], &[]));
     let checked = std::process::Command::new("bash")
         .args(["-n", "-c", &script])

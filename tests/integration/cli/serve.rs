@@ -107,7 +107,7 @@ fn m1_every_log_line_of_a_call_has_request_tool_server_and_user() {
         format!("x-request-id: request-8\r\nx-pillion-user: alice\r\ntraceparent: {parent}\r\n");
     let path = "/api/v1/tools/execute/far_echo";
     http::send(&daemon.socket, "POST", path, &headers, b"{}");
-    // The server hears of the trace.
+    // The server receives the trace.
     assert_eq!(server.last_meta()["traceparent"], parent);
     let log = daemon.log();
     let lines = log
@@ -116,7 +116,7 @@ fn m1_every_log_line_of_a_call_has_request_tool_server_and_user() {
     let calls: Vec<_> = lines
         .filter(|line| line["spans"][1]["name"] == "call")
         .collect();
-    // What the tool itself logs as well as its end.
+    // Includes the log entries of the tool and of its end.
     let messages: Vec<_> = calls
         .iter()
         .filter_map(|line| line["message"].as_str())
@@ -183,7 +183,7 @@ fn the_socket_comes_from_the_option_the_variable_or_the_file() {
     for expected in [&file, &variable, &option] {
         let mut command = program::pillion(&["serve", "--config"]);
         command.arg(&config);
-        // Not that of the machine's own sidecar.
+        // Not the default socket of the machine.
         command.env("PILLION__STORE__LOCATION", "memory");
         if expected != &file {
             command.env("PILLION_SOCKET", &variable);

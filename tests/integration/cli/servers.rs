@@ -15,7 +15,7 @@ fn config(daemon: &Daemon) -> PathBuf {
     directory.with_file_name("pillion.toml")
 }
 
-/// Runs the command with the daemon's own configuration and store.
+/// Runs the command with the daemon's configuration and store.
 fn run(daemon: &Daemon, arguments: &[&str]) -> Output {
     pillion(arguments)
         .env("PILLION_SOCKET", &daemon.socket)
@@ -242,7 +242,7 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
         &["servers", "update", "near", "--description", "Rolls"],
     );
     well(&daemon, &["servers", "disable", "near"]);
-    // The socket does not start it again; the store's operator may.
+    // The REST API cannot start the program again; the operator of the store can.
     let refused = crate::http::send(
         &daemon.socket,
         "POST",
@@ -258,7 +258,7 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     assert!(called.contains("15"), "{called}");
     let store = std::fs::read(config(&daemon).with_file_name("pillion.db")).unwrap();
     assert!(!String::from_utf8_lossy(&store).contains("hunter2"));
-    // Its session ends with it, and so does the program.
+    // The session ends with the program's entry, and so does the program.
     let id = pillion_client::Client::new(&daemon.socket)
         .status()
         .unwrap()
@@ -267,7 +267,7 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     well(&daemon, &["servers", "disable", "near"]);
     eventually("the program has ended", || descendants(id).is_empty());
     well(&daemon, &["servers", "enable", "near"]);
-    // Also while no sidecar runs.
+    // Also without a running sidecar.
     daemon.kill();
     let output = run(&daemon, &["servers", "disable", "near"]);
     assert!(
@@ -388,7 +388,7 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
         "bob b/c",
     ];
     assert!(badly(&daemon, &gone, 1).contains("no credential"));
-    // A password is nothing without its name, and nothing is no secret.
+    // A password needs a user name, and an empty value is not a secret.
     let basic = [
         &set[..],
         &["carol", "--type", "basic", "--file", "/dev/null"],
@@ -404,7 +404,7 @@ fn rotate_and_call(daemon: &Daemon, key: &Path) {
     let said = well(daemon, &["vault", "rotate"]);
     assert!(said.contains("has the new key"), "{said}");
     assert_ne!(std::fs::read(key).unwrap(), before);
-    // No older key gives way to it.
+    // An older key does not replace it.
     let kept = said.trim().rsplit(' ').next().unwrap();
     assert!(kept.contains("vault.key.old"), "{said}");
     assert_eq!(std::fs::read(kept).unwrap(), before);
@@ -434,7 +434,7 @@ fn l1_the_vaults_key_is_changed_by_one_command_with_and_without_a_sidecar() {
     );
     rotate_and_call(&daemon, &key);
     well(&daemon, &["tools", "call", "far_echo"]);
-    // What is added now is encrypted with the new key.
+    // Later secrets are encrypted with the new key.
     well(
         &daemon,
         &[
@@ -451,7 +451,7 @@ fn l1_the_vaults_key_is_changed_by_one_command_with_and_without_a_sidecar() {
     let first = std::fs::read(key.with_extension("key.old")).unwrap();
     rotate_and_call(&daemon, &key);
     assert_eq!(std::fs::read(key.with_extension("key.old")).unwrap(), first);
-    // One that was cut off before the new key took its place is completed.
+    // A rotation that was interrupted before the new key file was in place is completed.
     let old = std::fs::read(key.with_extension("key.old-2")).unwrap();
     std::fs::rename(&key, key.with_extension("key.new")).unwrap();
     std::fs::write(&key, &old).unwrap();

@@ -31,7 +31,7 @@ fn a_store_is_created_checked_and_copied() {
     );
     assert!(!file.exists(), "looking makes nothing");
 
-    // Whatever mask whoever calls has: what is made is its user's alone.
+    // Whatever the umask is, the files are accessible only to their user.
     let made = Command::new("sh")
         .args(["-c", r#"umask 022; exec "$0" store migrate"#])
         .arg(pillion_path())
@@ -62,7 +62,7 @@ fn a_store_is_created_checked_and_copied() {
 fn the_store_of_another_user_is_not_changed() {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("p.db");
-    // Only root can give files away; the root directory is nobody else's.
+    // Only root can change owners; the root directory belongs to another user.
     let (place, owner) = if nix::unistd::geteuid().is_root() {
         chown(directory.path(), Some(12_345), None).unwrap();
         (file.clone(), "12345")

@@ -7,7 +7,7 @@ use crate::program::{Daemon, pillion, run, stderr, stdout};
 use crate::terminal::Terminal;
 use crate::workers::Worker;
 
-/// `pillion tools ...` with the daemon's socket in the environment.
+/// Returns `pillion tools ...` with the daemon's socket in the environment.
 fn tools(daemon: &Daemon, arguments: &[&str]) -> Output {
     let arguments = [&["tools"], arguments].concat();
     run(

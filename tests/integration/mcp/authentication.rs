@@ -1,4 +1,4 @@
-//! E8: every credential arrives, on every request.
+//! E8: every request contains the credentials.
 
 use pillion_core::mcp::{Authentication, McpClient, TransportKind};
 use pillion_testkit::{Dialect, FakeMcp, Recorded};

@@ -1,4 +1,4 @@
-//! Answers whose body is wrong: a clear error, and the client works afterwards.
+//! Responses with malformed bodies: a clear error, and the client works afterwards.
 
 use pillion_core::mcp::{McpErrorKind, SseError};
 use pillion_core::tool::ErrorCode;

@@ -1,4 +1,4 @@
-//! Connections that break, stall or never come to be.
+//! Connections that break, stall or cannot be opened.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn send(bytes: &str) -> Fault {
     Fault::Send(bytes.as_bytes().to_vec())
 }
 
-/// The call fails as a broken connection; the next one works.
+/// The call fails as a broken connection; the next call succeeds.
 async fn breaks_then_works(case: &str, faults: Vec<Fault>) {
     let server = faulty_once(faults).await;
     let client = client(&server.url, TransportKind::PostSse);

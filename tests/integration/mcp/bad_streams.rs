@@ -1,4 +1,4 @@
-//! Event streams without end: every limit holds while reading.
+//! Endless event streams: every limit applies while the client reads.
 
 use std::time::Duration;
 
@@ -82,12 +82,12 @@ async fn a_legacy_stream_that_violates_the_protocol_is_reopened() {
     let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
     let client = client(&server.url, TransportKind::LegacySse);
     roll(&client).await.unwrap();
-    // Rubbish is skipped.
+    // Garbage is skipped.
     server.push("data: {bad\n\ndata: 3\n\n: x\n\nevent: endpoint\ndata: http://evil.example/\n\n");
     server.push("data: {\"id\":99,\"result\":1}\n\ndata: {\"error\":{}}\n\n");
     roll(&client).await.unwrap();
     assert_eq!(server.open_streams(), 1);
-    // What is not UTF-8 ends the stream; the next call opens another.
+    // Invalid UTF-8 ends the stream; the next call opens another.
     server.push(b"data: \xff\n\n");
     eventually("the stream's end", || server.open_streams() == 0).await;
     roll(&client).await.unwrap();

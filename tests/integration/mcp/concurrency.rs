@@ -1,4 +1,4 @@
-//! Many calls at once on one client.
+//! Many concurrent calls of one client.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{client, config, dialects, roll};
 
 const CALLS: u64 = 50;
 
-/// A server whose answers come in the reverse order of the calls.
+/// Starts a server whose responses have the reverse order of the calls.
 fn reversing(dialect: Dialect) -> FakeMcp {
     FakeMcp::builder(dialect)
         .on("tools/call", |params| {
@@ -80,7 +80,7 @@ async fn a_caller_cancelled_while_connecting_blocks_no_other() {
     let client = McpClient::new(config);
     let impatient = tokio::time::timeout(Duration::from_millis(500), roll(&client)).await;
     assert!(impatient.is_err());
-    // The next caller waits for the same attempt, and makes another when that fails.
+    // The next caller waits for the same attempt, and starts another when that fails.
     roll(&client).await.unwrap();
     assert_eq!(server.requests.calls("initialize").len(), 2);
 }

@@ -1,4 +1,4 @@
-//! Where the client does not go, whatever it is told.
+//! Requests that the egress policy forbids.
 
 use pillion_core::egress::EgressError;
 use pillion_core::mcp::{McpClient, McpErrorKind, TransportKind};

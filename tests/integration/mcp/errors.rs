@@ -1,4 +1,4 @@
-//! E3 and E4: what an error says, in both wordings, and which code it has.
+//! E3 and E4: messages of errors, in both forms, and their codes.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ async fn e3_absent_fields_of_an_error_have_defaults() {
         let client = client(&server.url, TransportKind::PostSse);
         let got = roll(&client).await.unwrap_err();
         if error.is_null() {
-            // Neither a result nor an error: no response at all.
+            // Neither a result nor an error, so this is not a response.
             let text = "No valid JSON-RPC response found in SSE stream";
             assert_eq!(got.to_string(), text);
         } else {
@@ -257,7 +257,7 @@ async fn e4_the_legacy_message_names_the_transport() {
 
 #[tokio::test]
 async fn e5_is_available_matches_the_state_of_the_server() {
-    // A JSON-RPC error is an answer too.
+    // A JSON-RPC error is a response.
     for reply in [Reply::raw_result("{}"), Reply::error(-32601, "unknown")] {
         let server = FakeMcp::builder(Dialect::PostSse)
             .on("ping", move |_| reply.clone())
@@ -278,7 +278,7 @@ async fn e5_is_available_matches_the_state_of_the_server() {
         assert!(!client.is_available().await, "{fault:?}");
         assert!(client.is_available().await, "{fault:?}: afterwards");
     }
-    // A question that changes nothing is asked again when its connection breaks.
+    // A read-only request is retried when its connection breaks.
     let server = faulty_once(vec![Fault::Close]).await;
     let post_sse = client(&server.url, TransportKind::PostSse);
     assert!(post_sse.is_available().await);
@@ -294,7 +294,7 @@ async fn e3_a_call_is_never_repeated_after_a_broken_connection() {
     let calls = std::sync::atomic::AtomicUsize::new(0);
     let server = pillion_testkit::FaultServer::start(move |request| {
         match calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
-            // The second call meets a pooled connection that ends.
+            // The second call uses a pooled connection that the server closes.
             1 => vec![Fault::Close],
             _ => good_answer(request),
         }

@@ -1,5 +1,5 @@
-//! Finding out what a server speaks: servers that answer the first question oddly, and in
-//! which order things are tried.
+//! Detection of transport and revision: unexpected responses to the first request, and the order of
+//! attempts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{EVENT_STREAM, JSON, ROLLED, client, config, roll};
 
-/// A server of revision 2025-11-25 without sessions, that answers `server/discover` with
+/// Starts a server of revision 2025-11-25 without sessions that answers `server/discover` with
 /// these faults.
 async fn older_server(odd: Vec<Fault>) -> FaultServer {
     FaultServer::start(move |request| match request.rpc_method().as_str() {
@@ -33,7 +33,7 @@ fn older_answer(request: &Recorded) -> Vec<Fault> {
     vec![Fault::answer("200 OK", JSON, response)]
 }
 
-/// Binds an address that a server has just left.
+/// Binds an address that a server has just released.
 async fn bind_again(address: std::net::SocketAddr) -> tokio::net::TcpListener {
     for _ in 0..100 {
         if let Ok(listener) = tokio::net::TcpListener::bind(address).await {
@@ -191,9 +191,9 @@ async fn e7_transports_are_tried_in_order() {
         assert_eq!(info.steps.len(), steps, "{dialect:?}: {:?}", info.steps);
         let (last, others) = info.steps.split_last().unwrap();
         assert!(last.outcome.is_ok());
-        // A server that does not know `server/discover` has answered all the same.
+        // A server that does not know `server/discover` has responded nevertheless.
         assert!(others.iter().skip(1).all(|step| step.outcome.is_err()));
-        // Another client of the same server knows.
+        // Another client of the same server has the cached result.
         let known = client(&server.url, TransportKind::Auto);
         assert_eq!(
             known.connection().await.unwrap().steps.len(),
@@ -212,7 +212,7 @@ async fn e7_a_cached_transport_is_dropped_when_it_no_longer_works() {
         .await
         .unwrap();
     drop(first);
-    // At the same address, a server that has no handshake and answers in event streams.
+    // A server at the same address without a handshake, with event streams.
     let listener = bind_again(address).await;
     let second = FaultServer::on(listener, |request| match request.rpc_method().as_str() {
         "tools/call" => super::good_answer(request),
@@ -285,7 +285,7 @@ async fn a_server_that_is_down_is_backed_off_for_a_while() {
     assert_eq!(error.code(), pillion_core::tool::ErrorCode::Unavailable);
     let wait = error.retry_after().unwrap();
     assert!(wait <= Duration::from_millis(500));
-    // Back again, it is found by the next attempt.
+    // When the server is back, the next attempt detects it.
     let listener = bind_again(address).await;
     let _server = FaultServer::on(listener, older_answer);
     tokio::time::sleep(wait).await;
@@ -343,7 +343,7 @@ async fn e7_discover_is_repeated_for_a_slow_server_without_handshake() {
     }
 }
 
-/// The server turns out to speak 2026-07-28, and that is what is remembered.
+/// The server supports 2026-07-28, and that is cached.
 async fn slow_at_first(url: &str, case: &str) {
     let mut config = config(url, TransportKind::Auto);
     config.timeout = Duration::from_secs(8);
@@ -431,7 +431,7 @@ async fn an_error_of_a_tool_triggers_one_detection_of_the_revision() {
         call(-32000).await;
         assert_eq!(asked(), 2);
     }
-    // Another error may mean something.
+    // Another error may have a meaning.
     code.store(-32600, Ordering::SeqCst);
     for _ in 0..3 {
         call(-32600).await;

@@ -1,4 +1,4 @@
-//! E6: what is said before the first call.
+//! E6: messages before the first call.
 
 use pillion_core::mcp::{Handshake, McpClient, ProtocolVersion, TransportKind};
 use pillion_testkit::{Dialect, Endpoint, FakeMcp, Reply};

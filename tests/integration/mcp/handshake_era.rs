@@ -1,5 +1,5 @@
-//! What the revisions with a handshake have beyond it: streams that are resumed, requests
-//! and notices of the server's, cancellation in words.
+//! Features of the revisions with a handshake: resumed streams, server requests and notifications,
+//! cancellation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::{EVENT_STREAM, JSON, ROLLED, client, config, eventually, roll};
 
-/// Answers everything but `tools/call` and GET; in a session.
+/// Answers everything except `tools/call` and GET, in a session.
 fn in_session(request: &Recorded) -> Vec<Fault> {
     let reply = match request.rpc_method().as_str() {
         "initialize" => {
@@ -39,7 +39,7 @@ async fn an_interrupted_stream_is_resumed_at_its_last_event() {
                 let last = request.header("last-event-id");
                 assert_eq!(last, if nth == 0 { "1" } else { "2" });
                 if nth == 0 {
-                    // Another turn: nothing but a new id.
+                    // Another attempt brings only a new id.
                     return vec![
                         Fault::head(EVENT_STREAM),
                         Fault::Send(b"id: 2\ndata:\n\n".to_vec()),
@@ -196,7 +196,7 @@ async fn a_subscription_receives_notifications_and_survives_reconnections() {
             "data: {{\"method\":\"notifications/resources/updated\",\"params\":{{\"uri\":\"{uri}\"}}}}\n\n"
         )
     };
-    // What nobody asked for is not passed on.
+    // Notifications without a subscription are not forwarded.
     server.push(updated("file:///b"));
     server.push("data: {\"method\":\"notifications/tools/list_changed\"}\n\n");
     server.push(updated("file:///a"));

@@ -17,7 +17,7 @@ const DISCONNECTED: Failure = Failure {
     kind: |kind| matches!(kind, McpErrorKind::Disconnected),
 };
 
-/// Far less than the deadline of a client under test, and than a slow server takes.
+/// Much shorter than the deadline of the tested client and the delay of a slow server.
 const SOON: Duration = Duration::from_secs(10);
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn e9_dropping_the_client_ends_its_stream() {
     eventually("the stream's end", || server.open_streams() == 0).await;
 }
 
-/// How often a server was told that a session is not needed any more.
+/// Counts the requests that end a session.
 fn goodbyes(requests: &Recorder) -> usize {
     let all = requests.all();
     let goodbyes = all.iter().filter(|request| request.method == "DELETE");
@@ -139,7 +139,7 @@ async fn a_connection_attempt_cancelled_after_the_handshake_ends_its_session() {
             let response = response.response(&request.rpc_id());
             vec![match request.rpc_method().as_str() {
                 "initialize" => Fault::answer_with("200 OK", &session, response),
-                // It ends the handshake, and takes its time.
+                // The server ends the handshake slowly.
                 "notifications/initialized" => Fault::Hang,
                 _ => Fault::answer("204 No Content", JSON, ""),
             }]
@@ -168,7 +168,7 @@ async fn a_connection_attempt_cancelled_after_the_handshake_ends_its_session() {
     }
 }
 
-/// A call that is under way when the client disconnects ends at once.
+/// A running call ends at once when the client disconnects.
 async fn ends_with_the_connection(client: McpClient, tool: &'static str, case: &str) {
     let before = Instant::now();
     let caller = client.clone();
@@ -261,7 +261,7 @@ async fn e8_a_late_response_is_not_given_to_another_call() {
         for call in calls.collect::<Vec<_>>() {
             call.await.unwrap();
         }
-        // Before, while and after the responses come that nobody waits for any more.
+        // Before, while and after late responses arrive.
         for _ in 0..20 {
             assert_eq!(roll(&client).await.unwrap().get(), ROLLED, "{case}");
             tokio::time::sleep(Duration::from_millis(30)).await;
@@ -308,7 +308,7 @@ async fn a_complete_list_needs_no_other_connection() {
             TransportKind::LegacySse,
         ),
     ] {
-        // The connection ends with the last page.
+        // The connection ends after the last page.
         let server = FakeMcp::builder(dialect)
             .on("tools/list", |params| match params.get("cursor") {
                 None => Reply::result(&json!({"tools": [{"name": "a"}], "nextCursor": "2"})),

@@ -1,4 +1,4 @@
-//! The GET stream of Streamable HTTP, on which servers say what belongs to no answer.
+//! The GET stream of Streamable HTTP, for messages that belong to no response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ fn gets(requests: &[Recorded]) -> usize {
     gets.count()
 }
 
-/// Answers requests in a session, and each GET as `stream` says.
+/// Answers requests in a session, and each GET with `stream`.
 async fn listening_server(
     stream: impl Fn(usize, &Recorded) -> Vec<Fault> + Send + Sync + 'static,
 ) -> FaultServer {
@@ -74,7 +74,7 @@ async fn a_subscriber_survives_a_lost_session() {
     server.push(updated);
     hears(&mut subscription).await;
 
-    // As a restart does it. Nobody calls anything from here on.
+    // Like after a restart. No call follows.
     server.forget_sessions();
     server.close_streams();
     eventually("another subscription", || {
@@ -175,10 +175,10 @@ async fn a_stream_that_closes_at_once_is_reopened_with_pauses() {
     let _subscription = subscribe_to_tools(&subscriber).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let opened = gets(&server.requests.all());
-    // Pauses of 100, 200, 400, 800, 1600 ms, or half of that.
+    // Pauses of 100, 200, 400, 800 and 1600 ms, or half of that.
     assert!((2..=8).contains(&opened), "{opened}");
 
-    // The same for the stream of an answer, though each names another place.
+    // The same for the stream of a response, although each stream has another event id.
     let nth = AtomicUsize::new(0);
     let server = FaultServer::start(move |request| {
         let nth = nth.fetch_add(1, Ordering::SeqCst);
@@ -240,7 +240,7 @@ async fn a_legacy_stream_that_closes_at_once_is_reopened_with_pauses() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let opened = gets(&server.requests.all());
-    // After 2 s, then 4 s, then 8 s, or half of that.
+    // After 2 s, 4 s and 8 s, or half of that.
     assert!((2..=4).contains(&opened), "{opened}");
 }
 

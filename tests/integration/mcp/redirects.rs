@@ -1,4 +1,4 @@
-//! A redirect never carries a credential to another origin, nor turns a POST into a GET.
+//! A redirect never forwards a credential to another origin, and never turns a POST into a GET.
 
 use pillion_core::mcp::{Authentication, McpClient, McpErrorKind, TransportKind};
 use pillion_core::tool::ErrorCode;
@@ -15,7 +15,7 @@ fn redirect(status: u16, location: &str) -> Vec<Fault> {
     )]
 }
 
-/// A server that sends every request elsewhere, but for those to `/good`.
+/// Starts a server that redirects every request except those to `/good`.
 async fn redirecting(status: u16, location: String) -> FaultServer {
     FaultServer::start(move |request| match request.path.as_str() {
         "/good" => good_answer(request),

@@ -1,4 +1,4 @@
-//! E10 and E11: results as they were sent, arguments as objects, lists with all pages.
+//! E10 and E11: unchanged results, arguments as objects, lists with all pages.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ async fn e11_empty_arguments_are_an_object() {
     }
 }
 
-/// A server whose list has this many pages of two tools, or pages without end.
+/// Starts a server whose list has this many pages of two tools, or endless pages.
 fn paged(dialect: Dialect, pages: Option<usize>) -> FakeMcp {
     FakeMcp::builder(dialect)
         .on("tools/list", move |params| {
@@ -138,7 +138,7 @@ async fn a_malformed_list_is_an_error() {
             .start();
         let client = client(&server.url, TransportKind::Http);
         match client.list_tools().await {
-            // An empty list may have been written in PHP, where `{}` and `[]` are one.
+            // PHP servers may write an empty list for an empty object.
             Ok(tools) => assert!(tools.is_empty() && result == "[]", "{result}"),
             Err(error) => assert!(
                 matches!(error.kind(), McpErrorKind::UnexpectedResult { .. }),
@@ -178,7 +178,7 @@ async fn f6_only_a_tool_with_a_long_name_is_skipped() {
         .on("tools/list", move |_| Reply::result(&listed))
         .start();
     let client = client(&server.url, TransportKind::Http);
-    // The list has it; it is the name with its prefix that is too long.
+    // The name is valid in the list; only the prefixed name is too long.
     assert_eq!(client.list_tools().await.unwrap().len(), 3);
     let tools = McpTool::discover(&client, "x_").await.unwrap();
     let names: Vec<_> = tools

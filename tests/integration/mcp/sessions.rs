@@ -45,7 +45,7 @@ async fn an_expired_session_is_replaced_and_each_call_runs_once() {
         assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
         assert_eq!(executed.load(Ordering::SeqCst), 3);
         assert_eq!(server.requests.calls("initialize").len(), 2);
-        // The one that met the 404 went out twice, in two sessions.
+        // The request that got status 404 was sent twice, in two sessions.
         let sessions: Vec<_> = server.requests.calls("tools/call");
         let sessions: Vec<_> = sessions
             .iter()
@@ -138,7 +138,7 @@ async fn e7_an_expired_endpoint_is_replaced_though_its_stream_is_open() {
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
     assert_eq!(executed.load(Ordering::SeqCst), 3);
     assert_eq!(server.requests.calls("initialize").len(), 2);
-    // The one that met the 404 went out twice.
+    // The request that got status 404 was sent twice.
     assert_eq!(server.requests.calls("tools/call").len(), 4);
     eventually("the end of the first stream", || server.open_streams() == 1).await;
 }

@@ -1,11 +1,12 @@
-//! E2: every form that an answer may have.
+//! E2: every form of a response.
 
 use pillion_core::mcp::TransportKind;
 use pillion_testkit::{Fault, FaultServer, Reply};
 
 use super::{EVENT_STREAM, JSON, ROLLED, client, roll};
 
-/// The body `shape` makes of a good response is understood under this content type.
+/// Asserts that the client reads the body that `shape` makes of a good response, with this content
+/// type.
 async fn is_understood(name: &str, content_type: &'static str, shape: fn(&str) -> String) {
     let server = FaultServer::start(move |request| {
         let response = Reply::raw_result(ROLLED).response(&request.rpc_id());

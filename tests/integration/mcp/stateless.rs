@@ -1,4 +1,4 @@
-//! Revision 2026-07-28: no handshake, and every request says all there is to know.
+//! Revision 2026-07-28: no handshake, and every request contains all metadata.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ fn auto(server: &FakeMcp) -> McpClient {
     client(&server.url, TransportKind::Auto)
 }
 
-/// A client that accepts every form.
+/// Returns a client that accepts every form.
 fn obliging(server: &FakeMcp) -> McpClient {
     let callbacks = Callbacks::new().on_elicitation(|_| async { Ok(json!({"action": "accept"})) });
     McpClient::with_callbacks(config(&server.url, TransportKind::Auto), callbacks)
@@ -58,7 +58,7 @@ async fn e6_discover_is_sent_once_and_every_request_has_its_revision() {
             },
         })
     );
-    // Another client of the same server need not ask again, nor does a pinned revision.
+    // Another client of the same server uses the cached revision, and so does a pinned revision.
     assert_eq!(roll(&auto(&server)).await.unwrap().get(), ROLLED);
     let mut pinned = config(&server.url, TransportKind::Auto);
     pinned.protocol_version = Some(ProtocolVersion::V2026_07_28);
@@ -120,14 +120,14 @@ async fn a_server_downgraded_to_handshakes_is_detected_again() {
     let client = auto(&server);
     roll(&client).await.unwrap();
     modern.store(false, Ordering::SeqCst);
-    // The fake checks `_meta` in front of `initialize`, so that nothing works any more; but
-    // the handshake was tried.
+    // The fake checks `_meta` before `initialize`, so every request fails; but the handshake was
+    // tried.
     roll(&client).await.unwrap_err();
     assert_eq!(server.requests.calls("server/discover").len(), 2);
     assert_eq!(server.requests.calls("initialize").len(), 1);
 }
 
-/// Asks for a form in the first round and answers in the second.
+/// Requests a form in the first round and returns the result in the second.
 fn asks_first(params: &Value) -> Reply {
     match params.get("inputResponses") {
         None => Reply::result(&json!({
@@ -313,7 +313,7 @@ async fn a_subscription_survives_reconnections_and_ends_with_the_server() {
     server.push(notice(&listen.rpc_id()));
     let heard = subscription.next().await.unwrap();
     assert_eq!(heard.method, "notifications/tools/list_changed");
-    // The notice made the kept list stale.
+    // The notification invalidated the cached list.
     client.list_tools().await.unwrap();
     assert_eq!(server.requests.calls("tools/list").len(), 2);
 
@@ -356,7 +356,7 @@ async fn disconnecting_ends_the_pause_of_a_subscription_that_broke_off() {
     };
     let mut subscription = client.subscribe(filter).await.unwrap();
     drop(server);
-    // From here on time passes as soon as nothing else happens: by now the pauses are long.
+    // From here on, paused time advances when the runtime is idle: the pauses are long by now.
     tokio::time::pause();
     tokio::time::sleep(Duration::from_secs(100)).await;
     let before = tokio::time::Instant::now();
@@ -419,7 +419,7 @@ async fn progress_and_log_messages_come_before_the_result() {
     assert_eq!(*levels.lock().unwrap(), [r#"{"level":"warning"}"#]);
 }
 
-/// A tool whose `region` goes into a header.
+/// Returns a tool whose `region` is mirrored in a header.
 fn with_region(header: &str) -> Value {
     json!({"tools": [
         {"name": "roll", "inputSchema": {"type": "object", "properties": {
@@ -445,7 +445,7 @@ async fn parameters_are_mirrored_in_headers_and_read_again_after_changes() {
             Reply::result(&with_region(header))
         })
         .on("tools/call", move |_| {
-            // Refuses the first call after the change.
+            // Rejects the first call after the change.
             if call.swap(false, Ordering::SeqCst) {
                 Reply::error(-32020, "Header mismatch: Mcp-Param-Place")
             } else {
@@ -454,7 +454,7 @@ async fn parameters_are_mirrored_in_headers_and_read_again_after_changes() {
         })
         .start();
     let client = auto(&server);
-    // The tool that breaks the rules is left out.
+    // The invalid tool is skipped.
     assert_eq!(client.list_tools().await.unwrap().len(), 1);
     let arguments = json!({"region": "us-west1"});
     client.call_tool("roll", &arguments).await.unwrap();
@@ -463,7 +463,7 @@ async fn parameters_are_mirrored_in_headers_and_read_again_after_changes() {
     assert_eq!(call.header("mcp-name"), "roll");
 
     changed.store(true, Ordering::SeqCst);
-    // The list is asked for while `changed` is false again, so the header is as before.
+    // The list is requested while `changed` is false again, so the header is the old one.
     client.call_tool("roll", &arguments).await.unwrap();
     assert_eq!(server.requests.calls("tools/list").len(), 2);
     assert_eq!(server.requests.calls("tools/call").len(), 3);

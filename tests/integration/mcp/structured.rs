@@ -1,4 +1,4 @@
-//! Structured results and the output schemas that servers write, some of which mean no good.
+//! Structured results and output schemas, some of them hostile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{client, config};
 
-/// A server whose tool `roll` has this output schema and gives this structured content.
+/// Starts a server whose tool `roll` has this output schema and returns this structured content.
 fn server(output_schema: &Value, content: &Value) -> FakeMcp {
     let tool = json!({"name": "roll", "inputSchema": {}, "outputSchema": output_schema});
     let result = json!({"content": [], "structuredContent": content});
@@ -28,7 +28,7 @@ async fn call(client: &McpClient, timeout: Duration) -> ToolCallResult {
     called.unwrap()
 }
 
-/// The word on a result; the second time, when the schema has been compiled.
+/// Returns the warning of a result; the second call uses the compiled schema.
 async fn mismatch(output_schema: &Value, content: &Value) -> Option<String> {
     let server = server(output_schema, content);
     let client = client(&server.url, TransportKind::Http);
@@ -39,7 +39,7 @@ async fn mismatch(output_schema: &Value, content: &Value) -> Option<String> {
     first
 }
 
-/// `"x"` is checked against `{"type": "number"}` two to the sixtieth times.
+/// `"x"` is checked against `{"type": "number"}` 2^60 times.
 fn endless() -> Value {
     let mut definitions = Map::new();
     for nth in 0..60 {
@@ -77,7 +77,8 @@ async fn an_unusable_output_schema_is_ignored() {
     }
 }
 
-/// One worker, as in the PHP extension: it must stay free, and the call keep its deadline.
+/// One worker, like in the PHP extension: it has to stay free, and the call has to meet its
+/// deadline.
 #[test]
 fn a_hostile_output_schema_delays_no_call() {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -107,7 +108,7 @@ fn a_hostile_output_schema_delays_no_call() {
         });
         task.await.unwrap();
     });
-    // What the checks left behind ends by itself.
+    // The remaining checks end by themselves.
     let before = Instant::now();
     drop(runtime);
     assert!(before.elapsed() < Duration::from_secs(5));
@@ -136,7 +137,7 @@ async fn the_total_size_of_a_list_is_limited() {
     assert_eq!(server.requests.calls("tools/list").len(), 5);
 }
 
-/// While a list is being read, calls know the last one; afterwards nothing of that.
+/// While a list is read, calls use the previous list; after a failure, too.
 #[tokio::test]
 async fn an_incomplete_list_does_not_change_the_known_tools() {
     let lists = AtomicUsize::new(0);

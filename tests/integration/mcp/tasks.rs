@@ -1,4 +1,4 @@
-//! Calls that a server makes tasks of (extension of revision 2026-07-28).
+//! Calls that a server runs as tasks (extension of revision 2026-07-28).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ fn auto(server: &FakeMcp) -> McpClient {
     client(&server.url, TransportKind::Auto)
 }
 
-/// A client that accepts every form, and counts them.
+/// Returns a client that accepts and counts every form.
 fn obliging(url: &str) -> (McpClient, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&asked);
@@ -31,13 +31,13 @@ fn obliging(url: &str) -> (McpClient, Arc<AtomicUsize>) {
     (client, asked)
 }
 
-/// The first answer to a call.
+/// The first response to a call.
 fn begun() -> Value {
     json!({"resultType": "task", "taskId": "t", "status": "working", "pollIntervalMs": 0.5})
 }
 
-/// A server of tasks that answers `tasks/get` and `tasks/update` with these faults, or with
-/// the result of another function where that has one.
+/// Starts a server of tasks that answers `tasks/get` and `tasks/update` with these faults, or with
+/// the result of the function if it returns one.
 async fn faulty(
     answer: impl Fn(&Recorded, &str) -> Result<Value, Vec<Fault>> + Send + Sync + 'static,
 ) -> FaultServer {
@@ -245,7 +245,7 @@ async fn e9_disconnecting_ends_a_task_between_two_polls() {
         let server = stateless()
             .on("tools/call", move |_| Reply::result(&begun))
             .start();
-        // A person who takes their time.
+        // A slow user.
         let callbacks = Callbacks::new().on_elicitation(|_| std::future::pending());
         let config = config(&server.url, TransportKind::Auto);
         let client = McpClient::with_callbacks(config, callbacks);

@@ -1,4 +1,4 @@
-//! E7: every transport, pinned and found out.
+//! E7: every transport, pinned and detected.
 
 use pillion_core::mcp::{McpErrorKind, TransportKind};
 use pillion_core::tool::ErrorCode;
@@ -136,7 +136,7 @@ async fn e7_a_closed_stream_is_reopened() {
             .start();
         let client = client(&server.url, transport);
         roll(&client).await.unwrap();
-        // A call that is under way fails and is not repeated.
+        // A running call fails and is not retried.
         let waiting = client.clone();
         let call = tokio::spawn(async move { waiting.request("wait", &json!({})).await });
         eventually("the call", || server.requests.calls("wait").len() == 1).await;

@@ -122,8 +122,8 @@ async fn e6_the_revision_that_the_server_answers_with_is_used() {
         roll(&client).await.unwrap();
         client.connection().await.unwrap().protocol_version
     };
-    // At first; then each time that the connection was lost: an older one, one without
-    // handshake, and back.
+    // At first; then after each lost connection: an older revision, one without handshake, and
+    // back.
     for (revision, expected) in [
         ("2025-06-18", ProtocolVersion::V2025_06_18),
         ("2025-03-26", ProtocolVersion::V2025_03_26),
@@ -134,7 +134,7 @@ async fn e6_the_revision_that_the_server_answers_with_is_used() {
         assert_eq!(spoken().await, Some(expected));
         client.call_tool("cut", &json!({})).await.unwrap_err();
     }
-    // Unless one is asked for: then only that will do.
+    // Unless a revision is pinned: then only that revision is accepted.
     server.speak("2026-07-28");
     let mut pinned = config(&server.url, TransportKind::Auto);
     pinned.protocol_version = Some(ProtocolVersion::V2025_11_25);
@@ -166,7 +166,7 @@ async fn c2_a_vanished_server_is_detected_by_missing_pongs() {
     config.timeout = Duration::from_secs(3600);
     let client = McpClient::new(config);
     roll(&client).await.unwrap();
-    // From here on time passes as soon as nothing else happens.
+    // From here on, paused time advances when the runtime is idle.
     tokio::time::pause();
     let error = client.call_tool("deaf", &json!({})).await.unwrap_err();
     assert!(
@@ -284,7 +284,7 @@ async fn e7_a_real_server_of_the_official_python_sdk() {
         let sum = (number + 1).to_string();
         assert_eq!(call.await.unwrap()["content"][0]["text"], sum);
     }
-    // Restarted: the next call but one at the latest meets it again.
+    // After a restart, the second call at the latest succeeds.
     let peer = peer.restart();
     let mut again = roll(&client).await;
     if again.is_err() {

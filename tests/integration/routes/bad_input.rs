@@ -11,7 +11,7 @@ use crate::sidecar::Sidecar;
 
 const EXECUTE: &str = "/api/v1/tools/execute/both";
 
-/// The refusal is JSON with this status and code, and the sidecar lives on.
+/// Asserts that the error is JSON with this status and code, and that the sidecar still works.
 fn assert_refused(sidecar: &Sidecar, reply: &Reply, status: u16, code: &str) -> String {
     assert_eq!(reply.status, status, "{reply:?}");
     let body = reply.json();
@@ -151,7 +151,7 @@ fn a_body_over_the_limit() {
     let reply = http::exchange(&sidecar.socket, chunked.as_bytes());
     assert_refused(&sidecar, &reply, 413, "invalid_input");
 
-    // The client reads the refusal although it could not send everything.
+    // The client reads the error although it could not send everything.
     let caller = pillion_client::Caller::default();
     let error = sidecar
         .client()

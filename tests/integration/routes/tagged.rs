@@ -1,7 +1,7 @@
 use crate::http::{self, Reply};
 use crate::program::Daemon;
 
-/// The lists that somebody may look at again and again.
+/// The lists with an ETag.
 const LISTS: [&str; 6] = [
     "/api/v1/tools",
     "/api/v1/tools/schemas?category=math",

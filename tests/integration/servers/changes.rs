@@ -42,7 +42,7 @@ fn f2_a_server_is_usable_at_once_and_its_calls_are_removed_with_it() {
         let answer = http::get(&daemon.socket, &target).json();
         answer["calls"].as_array().unwrap().len()
     };
-    // They go by the name that the server has now.
+    // The records have the server's new name.
     assert_eq!((calls("far"), calls("afar")), (0, 3));
     let path = format!("/{}", id.as_str().unwrap());
     let removed = ask(&daemon, "DELETE", &path, &Value::Null).json();
@@ -105,7 +105,7 @@ fn f3_the_status_contains_the_state_and_the_last_response() {
     assert_eq!(shown["toolCount"], 1);
     assert_eq!(shown["calls"], json!({"total": 1, "failed": 0}));
     assert!(shown["lastConnectedAt"].is_string(), "{shown}");
-    // It is kept, which nobody waits for.
+    // The caller does not wait for the removal.
     eventually("the moment is kept", || {
         daemon.kill();
         daemon = daemon.again();
@@ -235,9 +235,9 @@ fn f2_a_successor_has_the_servers_of_its_predecessor() {
     assert!(call(&next, "other_echo"));
 }
 
-/// Adds servers, changes each and removes every third, until the sidecar is gone. What was
-/// acknowledged: the name, and the timeout that it was changed to; no timeout for one that was
-/// removed. And the name of the last, of which nothing is known.
+/// Adds servers, changes each and removes every third, until the sidecar is gone. Returns the
+/// acknowledged names with their new timeouts (`None` for removed servers), and the name of the
+/// last server, whose state is unknown.
 fn change_until_killed(socket: &Path, round: usize) -> (Vec<(String, Option<u64>)>, String) {
     let client = Client::new(socket);
     let raw = client.raw();

@@ -30,7 +30,7 @@ fn f2_a_server_can_be_connected_before_the_first_call() {
         "{failed}"
     );
     far.set_mood(Mood::Well);
-    // At once, however lately it failed.
+    // At once, however recently the server failed.
     let connected = change(&daemon, "POST", "/far/connect", &Value::Null);
     assert_eq!(connected["status"], "connected");
 }
@@ -69,7 +69,7 @@ fn f2_a_disconnected_server_is_not_used_until_it_is_connected() {
         list["unavailable_servers"][0]["error"],
         "Not connected to server"
     );
-    // A change of something else connects nothing.
+    // Another change does not connect the server.
     add(
         &daemon,
         &json!({"name": "other", "url": "http://127.0.0.1:9/mcp", "enabled": false}),

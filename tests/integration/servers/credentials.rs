@@ -9,7 +9,7 @@ use crate::program::{Daemon, pillion, stderr};
 
 const TOKEN: &str = "hunter2-hunter2-hunter2";
 
-/// A key in a file of its own.
+/// Writes a key to a file.
 pub(super) fn key(directory: &Path) -> PathBuf {
     let path = directory.join("vault.key");
     std::fs::write(&path, [9; 32]).unwrap();
@@ -33,7 +33,7 @@ fn bearer(far: &McpServer, token: &str) -> Value {
     })
 }
 
-/// Every file in the daemon's directory, the log and the database among them.
+/// Returns the content of every file in the daemon's directory, including the log and the database.
 pub(super) fn everything_kept(daemon: &Daemon) -> Vec<u8> {
     let directory = daemon.socket.parent().unwrap().parent().unwrap();
     let files = std::fs::read_dir(directory).unwrap();
@@ -65,7 +65,7 @@ fn l1_a_credential_is_sent_only_to_its_server() {
         !sent.is_empty() && sent.iter().all(|it| *it == expected),
         "{sent:?}"
     );
-    // Also when it fails, and in every answer.
+    // Also in failures, and in every response.
     far.set_mood(Mood::Ill);
     call(&daemon, "far_echo");
     let mut answers = Vec::new();
@@ -117,7 +117,7 @@ fn l1_without_a_key_credentials_are_rejected_and_the_setting_is_named() {
     let change = json!({"headers": {"x-key": TOKEN}});
     let (status, ..) = refusal(&daemon, "PATCH", "/far", &change);
     assert_eq!(status, 403);
-    // For a trial nothing is kept.
+    // A test stores nothing.
     let trial = ask(&daemon, "POST", "/test", &bearer(&far, TOKEN)).json();
     assert_eq!(trial["reachable"], true, "{trial}");
 }
@@ -149,7 +149,7 @@ fn l1_a_wrong_key_of_the_store_is_an_error_at_start() {
         error.contains("the store is encrypted with another key"),
         "{error}"
     );
-    // With no key at all the others work, and the list says why this one does not.
+    // Without a key, other servers work, and the list contains the reason why this one does not.
     std::fs::write(&config, "").unwrap();
     let daemon = daemon.again();
     let listed = &servers(&daemon)[0];
@@ -179,7 +179,7 @@ fn l1_a_changed_url_does_not_get_the_credentials_of_the_server() {
     assert_eq!(shown["headers"], json!(["y"]));
     assert!(call(&daemon, "far_echo"));
     assert!(thief.credentials().is_empty());
-    // Another path of the same place is the same place.
+    // Another path of the same origin keeps the credential.
     change(&daemon, "PATCH", "/far", &bearer(&thief, "fresh-token"));
     let path = format!("{}?v=2", thief.url);
     change(&daemon, "PATCH", "/far", &json!({"url": path}));

@@ -9,7 +9,7 @@ use crate::mcp_server::McpServer;
 use crate::program::eventually;
 use crate::routes::mcp::stateless;
 
-/// A server `far` with two tools, and one that cannot be reached.
+/// Returns a server `far` with two tools, and a server that cannot be reached.
 fn servers() -> (FakeMcp, String) {
     let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
     let tools = json!({"tools": [tool("roll"), tool("secret")]});
@@ -44,7 +44,7 @@ impl Server {
     }
 }
 
-/// The strings at `pointer` of each of the entries.
+/// Returns the strings at `pointer` of each entry.
 fn each(list: &Value, pointer: &str) -> Vec<String> {
     let entries = list.as_array().unwrap().iter();
     let names = entries.map(|entry| entry.pointer(pointer).unwrap().as_str().unwrap().to_owned());
@@ -53,7 +53,7 @@ fn each(list: &Value, pointer: &str) -> Vec<String> {
     names
 }
 
-/// The answer with `name` for the tool that it is about.
+/// Returns the response with the tool's name replaced by `name`.
 fn about(mut answer: Value, tool: &str) -> String {
     if let Some(metadata) = answer.as_object_mut() {
         metadata.remove("id");
@@ -93,7 +93,7 @@ async fn l3_a_token_sees_only_the_tools_of_its_list() {
 async fn l3_an_unlisted_tool_is_an_unknown_tool() {
     let (_far, toml) = servers();
     let server = Server::start(&toml);
-    // All of them are there by now for whoever may see them.
+    // All tools are listed by now for callers that may see them.
     server.json(RUNNER, "GET /api/v1/tools/", &Value::Null);
     let run = |name: &str| {
         let request = format!("POST /api/v1/tools/execute/{name}");
@@ -124,7 +124,7 @@ async fn l3_an_unlisted_tool_is_an_unknown_tool() {
     let few = json!(["calculator", "get_time", "far_roll"]);
     assert_eq!(available, few);
 
-    // Those on the list run at every door, also by another name that they have.
+    // Listed tools run in every interface, also by their aliases.
     for name in ["get_time", "time_tool", "far_roll"] {
         let answer = run(name);
         assert_eq!(answer["result"]["success"], true, "{answer}");
@@ -221,7 +221,8 @@ fn l3_a_composed_tool_gives_a_token_only_the_tools_it_lends() {
     );
 }
 
-/// A server with a tool of that name, or none, and a resource, a template and a prompt `LABEL`.
+/// Starts a server with a tool of that name, or none, and a resource, a template and a prompt
+/// `LABEL`.
 fn with_everything(label: &'static str, tool: Option<&'static str>) -> FakeMcp {
     let tools: Vec<_> = tool
         .iter()
@@ -264,7 +265,7 @@ fn with_everything(label: &'static str, tool: Option<&'static str>) -> FakeMcp {
 async fn l3_a_server_without_a_listed_tool_is_hidden_from_the_token() {
     let far = with_everything("far", Some("roll"));
     let other = with_everything("other", Some("secret"));
-    // Without tools: for whoever has every name that begins as its tools would.
+    // Without tools: visible for tokens that allow the whole prefix of the server.
     let (calc, mute) = (with_everything("calc", None), with_everything("mute", None));
     let servers = [
         ("far", &far),
@@ -296,7 +297,7 @@ async fn l3_a_server_without_a_listed_tool_is_hidden_from_the_token() {
             assert_eq!(each(&listed, "/name"), there, "{method}");
         }
     }
-    // All of it is known by now.
+    // Everything is known by now.
     for (label, below) in servers {
         let is_there = of_few.contains(&label);
         let asked = |method: &str, params: Value| {

@@ -1,4 +1,4 @@
-//! Whose memories a token reads and forgets.
+//! The memories that a token can read and remove.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{APP, HERS, RUNNER, Server};
 use crate::http;
 use crate::program::Daemon;
 
-/// A call with these header lines beside the token.
+/// Makes a call with these header lines in addition to the token.
 fn call(server: &Server, token: &str, about: &str, tool: &str, arguments: &Value) -> Value {
     let headers = format!("host: localhost\r\nauthorization: Bearer {token}\r\n{about}");
     let request = format!("POST /api/v1/tools/execute/{tool}");
@@ -71,7 +71,7 @@ fn d5_a_token_has_only_the_memories_of_its_user() {
     assert_eq!(found(&search(APP, "", "table")), ["All like cake"]);
     assert!(found(&search(APP, "bob", "")).is_empty());
 
-    // Somebody else's name is refused, or is no more than a claim.
+    // The name of another user is rejected, or is only a claim.
     assert_eq!(search(HERS, "bob", "table")["error_code"], "denied");
     let claimed = search(RUNNER, "alice", "table");
     assert_eq!(claimed["result"]["error_code"], "denied", "{claimed}");

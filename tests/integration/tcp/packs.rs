@@ -8,7 +8,7 @@ use crate::routes::mcp::stateless;
 
 const STREAM: &str = "GET /api/v1/streams/orchestrator";
 
-/// A sidecar with the pack for game masters, in which bob and then alice wanted something.
+/// Starts a sidecar with the tabletop pack, in which bob and then alice played an action.
 fn server() -> Server {
     let server = Server::start("[tabletop]\nenabled = true\n");
     for user in ["bob", "alice"] {
@@ -57,7 +57,7 @@ fn l3_a_token_of_one_user_receives_only_events_of_that_user() {
         let lines = BufReader::new(stream).lines().map(Result::unwrap);
         let data = lines.filter_map(|line| line.strip_prefix("data: ").map(str::to_owned));
         let events = data.map(|data| serde_json::from_str::<Value>(&data).unwrap());
-        // The first says that what came before is lost.
+        // The first event reports that earlier events are lost.
         let events = events.skip(1).take(number);
         events
             .map(|event| event["scene_id"].as_str().unwrap().to_owned())
@@ -76,7 +76,7 @@ fn l3_a_token_without_a_tool_of_a_pack_has_no_resources_or_streams_of_the_pack()
         let (headers, body) = stateless(method, params, json!({}));
         let headers = format!("host: localhost\r\nauthorization: Bearer {token}\r\n{headers}");
         let (_, _, body) = server.send("POST /mcp", &headers, &body.to_string());
-        // Where an answer comes as a stream, it is its last event.
+        // If a response is a stream, this is its last event.
         let last = body.lines().rev().find_map(|line| {
             Some(line.trim_start_matches("data: ")).filter(|line| line.starts_with('{'))
         });

@@ -126,10 +126,10 @@ fn a_command_line_that_cannot_be_parsed_gives_a_json_error_with_json_output() {
         assert_eq!(told.lines().count(), 1, "{told}");
         assert!(stderr(&output).contains("--help"), "{arguments:?}");
     }
-    // Behind `--` the words are another program's.
+    // After `--`, the arguments belong to another program.
     let output = mcp(&["probe", "--loud", "--", "server", "--json"]);
     assert_eq!(stdout(&output), "");
-    // Help is no error.
+    // Help is not an error.
     let output = mcp(&["probe", "--json", "--help"]);
     assert_eq!(output.status.code(), Some(0));
     assert!(stdout(&output).contains("Usage: "));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::mcp;
 use crate::program::{pillion, stderr, stdout};
 
-/// A server whose `roll` gives back the arguments as text.
+/// Starts a server whose `roll` returns its arguments as text.
 fn server() -> FakeMcp {
     FakeMcp::builder(Dialect::StreamableJson)
         .on("tools/list", |_| {

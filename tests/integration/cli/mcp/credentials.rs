@@ -118,7 +118,7 @@ async fn only_the_variables_of_the_selected_server_matter() {
     let variables = [("PILLION_CONFIG", file.path().to_str().unwrap())];
     let output = mcp_with(&["call", "--server", "dice", "roll"], &variables);
     assert!(output.status.success(), "{}", stderr(&output));
-    // It is asked for where it is needed.
+    // The variable is required for this server.
     let output = mcp_with(&["call", "--server", "cards", "roll"], &variables);
     assert_eq!(output.status.code(), Some(2));
     let told = stderr(&output);

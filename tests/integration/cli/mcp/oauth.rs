@@ -1,4 +1,4 @@
-//! `--oauth`: the command asks for an authorization and a browser brings the answer.
+//! `--oauth`: the command requests an authorization, and a browser returns the response.
 
 mod answers;
 mod clients;
@@ -19,26 +19,26 @@ use reqwest::{Client, Response, Url, redirect};
 
 use crate::program::{eventually, pillion};
 
-/// What begins the name of every secret that [`FakeOAuth`] gives.
+/// The prefix of every secret that [`FakeOAuth`] issues.
 const SECRET: &str = "hush-";
 
-/// A command that runs until it has been answered; killed if a test ends before.
+/// A command that runs until it exits; killed if the test ends earlier.
 struct Running {
     child: Option<Child>,
     told: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
 }
 
-/// Where the question shows.
+/// Where the output with the URL appears.
 #[derive(Clone, Copy)]
 enum Shown {
     OnStderr,
-    /// A terminal is one for both.
+    /// A terminal combines both streams.
     OnStdout,
 }
 
 impl Running {
-    /// `pillion mcp ...` with these variables.
+    /// Returns `pillion mcp ...` with these variables.
     fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = pillion(&["mcp"]);
         Self::of(command.args(arguments), variables, Shown::OnStderr)
@@ -65,17 +65,17 @@ impl Running {
         }
     }
 
-    /// What has been shown so far: standard error.
+    /// Returns the standard error so far.
     fn told(&self) -> String {
         String::from_utf8_lossy(&self.told.lock().unwrap()).into_owned()
     }
 
-    /// Waits for the page that the user is to open.
+    /// Waits for the page that the user should open.
     fn page(&self) -> Url {
         self.page_number(0)
     }
 
-    /// Waits for one page after others.
+    /// Waits for the page with this number.
     fn page_number(&self, number: usize) -> Url {
         let mut page = None;
         eventually("there is a page to open", || {
@@ -95,7 +95,7 @@ impl Running {
         kill(Pid::from_raw(id.cast_signed()), signal).unwrap();
     }
 
-    /// Waits for the end.
+    /// Waits for the exit.
     fn output(mut self) -> Output {
         eventually("the command has ended", || {
             let child = self.child.as_mut().unwrap();
@@ -126,25 +126,25 @@ fn read_all(mut from: impl Read + Send + 'static, told: Arc<Mutex<Vec<u8>>>) -> 
     })
 }
 
-/// A browser, which follows redirects or stops at the first.
+/// Returns a browser that follows redirects, or stops at the first.
 fn browser(follows: bool) -> Client {
     let redirects = if follows {
         redirect::Policy::default()
     } else {
         redirect::Policy::none()
     };
-    // No client can be built without; another test may have been first.
+    // The client requires a TLS provider; another test may have installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let browser = Client::builder().no_proxy().redirect(redirects);
     browser.build().unwrap()
 }
 
-/// Opens a page and goes wherever it leads.
+/// Opens a page and follows all redirects.
 async fn open(page: Url) -> Response {
     browser(true).get(page).send().await.unwrap()
 }
 
-/// Where the authorization server sends the browser back to.
+/// Returns the URL that the authorization server redirects the browser to.
 async fn way_back(page: Url) -> Url {
     let answer = browser(false).get(page).send().await.unwrap();
     let location = answer.headers()["location"].to_str().unwrap();
@@ -157,7 +157,7 @@ fn parameter(url: &Url, wanted: &str) -> String {
     value.unwrap_or_default()
 }
 
-/// `pillion mcp WORDS... URL --oauth`, with a browser that goes wherever it is led.
+/// Runs `pillion mcp WORDS... URL --oauth` with a browser that follows all redirects.
 async fn with_browser(server: &FakeOAuth, words: &[&str]) -> Output {
     let command = words[0];
     let arguments = [&[command, &server.url, "--oauth"], &words[1..]].concat();

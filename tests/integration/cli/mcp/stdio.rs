@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::mcp_with;
 use crate::program::{stderr, stdout};
 
-/// `pillion mcp ... -- python3 ...` with the fake server.
+/// Runs `pillion mcp ... -- python3 ...` with the fake server.
 fn with_fake(arguments: &[&str], flags: &[&str]) -> std::process::Output {
     let (program, fake) = fake_stdio(flags);
     let fake: Vec<_> = fake.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! What only happens on a terminal.
+//! Behavior that requires a terminal.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::program::pillion;
 use crate::terminal::Terminal;
 
-/// A server of 2026-07-28 that asks for a name before it answers a call.
+/// Starts a server of 2026-07-28 that requests a name before it answers a call.
 fn asking_server() -> FakeMcp {
     FakeMcp::builder(Dialect::PlainHttp)
         .on("server/discover", |_| {
@@ -38,7 +38,7 @@ fn asking_server() -> FakeMcp {
         .start()
 }
 
-/// Calls a tool on a terminal and types; gives what the terminal shows.
+/// Calls a tool at a terminal and types. Returns what the terminal shows.
 fn type_at(server: &FakeMcp, keys: &str, arguments: &str, pause: Duration) -> String {
     let mut terminal = Terminal::run(&format!("mcp call {} roll {arguments}", server.url));
     tokio::task::block_in_place(|| {

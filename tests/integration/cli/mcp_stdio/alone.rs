@@ -1,4 +1,4 @@
-//! With `--standalone`, and where none listens, the process serves the client from the configuration and the store.
+//! With `--standalone`, or without a running sidecar, the process serves the client itself.
 
 use tempfile::TempDir;
 
@@ -28,7 +28,7 @@ impl Place {
         client
     }
 
-    /// Adds a server to the store, by a sidecar that then ends.
+    /// Adds a server to the store with a sidecar that then exits.
     fn add(&self, server: &McpServer) {
         let body = json!({"name": "memos", "url": server.url}).to_string();
         let sidecar = self.sidecar();
@@ -38,7 +38,7 @@ impl Place {
         );
     }
 
-    /// A sidecar on the same store.
+    /// Starts a sidecar on the same store.
     fn sidecar(&self) -> Daemon {
         let store = self.store();
         let variable = ("PILLION__STORE__LOCATION", store.to_str().unwrap());
@@ -101,7 +101,7 @@ fn f4_many_processes_share_a_store_and_only_calls_of_dead_ones_are_interrupted()
     server.set_mood(Mood::Asleep);
     long.begin("tools/call", &json!({"name": "echo", "arguments": {}}));
     eventually("the call runs", || server.count("tools/call") == 1);
-    // Neither another client nor a sidecar takes the call for one that was left behind.
+    // Neither another client nor a sidecar marks the running call as interrupted.
     let mut other = place.client();
     let called = other.call("calculator", &json!({"expression": "6*7"}));
     assert_eq!(text(&called), "42");

@@ -1,4 +1,4 @@
-//! Where a sidecar listens, it serves the client.
+//! If a sidecar runs, the process forwards messages between the client and the sidecar.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -11,11 +11,11 @@ use crate::program::Daemon;
 use crate::reload::reload;
 use crate::workers::{self, Worker};
 
-/// Nobody in particular, where the tests run as root.
+/// The user of the program if the tests run as root.
 const NOBODY: u32 = 65_534;
 
 fn client(daemon: &Daemon) -> Client {
-    // A place where nothing can be: a bridge needs no store.
+    // A path that cannot exist: a bridge needs no store.
     Client::of(&daemon.socket, Path::new("/dev/null/none"), &[])
 }
 
@@ -39,7 +39,7 @@ fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
     let mut client = client(&daemon);
     client.greet(&json!({}));
     assert!(!client.tools().contains(&"echo".to_owned()));
-    // What comes later is there as well.
+    // Servers that are added later are available, too.
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
     let body = json!({"name": "memos", "url": server.url}).to_string();
     let added = http::post(&daemon.socket, "/api/v1/servers", body);
@@ -54,7 +54,8 @@ fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
         text(&client.call("greet", &json!({"name": "Ann"}))),
         "Hello"
     );
-    // A request of the other era needs no handshake, and none is in its way.
+    // A request of the other protocol era needs no handshake, and an existing handshake does not
+    // disturb it.
     let mut modern = self::client(&daemon);
     let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
     let called = modern.ask("tools/call", &stateless(&params));
@@ -128,7 +129,7 @@ fn g3_progress_questions_answers_and_cancellation_are_forwarded() {
     );
     assert_eq!(worker.read().unwrap()["method"], "notifications/cancelled");
     worker.answer(&call, &json!({"content": []}));
-    // Nothing is waited for any more.
+    // No request is pending any more.
     assert!(client.end().is_empty());
 }
 
@@ -149,7 +150,7 @@ fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sid
         told.starts_with("The sidecar ended before it had answered"),
         "{told}"
     );
-    // Asked while there is none, answered by the next one, in the same session.
+    // Sent while no sidecar runs; the next sidecar answers in the same session.
     let id = client.begin("tools/list", &json!({}));
     let daemon = daemon.again();
     let changed = client.hear_until(|message| message.get("method").is_some());
@@ -194,7 +195,7 @@ fn a_takeover_loses_no_call_and_later_calls_go_to_the_successor() {
     );
     let call = worker.read().unwrap();
     let next = daemon.successor();
-    // The next one has no worker, which tells the two apart.
+    // The next sidecar has no worker, which distinguishes both.
     let mut tools = client.tools();
     while tools.contains(&"greet".to_owned()) {
         tools = client.tools();
@@ -225,10 +226,10 @@ fn a_disconnected_client_leaves_nothing_behind() {
         let call = worker.read().unwrap();
         if is_killed {
             client.kill();
-            // The call ends with its caller.
+            // The call ends with its client.
             assert_eq!(worker.read().unwrap()["method"], "notifications/cancelled");
         } else {
-            // What was asked is answered first.
+            // Earlier requests are answered first.
             let answering = thread::spawn(move || {
                 thread::sleep(Duration::from_millis(300));
                 worker.answer(&call, &json!({"content": []}));
@@ -292,7 +293,7 @@ fn l3_a_socket_without_access_for_the_user_is_an_error_without_fallback() {
     let told = stderr(&output);
     assert!(told.contains("Permission denied"), "{told}");
     assert!(told.contains("socket.group"), "{told}");
-    // Who wants to be alone may be.
+    // A client may still run standalone.
     assert!(try_to(&["mcp-stdio", "--standalone"]).status.success());
 }
 
@@ -327,19 +328,19 @@ fn open_to_everybody(path: &Path) {
     std::fs::set_permissions(path, everybody).unwrap();
 }
 
-/// The program, in that directory, which is everybody's to read from now on.
+/// Returns a copy of the program in that directory, which every user can read.
 fn program_for_everybody(directory: &Path) -> PathBuf {
     let copy = directory.join("pillion");
-    // By another process: a descriptor that is open for writing here would be inherited by what
-    // other tests start meanwhile, and the program be busy.
+    // Another process copies the file: other tests' children would inherit a descriptor that is
+    // open for writing here, and the program would be busy.
     let copied = Command::new("cp").arg(pillion_path()).arg(&copy).status();
     assert!(copied.unwrap().success());
     open_to_everybody(directory);
     copy
 }
 
-/// Connects with the head of a request, says what the first line of the answer is, and then when
-/// the connection is over.
+/// Connects with the head of a request, prints the first line of the response, and then when the
+/// connection is closed.
 const CONNECTS: &str = "\
 import socket, sys
 s = socket.socket(socket.AF_UNIX)
@@ -385,7 +386,7 @@ fn l3_a_user_whose_rule_is_removed_is_disconnected() {
     let kept = connect("GET /healthz HTTP/1.1\r\nHost: pillion\r\n\r\n");
     assert!(worker.2.starts_with("HTTP/1.1 101"), "{}", worker.2);
     assert!(kept.2.starts_with("HTTP/1.1 200"), "{}", kept.2);
-    // What runs comes to its end.
+    // The running call finishes.
     let tools = json!([{"name": "slow", "description": "Slow", "inputSchema": {"type": "object"}}]);
     let mut slow = Worker::connect(&daemon.socket, &tools);
     let running = bridge.begin("tools/call", &json!({"name": "slow", "arguments": {}}));

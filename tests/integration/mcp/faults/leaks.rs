@@ -1,4 +1,4 @@
-//! Nothing is left over: no file descriptor, no task.
+//! No file descriptors or tasks leak.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ async fn inner_meet_every_fault() {
     eventually("all closed", || descriptors() == before.0).await;
 }
 
-/// Calls that work, calls that are given up, and what a client listens to.
+/// Makes calls that succeed, dropped calls and subscriptions.
 async fn meet_good_servers(disconnect: bool) {
     for (dialect, transport) in dialects() {
         let server = FakeMcp::builder(dialect)

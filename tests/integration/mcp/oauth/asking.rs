@@ -1,4 +1,4 @@
-//! Who is asked, and what an answer must be.
+//! When an authorization starts, and which responses are valid.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -211,7 +211,7 @@ async fn the_time_of_the_user_does_not_count_for_the_server() {
     let person = Consenting::after(Duration::from_millis(1500));
     let mut config = oauth(&server, &json!({}));
     config.transport = TransportKind::Auto;
-    // So that finding out would wait for no more than a second.
+    // So that the detection waits at most a second.
     config.timeout = Duration::from_secs(4);
     config.authorization.prompt = Some(Arc::<Consenting>::clone(&person));
     roll(&McpClient::new(config)).await.unwrap();
@@ -241,7 +241,7 @@ async fn an_authorization_may_take_longer_than_a_call() {
 
 #[tokio::test]
 async fn a_late_refusal_of_the_user_is_not_requested_again() {
-    // The first step of finding out waits for a quarter of the deadline, the call for all of it.
+    // The first step of the detection waits for a quarter of the deadline, the call for all of it.
     for timeout in [Duration::from_secs(4), Duration::from_millis(400)] {
         let server = FakeOAuth::start(OAuthRules::default()).await;
         let person = Consenting {

@@ -1,4 +1,4 @@
-//! An authorization server that misbehaves.
+//! A misbehaving authorization server.
 
 use std::time::{Duration, Instant};
 
@@ -183,7 +183,7 @@ async fn a_lost_client_registration_is_repeated() {
     let person = Consenting::new();
     let client = asking(&server, &person);
     roll(&client).await.unwrap();
-    // As after the restart of a server that keeps everything in memory.
+    // Like after a restart of a server that stores everything in memory.
     server.revoke();
     let unknown = Fault::answer("401 Unauthorized", JSON, r#"{"error":"invalid_client"}"#);
     server.change(|rules| _ = rules.faults.insert("/token".to_owned(), vec![unknown]));
@@ -215,7 +215,7 @@ async fn credentials_do_not_go_to_a_guessed_token_endpoint() {
         "{error}"
     );
     assert!(server.requests_to("/token").is_empty());
-    // For a person the default endpoints of 2025-03-26 are tried.
+    // With a user, the default endpoints of 2025-03-26 are tried.
     let person = Consenting::answering(super::redirect);
     roll(&asking(&server, &person)).await.unwrap();
     assert_eq!(person.asked(), 1);

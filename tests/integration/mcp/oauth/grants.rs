@@ -1,4 +1,4 @@
-//! Grants that need nobody.
+//! Grants without user interaction.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn client_credentials_are_renewed_without_a_refresh_token() {
             .all(|call| token(call).starts_with("Bearer hush-"))
     );
     assert_eq!(server.token_requests().len(), 2);
-    // Discovered once.
+    // Metadata is requested once.
     let metadata = server.requests_to("/.well-known/oauth-authorization-server");
     assert_eq!(metadata.len(), 1);
     for (form, request) in server

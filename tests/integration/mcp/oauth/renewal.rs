@@ -1,4 +1,4 @@
-//! Tokens that end, or that the server takes back.
+//! Tokens that expire or are revoked.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn an_expired_token_is_refreshed_once_for_all_calls() {
     let grants = server.token_requests();
     assert_eq!(grants.len(), 2, "{grants:?}");
     assert_eq!(grants[1]["refresh_token"], "hush-refresh-1");
-    // Before it was used, not after it was refused.
+    // Refreshed before use, not after a rejection.
     let calls = server.requests.calls("tools/call");
     let unauthorised = calls.iter().filter(|call| token(call).is_empty());
     assert_eq!((unauthorised.count(), calls.len()), (1, 32));
@@ -75,7 +75,7 @@ async fn a_rejected_refresh_token_starts_a_new_authorization() {
     server.revoke_refresh_tokens();
     roll(&client).await.unwrap();
     assert_eq!(person.asked(), 2);
-    // Registered is registered.
+    // The client is not registered again.
     assert_eq!(server.requests_to("/register").len(), 1);
 }
 
@@ -94,7 +94,7 @@ async fn a_server_that_rejects_every_token_is_not_retried_endlessly() {
     assert_eq!(error.code(), ErrorCode::Denied);
     assert_eq!(error.http_status(), Some(401));
     assert_eq!(person.asked(), 2);
-    // And a later call does not ask again: that token has never been good for anything.
+    // A later call does not start another authorization, because that token was never accepted.
     roll(&client).await.unwrap_err();
     assert_eq!(person.asked(), 2);
 }

@@ -1,4 +1,4 @@
-//! Servers whose process ends while it is needed.
+//! Programs that exit while they are in use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,7 +54,7 @@ async fn e9_all_calls_of_a_killed_program_fail_and_the_next_call_restarts_it() {
     let second = pid(&client).await;
     assert_ne!(first, second);
     assert!(!exists(first));
-    // Between two calls: nobody waits, and the next call meets a new process.
+    // Between two calls: the next call uses a new process.
     kill(
         Pid::from_raw(i32::try_from(second).unwrap()),
         Signal::SIGKILL,
@@ -147,7 +147,7 @@ async fn e9_a_program_that_closes_stdin_or_stdout_is_replaced() {
         let _ = client.call_tool(tool, &json!({})).await;
         let mut answer = roll(&client).await;
         if answer.is_err() {
-            // The first call after it went deaf finds that out.
+            // The first call after the program closed its input detects that.
             answer = roll(&client).await;
         }
         answer.unwrap();
@@ -168,7 +168,7 @@ async fn e9_the_exit_is_noticed_although_another_process_holds_the_output_open()
         "{error}"
     );
     roll(&client).await.unwrap();
-    // It left the group of its own will, and so it is the test's to end.
+    // The process left the group, so the test has to end it.
     kill(
         Pid::from_raw(i32::try_from(holder).unwrap()),
         Signal::SIGKILL,

@@ -1,4 +1,4 @@
-//! No process outlives its client, whatever the client and the process do.
+//! No process outlives its client, however both end.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{call, exists, fake, fake_config, pid};
 use crate::mcp::{eventually, roll};
 use pillion_core::mcp::{McpClient, McpErrorKind};
 
-/// The processes of a server that has started three more.
+/// Returns the processes of a program that has started three more.
 async fn family(client: &McpClient) -> Vec<u64> {
     let fork = call(client, "fork", json!({})).await;
     let mut pids: Vec<_> = fork["pids"]
@@ -16,7 +16,7 @@ async fn family(client: &McpClient) -> Vec<u64> {
         .filter_map(|pid| pid.as_u64())
         .collect();
     assert_eq!(pids.len(), 3);
-    // The group is the keeper's.
+    // The process group belongs to the supervisor.
     let state = call(client, "state", json!({})).await;
     pids.extend([
         state["pid"].as_u64().unwrap(),
@@ -78,18 +78,18 @@ fn e9_dropping_the_client_outside_a_runtime_ends_the_program() {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.enable_all().build().unwrap()
     };
-    // First the client: nothing runs its tasks any more, and so its pipes stay open.
+    // The client ends first: its tasks no longer run, so the pipes stay open.
     let (first, client) = (runtime(), fake(STUBBORN));
     let pids = first.block_on(family(&client));
     drop(client);
     runtime().block_on(gone("after dropping the client", &pids));
-    // First the runtime.
+    // The runtime ends first.
     let (first, client) = (runtime(), fake(&[]));
     let pids = first.block_on(family(&client));
     drop(first);
     runtime().block_on(gone("after dropping the runtime", &pids));
     drop(client);
-    // And without waiting, as the extension does.
+    // Without waiting, like the extension.
     let (first, client) = (runtime(), fake(&[]));
     let pids = first.block_on(family(&client));
     first.shutdown_background();

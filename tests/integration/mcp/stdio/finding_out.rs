@@ -1,4 +1,4 @@
-//! What a server is asked first, and what is made of its answer, or of none.
+//! The first request to a program, and how its response, or silence, is interpreted.
 
 use pillion_core::mcp::{
     Handshake, McpClient, McpErrorKind, ProtocolVersion, ServerConfig, StdioCommand, TransportKind,
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{call, fake, fake_config, pid};
 
-/// The methods that the server has seen, up to this call.
+/// Returns the methods that the program has received up to this call.
 async fn seen(client: &McpClient) -> Vec<Value> {
     let seen = call(client, "seen", json!({})).await["seen"].clone();
     seen.as_array().unwrap().clone()
@@ -57,7 +57,7 @@ async fn e6_a_program_that_is_silent_on_discover_gets_the_handshake_after_a_shor
 
 #[tokio::test]
 async fn e6_a_program_without_handshake_gets_requests_of_its_revision() {
-    // The second is asked, asked for a handshake, and answers all of it late.
+    // The second program gets discover, then the handshake, and answers both late.
     for flags in [&["modern"][..], &["modern", "slow-start"]] {
         let client = fake(flags);
         let answer = call(&client, "meta", json!({})).await;
@@ -123,7 +123,7 @@ async fn an_echoing_program_is_not_taken_for_a_server() {
     let is_echo = |kind: &McpErrorKind| matches!(kind, McpErrorKind::Echo);
     let error = cat(Handshake::Auto).connect().await.unwrap_err();
     assert!(is_echo(error.kind()), "{error}");
-    // Without a handshake it is known at the first request.
+    // Without a handshake, the revision is detected with the first request.
     let error = cat(Handshake::Never).list_tools().await.unwrap_err();
     assert!(is_echo(error.kind()), "{error}");
 }

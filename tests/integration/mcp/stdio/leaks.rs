@@ -1,5 +1,5 @@
-//! What only a process of its own can show: what is left open, and what is left running
-//! when the process is killed. Each test starts this very test binary anew.
+//! Tests that need a separate process: leaks of descriptors, and processes that keep running when
+//! their parent is killed. Each test starts this test binary again.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{call, exists, fake, pid};
 use crate::mcp::{eventually, roll};
 
-/// Runs one of the ignored tests below in a process of its own.
+/// Runs one of the ignored tests below in a separate process.
 fn alone(name: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args([
@@ -142,7 +142,7 @@ fn inner_fork() {
             nix::sys::wait::waitpid(child, None).unwrap();
             std::thread::sleep(std::time::Duration::from_millis(300));
             assert_eq!(runtime.block_on(pid(&client)), before);
-            // The child is gone, and so nobody else holds the pipes.
+            // The child has ended, so no other process holds the pipes.
             runtime.block_on(async {
                 client.disconnect().await;
                 eventually("the server's end", || !exists(before)).await;

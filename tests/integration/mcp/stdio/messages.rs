@@ -1,4 +1,4 @@
-//! What travels over the pipes, however it is written.
+//! Messages over the pipes, in every form.
 
 use std::time::Duration;
 
@@ -104,6 +104,6 @@ async fn c2_after_a_dropped_call_the_program_is_usable() {
             .await
             .is_err()
     );
-    // Its answer comes when nobody asks any more.
+    // The response arrives after its call was dropped.
     assert_eq!(roll(&client).await.unwrap().get().replace(' ', ""), ROLLED);
 }

@@ -42,7 +42,7 @@ fn before_2026_07_28_only_a_notification_cancels() {
         let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
             "params": {"requestId": "one"}});
         assert_eq!(session.send(&cancel).status, 202);
-        // There is no answer to it.
+        // The request has no response.
         assert_eq!(waiting.join().unwrap(), None);
     });
     assert_eq!(sidecar.sleeps_ended.load(Ordering::SeqCst), 1);
@@ -58,7 +58,7 @@ fn before_2026_07_28_only_a_notification_cancels() {
     drop(stream);
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(sidecar.sleeps_ended.load(Ordering::SeqCst), 1);
-    // The end of the session is the end of what runs in it.
+    // The end of the session ends its requests.
     let ended = crate::http::send(&sidecar.socket, "DELETE", "/mcp", &session.headers, b"");
     assert_eq!(ended.status, 200);
     eventually("the call is given up", || {

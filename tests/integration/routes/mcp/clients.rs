@@ -1,4 +1,4 @@
-//! Clients of others, which list and call through the sidecar.
+//! Third-party clients that list and call through the sidecar.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
@@ -12,7 +12,7 @@ use pillion_testkit::Peer;
 use crate::program::{pillion_path, stderr, stdout};
 use crate::sidecar::Sidecar;
 
-/// The URL at which what a Unix socket serves is there for clients that know nothing of those.
+/// Returns a URL for a Unix socket, for clients without support for Unix sockets.
 pub fn bridge(socket: &Path) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -44,7 +44,7 @@ fn pass_on(mut from: impl Read, mut to: impl Write) {
     }
 }
 
-/// Runs a client of `tests/peers` to its end, and gives what it printed. None where it is not
+/// Runs a client of `tests/peers` until it exits. Returns its output, or `None` if it is not
 /// installed.
 pub fn run(client: &str, arguments: &[&str]) -> Option<String> {
     let (program, before) = Peer::command(client)?;
@@ -72,7 +72,7 @@ fn with_peer(peer: &Peer) -> Sidecar {
 
 #[test]
 fn python_clients_of_both_protocol_eras_list_call_and_read() {
-    // What they ask for comes from a server of either era.
+    // The servers of the requested tools are of both protocol eras.
     for peer in ["mcp2-http", "mcp1-http"] {
         let Some(peer) = Peer::start(peer) else {
             return;

@@ -10,7 +10,7 @@ use crate::http;
 use crate::program::{Daemon, eventually};
 use crate::sidecar::Sidecar;
 
-/// A server with a resource, whose tools change when it says so.
+/// Starts a server with a resource, whose tools change on request.
 fn server() -> (FakeMcp, Arc<AtomicBool>) {
     let changed = Arc::new(AtomicBool::new(false));
     let has_changed = Arc::clone(&changed);
@@ -62,7 +62,7 @@ async fn a_change_of_an_upstream_server_is_announced_and_the_list_is_new() {
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(first["params"]["notifications"]["toolsListChanged"], true);
     eventually("the sidecar listens", || server.open_streams() > 0);
-    // It may have opened its stream before it hears what comes on it.
+    // The stream may be open before the subscription exists.
     changed.store(true, Ordering::SeqCst);
     let notice = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
     let prompts = json!({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"});
@@ -70,7 +70,7 @@ async fn a_change_of_an_upstream_server_is_announced_and_the_list_is_new() {
     push(&server, &notice);
     assert_eq!(pushed.next().unwrap()["method"], prompts["method"]);
     assert_eq!(pushed.next().unwrap()["method"], notice["method"]);
-    // The other has asked for nothing but tools.
+    // The other client subscribed only to tools.
     let told = heard.next().unwrap();
     assert_eq!(told["method"], notice["method"]);
     assert_eq!(
@@ -103,14 +103,14 @@ async fn a_server_added_later_is_announced() {
         String::from_utf8_lossy(&added.body)
     );
     assert_eq!(pushed.next().unwrap()["method"], notice);
-    // Whoever asks now sees its tools.
+    // The next request lists its tools.
     assert!(tools().contains("\"old\""));
     eventually("the sidecar listens", || server.open_streams() > 0);
     changed.store(true, Ordering::SeqCst);
     push(&server, &json!({"jsonrpc": "2.0", "method": notice}));
     assert_eq!(pushed.next().unwrap()["method"], notice);
     assert!(tools().contains("\"new\""));
-    // And nobody listens to it when it has gone.
+    // After its removal, no listener remains at the server.
     let removed = http::send(&daemon.socket, "DELETE", "/api/v1/servers/far", "", b"");
     assert_eq!(removed.status, 200);
     assert_eq!(pushed.next().unwrap()["method"], notice);
@@ -189,7 +189,7 @@ async fn repeated_list_changes_of_a_server_delay_no_other() {
             std::thread::sleep(Duration::from_millis(5));
         }
     });
-    // One after the other they would have waited for 20 seconds.
+    // One after the other, they would have waited for 20 seconds.
     assert!(
         began.elapsed() < Duration::from_secs(12),
         "{:?}",
@@ -215,7 +215,7 @@ async fn a_burst_of_changes_is_announced_a_few_times() {
     let prompts = json!({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"});
     let many = format!("data: {tools}\n\n").repeat(200) + &format!("data: {prompts}\n\n");
     server.push(many);
-    // The first at once, and that there were more when it is over.
+    // The first is sent at once; later changes are announced together.
     let told: Vec<_> = (0..3)
         .map(|_| pushed.next().unwrap()["method"].clone())
         .collect();

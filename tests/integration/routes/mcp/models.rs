@@ -49,7 +49,7 @@ fn h2_a_model_sees_and_calls_only_its_tools() {
         )
     };
     assert_eq!(call("one%20tool", "calculator")["result"]["isError"], false);
-    // One that it may not see is not there, by no name that it has.
+    // A hidden tool is unknown under all its names.
     for name in ["get_time", "time_tool"] {
         let refused = call("one%20tool", name);
         assert_eq!(refused["error"]["message"], format!("Unknown tool: {name}"));

@@ -1,4 +1,4 @@
-//! What a server below asks the user or the model of whoever calls it.
+//! Server requests to the user or the model of the calling client.
 
 use pillion_testkit::Peer;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::http::{post, send};
 use crate::sidecar::Sidecar;
 
 /// Real servers with the tools `ask` and `sample`: one that sends requests, over HTTP and over
-/// its standard streams, and one that gives results which want input.
+/// stdio, and one that returns input-required results.
 fn sidecars() -> Vec<(&'static str, Option<Peer>, Sidecar)> {
     let mut sidecars = Vec::new();
     for name in ["mcp1-http", "mcp2-http"] {
@@ -106,7 +106,7 @@ fn a_client_without_a_session_gets_an_input_required_result() {
                 "{name} {tool}: {result}"
             );
             if name.starts_with("mcp1") {
-                // The call is over: nobody can answer for it again.
+                // The call has ended, so its request cannot be answered again.
                 assert_eq!(ask(next)["error"]["code"], -32602);
             }
         }
@@ -140,7 +140,7 @@ fn a_waiting_input_request_is_only_for_the_same_request() {
     );
     let other = json!({"name": "echo", "arguments": {"text": "x"}, "requestState": state});
     assert_eq!(ask(other, "")["error"]["code"], -32602);
-    // Without an answer it is asked once more.
+    // Without an answer, the request is repeated once.
     let asked = ask(again, "")["result"].clone();
     assert_eq!(asked["resultType"], "input_required");
     assert_ne!(asked["requestState"], state);
@@ -174,7 +174,7 @@ fn l1_a_request_that_cannot_be_attributed_is_forwarded_to_no_client() {
     };
     let mut slow = alice.stream(&call("slow", json!({"seconds": 4})));
     assert_eq!(slow.next().unwrap()["method"], "notifications/progress");
-    // On its one stream the server cannot say whose call its question belongs to.
+    // With one stream, the server cannot say which call its request belongs to.
     let mut asking = bob.stream(&call("ask", json!({})));
     let answer = asking.next().unwrap();
     assert_eq!(answer["result"]["isError"], true, "{answer}");
@@ -185,7 +185,7 @@ fn l1_a_request_that_cannot_be_attributed_is_forwarded_to_no_client() {
             break;
         }
     }
-    // Alone with the server, he is asked.
+    // When his call is the only one, Bob receives the request.
     let mut asking = bob.stream(&call("ask", json!({})));
     assert_eq!(asking.next().unwrap()["method"], "elicitation/create");
 }

@@ -15,7 +15,8 @@ fn every_revision_with_a_handshake_works() {
         let tools = session.ask("tools/list", json!({}))["result"]["tools"].clone();
         assert!(tools.as_array().unwrap().len() > 2);
     }
-    // One that is not known, or has no handshake, gets the newest that has one.
+    // A client with an unknown revision, or one without handshake, gets the newest revision with a
+    // handshake.
     for version in ["2026-07-28", "1999-01-01"] {
         let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
             "params": {"protocolVersion": version, "capabilities": {}}});

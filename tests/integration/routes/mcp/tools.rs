@@ -107,7 +107,7 @@ async fn e10_lists_and_results_of_a_server_pass_byte_for_byte() {
         format!(r#"{{"jsonrpc":"2.0","id":"x","result":{ODD}}}"#)
     );
 
-    // The revision of the client wants one member more.
+    // The client's revision requires one more member.
     let (headers, message) = stateless("tools/call", params, json!({}));
     let message = message.to_string();
     let reply = send(
@@ -171,7 +171,7 @@ async fn progress_and_log_messages_come_before_the_result() {
     let server = FakeMcp::builder(Dialect::Stateless)
         .on("tools/list", move |_| Reply::result(&listed))
         .on("tools/call", move |params| {
-            // The client that asks for nothing is not told anything.
+            // A client without a progress token receives no notifications.
             let token = &params["_meta"]["progressToken"];
             let notices = notices
                 .iter()
@@ -207,7 +207,7 @@ async fn progress_and_log_messages_come_before_the_result() {
     assert_eq!(messages[2]["id"], 3);
     assert_eq!(messages.len(), 3, "{messages:?}");
 
-    // Whoever asks for nothing gets the result alone.
+    // A client without a progress token receives only the result.
     let other = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     let reply = other.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call",
         "params": call("slow", json!({}))}));

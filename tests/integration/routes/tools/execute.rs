@@ -130,7 +130,7 @@ fn h3_aliases_call_their_tools() {
     let execution = execute(&sidecar, "time_tool", &json!({"format": "date"}));
     assert!(execution.result.success, "{execution:?}");
     assert_eq!(execution.tool, "time_tool");
-    // This sidecar has neither of these two, so they are as unknown as their targets.
+    // This sidecar has neither tool, so the aliases are as unknown as their targets.
     for (alias, target) in [("search_tool", "web_search"), ("weather", "get_weather")] {
         let answer = |name| {
             sidecar
@@ -226,7 +226,7 @@ fn a_disconnect_cancels_the_call() {
         .execute("sleep", &json!({"ms": 25_000}), &Caller::default())
         .unwrap_err();
     assert!(error.is_timeout(), "{error:?}");
-    // Were the call still running, the sidecar could not end at once.
+    // A running call would delay the end of the sidecar.
     let started = Instant::now();
     assert_eq!(sidecar.end().cut_off, 0);
     assert!(started.elapsed().as_secs() < 10);

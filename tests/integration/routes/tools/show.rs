@@ -20,7 +20,7 @@ fn i4_a_tool_is_shown_like_in_the_list() {
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
         far.url
     ));
-    // Nobody has asked for the list before.
+    // The list was not requested before.
     assert!(!show(&sidecar, "far_echo").tool.warnings.is_empty());
     let list = sidecar.client().list_tools(None).unwrap();
     assert!(list.total > 4);

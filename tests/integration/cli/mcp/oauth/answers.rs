@@ -1,4 +1,4 @@
-//! What the browser may come back with, and when.
+//! Authorization responses: what the browser may return, and when.
 
 use std::time::Duration;
 
@@ -187,7 +187,7 @@ async fn a_request_for_more_scopes_starts_another_authorization() {
     let back = way_back(first.clone()).await;
     open(back.clone()).await;
     let second = running.page_number(1);
-    // The first page, loaded again, answers nothing now.
+    // Reloading the first page has no effect.
     assert_eq!(open(back).await.status(), 400);
     assert_eq!(parameter(&second, "scope"), "read write more-0");
     open(second).await;

@@ -1,4 +1,4 @@
-//! Who the command says that it is.
+//! Which OAuth client the command uses.
 
 use std::io::Write;
 use std::process::Command;
@@ -64,7 +64,7 @@ async fn a_client_may_be_identified_by_a_metadata_document() {
     assert!(server.requests_to("/register").is_empty());
 }
 
-/// A file with the server `dice`.
+/// Writes a file with the server `dice`.
 fn configuration(server: &FakeOAuth) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
     writeln!(
@@ -83,7 +83,7 @@ async fn the_configuration_of_a_server_may_contain_its_client() {
     let file = configuration(&server);
     let file = file.path().to_str().unwrap();
     let arguments = ["call", "--server", "dice", "roll", "--config", file];
-    // Where standard error is no terminal, nobody is asked unasked.
+    // If standard error is not a terminal, no authorization starts without `--oauth`.
     let output = mcp_with(&arguments, &VARIABLES);
     let told = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{told}");
@@ -102,7 +102,7 @@ async fn the_configuration_of_a_server_may_contain_its_client() {
     assert_eq!(token.header("authorization"), "Basic bWU6aHVzaC1taW5l");
 }
 
-/// The terminal is one that `script` of util-linux brings.
+/// The terminal is `script` of util-linux.
 #[tokio::test(flavor = "multi_thread")]
 async fn at_a_terminal_the_configuration_is_enough() {
     let server = FakeOAuth::start(OAuthRules::default()).await;

@@ -1,4 +1,4 @@
-//! `pillion auth`: an authorization for a sidecar, which has nobody to ask.
+//! `pillion auth`: authorizes a sidecar, which cannot ask a user.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ async fn l1_the_sidecar_is_authorized_for_one_user() {
     assert!(rolls(&daemon, "alice"));
     assert!(!rolls(&daemon, "bob"));
     assert!(!super::login::rolls(&daemon));
-    // Also after a restart, and renewed when it is used up.
+    // Also after a restart, and refreshed when the token has expired.
     daemon.kill();
     server.revoke();
     let daemon = daemon.again();
@@ -89,7 +89,7 @@ async fn l1_the_sidecar_is_authorized_for_one_user() {
     assert!(stderr(&output).contains("per_user"), "{}", stderr(&output));
 }
 
-/// How many secrets the vault has.
+/// Returns the number of secrets in the vault.
 fn secrets(daemon: &Daemon) -> u64 {
     let config = daemon.socket.parent().unwrap();
     let config = config.with_file_name("pillion.toml");
@@ -130,7 +130,7 @@ async fn l1_tokens_are_removed_with_the_last_server_of_their_url() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(rolls(&daemon));
     assert_eq!(secrets(&daemon), none + 1);
-    // Another server is there still, and has the same authorization.
+    // Another server with the same URL remains, and has the same authorization.
     send("DELETE", "/twin", &json!({}));
     assert_eq!(secrets(&daemon), none);
     assert!(rolls(&daemon));
@@ -138,7 +138,7 @@ async fn l1_tokens_are_removed_with_the_last_server_of_their_url() {
     assert_eq!(secrets(&daemon), 0);
 }
 
-/// A daemon whose vault has a key in that directory.
+/// Starts a daemon whose vault has a key in that directory.
 fn with_vault(directory: &Path) -> Daemon {
     let key = vault_key(directory);
     let config = format!(
@@ -148,7 +148,7 @@ fn with_vault(directory: &Path) -> Daemon {
     Daemon::with_config(&config, &[])
 }
 
-/// Changes the servers, which must work.
+/// Changes the servers; the request has to succeed.
 fn send(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Value {
     let path = format!("/api/v1/servers{path}");
     let body = body.to_string();
@@ -209,9 +209,9 @@ async fn l1_tokens_are_valid_only_for_the_client_that_got_them() {
     log_in(&daemon, &["far"]).await;
     log_in(&daemon, &["own", "--user", "alice"]).await;
     assert!(rolls(&daemon));
-    // Of each server its configuration, and the tokens; alice's with what says that she has some.
+    // Each server has its client configuration and its tokens; alice's user entry counts, too.
     assert_eq!(secrets(&daemon), 5);
-    // What has nothing to do with it.
+    // A change that does not concern the authorization.
     send(&daemon, "PATCH", "/far", &json!({"timeout": 20_000}));
     assert!(rolls(&daemon));
     send(&daemon, "PATCH", "/far", &client("second"));
@@ -258,7 +258,7 @@ async fn l1_a_changed_client_in_the_configuration_removes_its_tokens() {
     assert_eq!(secrets(&daemon), 0);
 }
 
-/// A key of the vault, in a file of that directory.
+/// Writes a vault key to a file of that directory.
 fn vault_key(directory: &Path) -> PathBuf {
     let key = directory.join("vault.key");
     std::fs::write(&key, [3; 32]).unwrap();
@@ -296,7 +296,7 @@ async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(stdout(&output), "far: authorized; the sidecar has it\n");
     assert!(rolls(&daemon));
-    // Also after a restart, and renewed when it is used up.
+    // Also after a restart, and refreshed when the token has expired.
     daemon.kill();
     server.revoke();
     let daemon = daemon.again();

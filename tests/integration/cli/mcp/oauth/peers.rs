@@ -1,4 +1,4 @@
-//! The real servers that want OAuth.
+//! The real servers with OAuth.
 
 use pillion_testkit::Peer;
 
