@@ -24,9 +24,9 @@ const FEW: &str = "few-few-few-few-few-1";
 const ADMIN: &str = "admin-admin-admin-ad-1";
 const OTHER_ADMIN: &str = "other-other-other-ot-1";
 
-/// Starts a daemon on a free TCP port of this machine, with tokens of scopes `read` and `run`, a token of
-/// alice, a token of an application that may act for any user, a token with a list of tools, and two
-/// `admin` tokens, one of them with a single tool.
+/// Starts a daemon on a free TCP port of this machine, with tokens of scopes `read` and `run`, a
+/// token of alice, a token of an application that may act for any user, a token with a list of
+/// tools, and two `admin` tokens, one of them with a single tool.
 struct Server {
     daemon: Daemon,
     address: SocketAddr,

@@ -20,7 +20,7 @@ use Pillion\Laravel\Tests\Fixtures\LabelledTool;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolRegistry;
 
-/** G1 to G3, in both stores. */
+/** Approvals (G1 to G3), in both stores. */
 final class ApprovalTest extends TestCase
 {
     /** @return array<string, array{string}> */
@@ -60,7 +60,7 @@ final class ApprovalTest extends TestCase
         self::assertSame(['carol', ApprovalStatus::Approved], [$approved->decidedBy, $approved->status]);
         self::assertSame([], Pillion::approvals()->pending());
 
-        // It holds for these arguments and this user alone, and for one call.
+        // The approval is valid only for these arguments, this user and one call.
         self::assertSame('approval_required', $alice->call('delete', ['what' => 'some'])->errorCode);
         self::assertSame('approval_required', Pillion::forUser('bob')->call('delete', ['what' => 'all'])->errorCode);
         self::assertSame('deleted', $alice->call('delete', ['what' => 'all'])->result);
@@ -279,7 +279,7 @@ final class ApprovalTest extends TestCase
     public function test_g2_the_entry_of_a_tool_class_applies(mixed $said, string $policy, string $code): void
     {
         $this->configure(['approvals.policy' => $policy]);
-        // Nobody listens there.
+        // No server listens there.
         $entry = ['server_label' => 'away', 'server_url' => 'http://127.0.0.1:9/mcp', 'require_approval' => $said];
         app(ToolRegistry::class)->register(new DmcpTool($entry));
         self::assertSame($code, Pillion::call('dmcp_roll_dice', ['dice' => '1d20'])->errorCode);

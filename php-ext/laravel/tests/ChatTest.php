@@ -10,7 +10,7 @@ use Pillion\Laravel\Testing\StrayToolCallException;
 use Pillion\Laravel\Tests\Support\Sidecar;
 use Pillion\Tests\Support\FakeLlm;
 
-/** `Pillion::chat()`, with an obedient model or with what a test says. */
+/** `Pillion::chat()`, with an obedient model or with faked answers. */
 final class ChatTest extends TestCase
 {
     private function withModel(): void
@@ -53,7 +53,7 @@ final class ChatTest extends TestCase
         $said = "calculator {\"expression\": \"6 * 7\"}\nget_time {\"format\": \"timestamp\"}";
         $chat = fn () => Pillion::forUser('ann')->chat('demo');
         Pillion::fake(['get_time' => 'noon']);
-        // A fake of tools alone, and stray calls are allowed: the model is asked.
+        // Only tools are faked, and stray calls are allowed: the model is called.
         $waiting = $chat()->send($said);
         self::assertSame('awaiting_approval', $waiting->status);
         $pending = Pillion::approvals()->pendingFor('ann');

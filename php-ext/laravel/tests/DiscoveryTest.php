@@ -170,7 +170,7 @@ final class DiscoveryTest extends TestCase
         [$code, $shown] = $this->artisanOutput('pillion:servers');
         self::assertSame(0, $code);
         self::assertStringContainsString('neither a url nor a command', $shown);
-        // Who asks for it by name is told.
+        // An explicit request by name throws.
         $this->expectException(\Pillion\Exception\InvalidInputException::class);
         Pillion::server('unset')->listTools();
     }

@@ -8,7 +8,7 @@ use Pillion\Laravel\Facades\Pillion;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolRegistry;
 
-/** HAWKI's shape: its provider, its sample tool and its model lists, as they are written there. */
+/** HAWKI's provider, sample tool and model lists, unchanged. */
 final class HawkiTest extends TestCase
 {
     private const EXAMPLE = __DIR__ . '/../../../php-examples/hawki';

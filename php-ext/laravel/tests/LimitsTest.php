@@ -14,7 +14,7 @@ use Pillion\ToolResult;
 
 final class LimitsTest extends TestCase
 {
-    /** Another request of the same application. */
+    /** Starts another request of the same application. */
     private function nextRequest(): void
     {
         $this->app->forgetScopedInstances();
@@ -158,7 +158,7 @@ final class LimitsTest extends TestCase
     public function test_concurrent_calls_do_not_exceed_the_limit(): void
     {
         $this->configure(['limits.rate_limits' => ['tools' => ['get_time' => ['per_minute' => 1]]]]);
-        // Another worker counts between the look and the hit.
+        // Another worker counts between the check and the hit.
         $limiter = new class ($this->app->make('cache')->store()) extends RateLimiter {
             public function tooManyAttempts($key, $maxAttempts): bool
             {

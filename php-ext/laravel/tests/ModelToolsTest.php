@@ -12,7 +12,7 @@ final class ModelToolsTest extends TestCase
     protected function files(): array
     {
         return [
-            // HAWKI's way to say what its models can do.
+            // HAWKI's format for the capabilities of its models.
             'config/model_lists/gwdg_models.php' => <<<'PHP'
                 <?php
                 return [
@@ -72,7 +72,7 @@ final class ModelToolsTest extends TestCase
         $this->configure(['default_model' => ['function_calling' => true]]);
         self::assertSame(['calculator', 'get_time', 'roll_dice'], $unknown()->names());
 
-        // A published configuration may be without it.
+        // An older published configuration may lack this key.
         $this->configure(['default_model' => []]);
         self::assertSame([], $unknown()->names());
     }

@@ -21,9 +21,9 @@ use Pillion\ToolDefinition;
 use Pillion\ToolRegistry;
 
 /**
- * Many requests in one process, as Octane serves them (`Worker::handle()`, `CurrentApplication::set()`
- * and the listeners of its configuration, which are imitated here: it cannot be installed beside
- * Laravel 8 of Debian).
+ * Many requests in one process, like in Octane (`Worker::handle()`, `CurrentApplication::set()`
+ * and the listeners of its configuration, which are imitated here: Octane cannot be installed with
+ * Debian's Laravel 8).
  */
 final class OctaneTest extends TestCase
 {
@@ -59,7 +59,7 @@ final class OctaneTest extends TestCase
             $response = $kernel->handle($request);
             self::assertSame('done', $response->getContent());
             $kernel->terminate($request, $response);
-            // OperationTerminated.
+            // The listeners of OperationTerminated.
             $this->app->forgetScopedInstances();
         } finally {
             $sandbox->flush();
@@ -107,7 +107,7 @@ final class OctaneTest extends TestCase
 
     public function test_no_state_of_a_request_is_visible_to_the_next(): void
     {
-        // A provider has asked for all of it before the first request came.
+        // A service provider has resolved all services before the first request.
         $this->app->make(ToolRegistry::class)->register(new ToolDefinition('at_boot', 'A test'), fn () => 'here');
         Pillion::call('at_boot');
         Pillion::registry();
@@ -138,7 +138,7 @@ final class OctaneTest extends TestCase
             new ToolDefinition('whose', 'A test'),
             fn () => Container::getInstance()->make('request')->path() . ' ' . spl_object_id(Container::getInstance()),
         );
-        // One who keeps the manager keeps nothing of a request.
+        // A reference to the manager retains no state of a request.
         $kept = $this->app->make(PillionManager::class);
         foreach ([1, 2] as $ignored) {
             [$id, $called, $of, $user] = $this->request(fn (Application $app) => [

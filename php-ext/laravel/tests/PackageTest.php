@@ -74,7 +74,7 @@ final class PackageTest extends TestCase
             fn () => 'here',
         );
 
-        // What Octane and the queue do between requests and jobs.
+        // The resets of Octane and of the queue between requests and jobs.
         $this->app->forgetScopedInstances();
         \Illuminate\Support\Facades\Facade::clearResolvedInstances();
 

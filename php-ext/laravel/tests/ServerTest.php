@@ -23,7 +23,7 @@ final class ServerTest extends TestCase
         parent::setUp();
         $this->configure(['log.channel' => false, 'servers' => [
             'dice' => ['url' => FakeServer::url(), 'timeout' => 5]
-                // The sidecar has credentials of its own.
+                // The sidecar has its own credentials.
                 + (extension_loaded('pillion') ? ['token' => 's3cret'] : []),
         ]]);
     }

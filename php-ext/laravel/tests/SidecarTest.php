@@ -47,7 +47,7 @@ final class SidecarTest extends TestCase
     {
         $server = ['url' => FakeServer::url(), 'prefix' => 'dice_'];
         return ['those that it offers' => [['sidecar.register' => true]]]
-            // With the library it is the sidecar that speaks to servers.
+            // With the library, the sidecar connects to servers.
             + (extension_loaded('pillion') ? [] : ['those of a server' => [['servers' => ['dice' => $server]]]]);
     }
 
@@ -93,7 +93,7 @@ final class SidecarTest extends TestCase
                 'sidecar.socket' => $process->socket,
                 'sidecar.register' => true,
                 'approvals.tools' => ['dice_roll' => 'always-ask'],
-                // Each call of ours counts once, however often the sidecar is asked.
+                // Each call of the application counts once, however many requests the sidecar receives.
                 'limits.rate_limits' => ['tools' => ['dice_roll' => ['per_minute' => 2]]],
             ]);
             $codes = $decided = [];

@@ -13,7 +13,7 @@ use Pillion\Laravel\Work\CallScope;
 use Pillion\Tests\Support\FakeSidecar;
 use Pillion\ToolCall;
 
-/** `artisan pillion:work` in a process of its own, with a sidecar that the test is itself. */
+/** `artisan pillion:work` in a separate process; the test is the sidecar. */
 final class WorkTest extends TestCase
 {
     /** @var list<resource> */

@@ -150,7 +150,7 @@ final class ApprovalTest extends TestCase
             [null, null],
             [['always' => $names('dmcp_roll_dice')], 'approval_required'],
             [['never' => $names('dmcp_roll_dice')], null],
-            // The tool of the server that this one calls: it may be meant.
+            // The tool of the server that this tool calls.
             [['always' => $names('roll')], 'approval_required'],
         ] as [$said, $code]) {
             $registry = new ToolRegistry();
@@ -260,7 +260,7 @@ final class ApprovalTest extends TestCase
         } catch (ApprovalRequiredException $e) {
             self::assertSame($json, $encode($e->arguments));
         }
-        // What was shown is what was asked for: the same call, with the same id.
+        // The shown call equals the approved call and has the same id.
         $later = $this->execute($options, 'echo', $asked->metadata['arguments'], ['approved' => [$asked->metadata['approval_id']]]);
         self::assertSame('did echo', $later->result);
         self::assertSame([], $this->execute($options, 'echo')->metadata['arguments']);

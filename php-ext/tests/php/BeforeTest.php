@@ -12,7 +12,7 @@ use Pillion\ToolRegistry;
 use Pillion\ToolResult;
 use PHPUnit\Framework\TestCase;
 
-/** The option `before` of the executor. */
+/** The executor's option `before`. */
 final class BeforeTest extends TestCase
 {
     private ToolRegistry $registry;

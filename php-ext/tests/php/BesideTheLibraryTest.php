@@ -8,7 +8,7 @@ use Pillion\Tests\Support\Process;
 use PHPUnit\Framework\TestCase;
 
 /**
- * An application may have both the extension and the library.
+ * Applications may install both the extension and the library.
  *
  * @group extension
  */

@@ -9,7 +9,7 @@ use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
 /**
- * The built-in tools that ask services, in this process (D6, D7).
+ * The built-in tools that use services, in this process (D6, D7).
  *
  * @group extension
  */
@@ -30,7 +30,7 @@ final class BuiltinServicesTest extends TestCase
     {
         $registry = ToolRegistry::withBuiltins(['get_weather' => []]);
         self::assertStringContainsString('Open-Meteo', $registry->get('get_weather')->getDefinition()->description);
-        // Nobody listens there: it is the service that is asked, nothing is invented.
+        // No service listens there: the tool sends a request and invents nothing.
         $registry = ToolRegistry::withBuiltins(['get_weather' => ['provider' => 'open-meteo', 'base_url' => 'http://127.0.0.1:1', 'timeout' => 5]]);
         self::assertSame('unavailable', $registry->execute('get_weather', ['location' => 'Tokyo'], 'call_1')->errorCode);
     }

@@ -21,7 +21,7 @@ use Pillion\Tests\Support\SidecarProcess;
 use Pillion\ToolAwareChat;
 use PHPUnit\Framework\TestCase;
 
-/** Chats whose loop runs in the real sidecar (H4 to H7). */
+/** Chats with the loop in the real sidecar (H4 to H7). */
 final class ChatInSidecarTest extends TestCase
 {
     private static SidecarProcess $process;
@@ -163,7 +163,7 @@ final class ChatInSidecarTest extends TestCase
         $state = $stream->getState();
         self::assertNotNull($state);
         unset($stream, $event);
-        // The sidecar may not have noticed yet.
+        // The sidecar may not have noticed the disconnect yet.
         for ($tries = 0; $tries < 3000; $tries++) {
             try {
                 self::assertSame('You said: One two three four five', $chat->send(state: $state)->text);

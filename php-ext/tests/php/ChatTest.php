@@ -25,7 +25,7 @@ use Pillion\ToolResult;
 use PHPUnit\Framework\TestCase;
 
 /**
- * Chats whose loop runs in this process (H2, H4 to H7).
+ * Chats with the loop in this process (H2, H4 to H7).
  *
  * @group extension
  */
@@ -95,7 +95,7 @@ final class ChatTest extends TestCase
         $chat = $this->chat(['base_url' => $llm->url]);
         $stream = $chat->stream('0');
         self::assertSame('delta', $stream->current()->type);
-        // What is between two sockets has room in the system.
+        // The system buffers data between two sockets.
         $room = 16 * 1024 * 1024;
         $atRest = $llm->sentAtRest($room);
         self::assertLessThan($room, $atRest);
@@ -103,7 +103,7 @@ final class ChatTest extends TestCase
             $stream->next();
             self::assertSame('delta', $stream->current()?->type);
         }
-        // It goes on as it is read, and ends with the stream, however that is left.
+        // The chat continues as the stream is read, and ends with the stream, however the stream ends.
         self::assertGreaterThan($atRest, $llm->sentAtRest($atRest));
         self::assertNotNull($stream->getState());
         self::assertSame(0, $llm->seenWhen(fn (array $seen) => $seen['talking'] === 0)['talking']);
@@ -151,7 +151,7 @@ final class ChatTest extends TestCase
 
         $again = $this->chat($model)->send('Thank you', $stream->getState());
         self::assertSame('You said: Thank you', $again->text);
-        // The last request may call nothing, whether it has tools or not.
+        // The last request forbids calls, with or without tools.
         $limited = $this->chat($model, ['max_tool_rounds' => 1])->send($said);
         self::assertSame(['tool_rounds', $answer->text], [$limited->limitReached, $limited->text]);
     }
@@ -278,7 +278,7 @@ final class ChatTest extends TestCase
         $stream = $chat->stream(state: $waiting->state, context: $context);
         self::assertSame('The tools say: HI; 42; a is gone', $stream->getReturn()->text);
         self::assertSame([['delete'], $context], $executor->batches[1]);
-        // The yes was for that call: the same one again is asked about again.
+        // The approval was for one call: an equal call needs another approval.
         $waiting = $chat->send('delete {"text": "a"}', context: $context);
         self::assertSame(['awaiting_approval', []], [$waiting->status, $executor->batches[2][1]['approved']]);
 
@@ -314,7 +314,7 @@ final class ChatTest extends TestCase
         self::assertSame([ToolCallStarted::class, ToolCallFinished::class], array_map(get_class(...), $events));
         foreach ($chat->stream('shout {"text": "hi"}') as $event) {
             if ($event->type === 'tool_started') {
-                // The tool is PHP code, and waits for the next look.
+                // The tool is PHP code, and runs at the next read.
                 break;
             }
         }
@@ -331,7 +331,7 @@ final class ChatTest extends TestCase
         $state = $stream->getState();
         unset($stream, $event);
         self::assertSame([], $this->ran);
-        // Whether it has run is not known to who comes later: it does not run again.
+        // Whether the tool ran is unknown, so it does not run again.
         $answer = $this->chat()->send(state: $state);
         self::assertStringContainsString('cut off', $answer->text);
         self::assertSame([['text' => 'hi']], array_column($answer->toolCalls, 'arguments'));
@@ -386,7 +386,7 @@ final class ChatTest extends TestCase
         };
         $client->setEventDispatcher($dispatcher);
         foreach (['send', 'stream'] as $method) {
-            // The next call connects anew, which is told when the chat has its answer.
+            // The next call reconnects, and the event is dispatched with the chat's answer.
             $client->disconnect();
             $answer = $this->chat()->$method('dice_roll {"dice": "1d20"}');
             $answer = $method === 'send' ? $answer : $answer->getReturn();

@@ -12,7 +12,7 @@ use Pillion\Tests\Support\SidecarProcess;
 use PHPUnit\Framework\TestCase;
 
 /**
- * Every example of docs/PHP.md runs and prints what the page says.
+ * Every example of docs/PHP.md runs and prints the documented output.
  *
  * @group extension
  */

@@ -9,7 +9,7 @@ use Pillion\Tests\Support\SessionServer;
 use PHPUnit\Framework\TestCase;
 
 /**
- * The life of FPM workers: every kind of pool, every way of ending, a client that leaves.
+ * The lifecycle of FPM workers: every kind of pool, every way of ending, a client that disconnects.
  *
  * @group extension
  */
@@ -77,7 +77,7 @@ final class FpmProcessTest extends TestCase
             self::assertSame("Bearer $user", $seen['authorization']);
             $sessions["{$seen['process']} $user"][$seen['session']] = true;
         }
-        // While one worker is busy another one has to answer.
+        // While one worker is busy, another worker has to answer.
         $started = $this->pool->path('started');
         $query = ['url' => $this->server->url, 'user' => 'alice', 'seconds' => '3', 'started' => $started];
         $busy = $this->pool->start(self::SCRIPT, $query);
@@ -179,7 +179,7 @@ final class FpmProcessTest extends TestCase
         self::assertLessThan(15, microtime(true) - $left);
         $seen = json_decode((string) file_get_contents($note), true);
         self::assertSame([CONNECTION_ABORTED, false], [$seen['status'], $seen['done']]);
-        // The same worker is free, and its session still good.
+        // The same worker is free, and its session is still open.
         self::assertSame($before, $this->ask());
         fclose($listener);
     }

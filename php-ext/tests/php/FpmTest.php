@@ -9,7 +9,7 @@ use Pillion\Tests\Support\Fpm;
 use PHPUnit\Framework\TestCase;
 
 /**
- * A real FPM worker: what one request leaves for the next.
+ * State of a real FPM worker between requests.
  *
  * @group extension
  */

@@ -38,7 +38,7 @@ final class Replaced implements \JsonSerializable
 }
 
 /**
- * What goes out as JSON, seen by a server that returns the body it got.
+ * Encoded JSON, checked by a server that returns the received body.
  *
  * @group extension
  */

@@ -17,7 +17,7 @@ use Pillion\Tests\Support\Process;
 use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
-/** Against a fake of the S4 dialect; core's tests speak to real servers. */
+/** With a fake server of the legacy dialect (POST with an event stream); core's tests use real servers. */
 final class MCPSSEClientTest extends TestCase
 {
     private MCPSSEClient $client;
@@ -134,10 +134,10 @@ final class MCPSSEClientTest extends TestCase
         $tool = new DmcpTool(['server_url' => $url]);
         (new ToolRegistry())->register($tool);
         self::assertTrue($tool->isServerAvailable());
-        // The kernel lets a connection wait here, whether anybody accepts it or not.
+        // The kernel accepts a connection here, although no process does.
         self::assertFalse(@stream_socket_accept($listener, 0.2), 'somebody has connected');
         if (extension_loaded('pillion')) {
-            // This way one is seen: the server is away before it has answered.
+            // The server stops before it has responded, so that a second request would be noticed.
             $patient = new MCPSSEClient($url, 0.2);
             self::assertFalse($patient->isAvailable());
             self::assertIsResource(@stream_socket_accept($listener, 0));

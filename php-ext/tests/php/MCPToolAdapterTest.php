@@ -75,7 +75,7 @@ final class MCPToolAdapterTest extends TestCase
         }
     }
 
-    /** The entry of S4's service provider. */
+    /** The entry of HAWKI's service provider. */
     private const ENTRY = [
         'type' => 'mcp',
         'class' => MyMcpTool::class,

@@ -19,13 +19,13 @@ use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
 /**
- * Each call whose beginning was told has exactly one end.
+ * Each call with a start event has exactly one end event.
  *
  * @group extension
  */
 final class McpClientEventsTest extends TestCase
 {
-    /** A dispatcher that keeps a word for each event, and may throw at one. */
+    /** A dispatcher that records each event, and may throw at one. */
     private static function dispatcher(?string $throwAt = null): object
     {
         return new class ($throwAt) {

@@ -12,7 +12,7 @@ use Pillion\TokenStore;
 use PHPUnit\Framework\TestCase;
 
 /**
- * OAuth with real authorization servers: these agree to everything and redirect at once.
+ * OAuth with real authorization servers, which consent to everything and redirect at once.
  *
  * @group extension
  */
@@ -32,7 +32,7 @@ final class McpClientOAuthTest extends TestCase
         return $client->setTokenStore($store);
     }
 
-    /** What a browser does: it opens the page and is sent back. */
+    /** A browser: opens the page and follows the redirect. */
     private static function browser(string $url): string
     {
         $context = stream_context_create(['http' => ['follow_location' => 0, 'ignore_errors' => true]]);
@@ -54,7 +54,7 @@ final class McpClientOAuthTest extends TestCase
             public function load(string $key): ?array
             {
                 TestCase::assertMatchesRegularExpression('/^[a-z0-9_]{1,64}$/', $key);
-                // As it comes back from a database.
+                // Like tokens from a database.
                 return isset($this->entries[$key]) ? json_decode(json_encode($this->entries[$key]), true) : null;
             }
 
@@ -82,9 +82,9 @@ final class McpClientOAuthTest extends TestCase
         self::assertNotEmpty($client->listTools());
         self::assertSame(1, $asked);
         self::assertCount(1, $store->entries);
-        // Another object, which has nobody to ask, and the session that is there.
+        // Another object without a user, with the stored tokens.
         self::assertNotEmpty(self::client($peer, $store)->listTools());
-        // Another person, who has no tokens.
+        // Another user without tokens.
         $this->expectException(AuthorizationException::class);
         self::client($peer)->listTools();
     }

@@ -19,7 +19,7 @@ use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
 /**
- * McpClient against real MCP servers.
+ * McpClient with real MCP servers.
  *
  * @group extension
  */
@@ -202,7 +202,7 @@ final class McpClientPeersTest extends TestCase
         $asked = [];
         $client->onSampling(function (array $params) use (&$asked, $client): array {
             $asked[] = $params['messages'][0]['content']['text'] ?? null;
-            // The same object, in the middle of its own call.
+            // The same object, during its own call.
             self::assertSame('Echo: inside', $client->callTool('echo', ['message' => 'inside'])->result['content'][0]['text']);
             return ['role' => 'assistant', 'model' => 'test', 'content' => ['type' => 'text', 'text' => 'sampled!']];
         });

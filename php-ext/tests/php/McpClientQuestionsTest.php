@@ -15,7 +15,7 @@ use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
 /**
- * What a server asks and says where it cannot be told on whose behalf: on the one stream of a program.
+ * Server requests and notifications that cannot be attributed to a call, on the one stream of a program.
  *
  * @group extension
  */
@@ -23,7 +23,7 @@ final class McpClientQuestionsTest extends TestCase
 {
     private static int $count = 0;
 
-    /** Each has a server of its own. */
+    /** Each test has its own server. */
     private static function client(): McpClient
     {
         return new McpClient(
@@ -66,7 +66,7 @@ final class McpClientQuestionsTest extends TestCase
             return 'because';
         });
         $asks = $client->streamTool('ask');
-        // A call that ends before the question is there leaves it to the next.
+        // A call that ends before the request arrives leaves the request to the next call.
         for ($calls = 0; $asked === 0 && $calls < 1000; $calls++) {
             $client->ping();
         }
@@ -127,9 +127,9 @@ final class McpClientQuestionsTest extends TestCase
             ->onSampling(fn (array $params) => 'because: ' . $params['messages'][0]['content']['text'])
             ->onElicitation(fn () => ['action' => 'decline']);
         $registry->registerMcpServer($client, prefix: 'a_');
-        // Another server, which asks another client.
+        // Another server, whose requests go to another client.
         $registry->registerMcpServer(self::client()->onSampling(fn () => 'the other'), prefix: 'b_');
-        // The registry keeps them.
+        // The registry keeps the clients alive.
         unset($client);
         gc_collect_cycles();
         $results = $run($registry);
@@ -260,7 +260,7 @@ final class McpClientQuestionsTest extends TestCase
         $client->disconnect();
     }
 
-    /** What a forked child returns, as JSON has it. */
+    /** Returns the result of a forked child, as JSON. */
     private static function inAChild(\Closure $work): mixed
     {
         [$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
@@ -277,7 +277,7 @@ final class McpClientQuestionsTest extends TestCase
     public function testToolsInAForkedChildHaveTheirOwnConnections(\Closure $place): void
     {
         $server = new SessionServer();
-        // The one without a client gets its connection in another way.
+        // The tool without a client gets its connection in another way.
         foreach ([new McpClient($server->url, ['timeout' => 5]), ['server_url' => $server->url, 'timeout' => 5]] as $entry) {
             $registry = new ToolRegistry();
             $registry->registerMcpServer($entry);

@@ -23,7 +23,7 @@ use Pillion\ToolStream;
 use PHPUnit\Framework\TestCase;
 
 /**
- * Arguments, values and hooks, against a fake server.
+ * Arguments, values and hooks, with a fake server.
  *
  * @group extension
  */
@@ -283,7 +283,7 @@ final class McpClientTest extends TestCase
         self::assertSame([1, 1], [$cache->hits, $cache->sets]);
         $cached->setCache($cache, 60, 'b')->listTools();
         self::assertCount(2, $cache->entries);
-        // What is no list counts as none.
+        // A value that is not a list counts as a missing entry.
         $cache->entries = array_fill_keys(array_keys($cache->entries), '{"not": "a list"');
         self::assertEquals($tools, $cached->listTools());
     }

@@ -13,7 +13,7 @@ use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
 /**
- * Against real MCP servers. What each of them does in detail is core's matter.
+ * With real MCP servers. Core's tests cover the details of each.
  *
  * @group extension
  */

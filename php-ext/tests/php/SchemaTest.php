@@ -12,7 +12,7 @@ use Pillion\ToolRegistry;
 use Pillion\ToolResult;
 use PHPUnit\Framework\TestCase;
 
-/** What the arguments of a tool are checked for, and in which words (A5, C3). */
+/** Argument checks and their messages (A5, C3). */
 final class SchemaTest extends TestCase
 {
     private static function check(array $schema, array|string $arguments): ToolResult
@@ -122,7 +122,7 @@ final class SchemaTest extends TestCase
         $definitions = ['map' => ['type' => 'object'], 'list' => ['type' => 'array']];
         $registry = new ToolRegistry();
         $schema = ['type' => 'object', 'properties' => ['a' => $property], '$defs' => $definitions];
-        // A metadata of arguments that need approval shows them as they are.
+        // The metadata of arguments that need approval contains them unchanged.
         $registry->register(new ToolDefinition('t', 'd', $schema, requiresConfirmation: true), fn (array $arguments) => $arguments);
         $asked = (new ToolExecutor($registry))->execute(new ToolCall('1', 't', $value === null ? [] : ['a' => $value]));
         self::assertSame($json, json_encode($asked->metadata['arguments']['a'] ?? $asked->error));

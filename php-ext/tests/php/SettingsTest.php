@@ -14,7 +14,7 @@ use Pillion\Tests\Support\SidecarProcess;
 use PHPUnit\Framework\TestCase;
 
 /**
- * The ini settings, and the table that shows them.
+ * The ini settings, and their table in phpinfo.
  *
  * @group extension
  */

@@ -13,7 +13,7 @@ use Pillion\Sidecar;
 use Pillion\Tests\Support\SidecarProcess;
 use PHPUnit\Framework\TestCase;
 
-/** Calls that somebody has to approve, at the real sidecar (G1 to G3). */
+/** Calls that need approval, with the real sidecar (G1 to G3). */
 final class SidecarApprovalTest extends TestCase
 {
     private static SidecarProcess $process;

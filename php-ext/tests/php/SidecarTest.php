@@ -17,7 +17,7 @@ use Pillion\Tests\Support\SidecarProcess;
 use Pillion\ToolCall;
 use PHPUnit\Framework\TestCase;
 
-/** Against the real sidecar. */
+/** The Sidecar class with the real sidecar. */
 final class SidecarTest extends TestCase
 {
     private static SidecarProcess $process;

@@ -107,7 +107,7 @@ final class SignatureTest extends TestCase
             self::assertStringStartsWith($error, (string) $result->error);
             self::assertSame('invalid_input', $result->errorCode);
         }
-        // Without an executor nobody has checked the arguments.
+        // Without an executor, the arguments are not checked.
         $this->expectException(InvalidInputException::class);
         $this->expectExceptionMessage('Invalid type for n: expected integer');
         $registry->get('f')->execute(['level' => 2, 'n' => 1.5], 'c');
@@ -284,7 +284,7 @@ final class SignatureTest extends TestCase
             ['int<min, -5>', 'int', ['type' => 'integer', 'maximum' => -5]],
             ['1|2', 'int', ['type' => 'integer', 'enum' => [1, 2]]],
             ['non-empty-string', 'string', ['type' => 'string', 'minLength' => 1]],
-            // What is not understood, or not what PHP takes, leaves PHP's own type.
+            // Unknown doc types, and types that PHP does not accept, leave PHP's own type.
             ['Collection<Foo>', 'array', ['type' => 'array']],
             ['int', 'string', ['type' => 'string']],
             ['list<', 'array', ['type' => 'array']],

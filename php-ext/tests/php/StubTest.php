@@ -8,7 +8,7 @@ use Pillion\Tests\Support\Process;
 use PHPUnit\Framework\TestCase;
 
 /**
- * The stubs say what the extension has, no more and no less.
+ * The stubs describe exactly the extension.
  *
  * @group extension
  */

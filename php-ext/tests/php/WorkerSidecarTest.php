@@ -11,7 +11,7 @@ use Pillion\Tests\Support\SidecarProcess;
 use Pillion\Tests\Support\WorkerProcess;
 use Pillion\ToolCall;
 
-/** Workers of a real sidecar, and those who call their tools. */
+/** Workers of a real sidecar, and callers of their tools. */
 final class WorkerSidecarTest extends TestCase
 {
     private SidecarProcess $process;
@@ -84,7 +84,7 @@ final class WorkerSidecarTest extends TestCase
         usleep(300_000);
         $worker->signal(SIGKILL);
         self::assertStringContainsString('"unavailable"', $this->end($call));
-        // Calls that come now wait for the next worker.
+        // Calls wait for the next worker now.
         $call = $this->begin('twice', []);
         $next = $this->worker();
         self::assertStringContainsString('42', $this->end($call));
@@ -111,7 +111,7 @@ final class WorkerSidecarTest extends TestCase
 
     public function testWorkersThatEndLeaveNoCallUnanswered(): void
     {
-        // Each ends after a few calls, together after all of them.
+        // Each worker ends after a few calls; together they run all calls.
         $workers = array_map(fn () => $this->worker(['maxCalls' => 4]), range(1, 3));
         $calls = array_map(fn (int $id) => new ToolCall((string) $id, 'twice', ['number' => $id]), range(1, 12));
         $results = $this->sidecar->executeParallel($calls);

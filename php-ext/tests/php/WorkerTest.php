@@ -20,7 +20,7 @@ use Pillion\Worker\Call;
 
 require_once __DIR__ . '/../../library/autoload.php';
 
-/** A worker, with a sidecar that the test is itself. */
+/** A worker; the test is the sidecar. */
 final class WorkerTest extends TestCase
 {
     public function testTheLibraryDefinesItWithTheExtension(): void
@@ -232,7 +232,7 @@ final class WorkerTest extends TestCase
         $ping = $sidecar->hear();
         self::assertSame('ping', $ping['method']);
         self::assertSame('rested', $sidecar->hear()['result']['content'][0]['text']);
-        // It was on its way already.
+        // The call was sent already.
         $sidecar->sendCall(2, 'twice');
         self::assertSame('42', $sidecar->hear()['result']['content'][0]['text']);
         $sidecar->sendLine((string) json_encode(['jsonrpc' => '2.0', 'id' => $ping['id'], 'result' => []]));
@@ -267,7 +267,7 @@ final class WorkerTest extends TestCase
     }
 
     /**
-     * For PHP's own allocator, which counts the memory.
+     * For PHP's own allocator, which counts memory.
      *
      * @group leak
      */

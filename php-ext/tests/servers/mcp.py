@@ -22,7 +22,7 @@ TOOLS = [
     {"name": "not a name", "description": "Has a name that models cannot call", "inputSchema": {"type": "object"}},
 ]
 
-# The dice always fall like this.
+# The dice always show these numbers.
 ROLLS = {"1d20": [15], "2d6": [4, 2]}
 
 

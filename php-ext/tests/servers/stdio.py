@@ -10,7 +10,7 @@ import sys
 import time
 
 is_deaf = sys.argv[1:] == ["deaf"]
-# Unbuffered, so that nothing is read that is not answered.
+# Unbuffered, so that no message is read without being answered.
 for line in iter(lambda: sys.stdin.buffer.raw.readline(), b""):
     request = json.loads(line)
     if "id" not in request:

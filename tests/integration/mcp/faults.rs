@@ -1,6 +1,5 @@
 //! Faults below MCP: servers that die or go silent, responses of any size, expired certificates.
-//! Only the affected call fails, before its deadline, and
-//! nothing is left over.
+//! Only the affected call fails, before its deadline, and nothing leaks.
 
 mod blackhole;
 mod certificates;

@@ -136,7 +136,7 @@ def errors(client: anthropic.Anthropic, origin: str) -> None:
     )
     assert kind_of(error) == "rate_limit_error", error
     assert error.response.headers["retry-after"] == "1", error
-    # The model has refused it once: the client's own repetition is answered.
+    # The model has rejected the first request; the client's own retry succeeds.
     again = create(messages=said("refuse anthropic again"), **request)
     assert text(again) == "You said: refuse anthropic again", again
     slow = client.with_options(timeout=0.5, max_retries=0).messages.create
@@ -166,7 +166,7 @@ def approvals(client: anthropic.Anthropic, origin: str, token: str) -> None:
 
 
 async def concurrently(origin: str, token: str) -> None:
-    # As older clients and gateways send the key.
+    # Older clients and gateways send the key in this header.
     headers = {"x-api-key": token, "Authorization": anthropic.Omit()}
     request = {"model": "demo", "max_tokens": 100, "messages": said(SUM)}
     async with anthropic.AsyncAnthropic(

@@ -138,7 +138,7 @@ def errors(client: openai.OpenAI, base_url: str) -> None:
         openai.RateLimitError, lambda: busy(model="demo", messages=said("refuse python"))
     )
     assert error.response.headers["retry-after"] == "1", error
-    # The model has refused it once: the client's own repetition is answered.
+    # The model has rejected the first request; the client's own retry succeeds.
     again = create(model="demo", messages=said("refuse python again"))
     assert again.choices[0].message.content == "You said: refuse python again", again
     slow = client.with_options(timeout=0.5, max_retries=0).chat.completions.create

@@ -13,7 +13,7 @@ use Pillion\AsTool;
 use Pillion\Event\ToolCallFinished;
 use Pillion\Worker\Call;
 
-/** What a worker in another process offers. */
+/** The tools of a worker in another process. */
 final class WorkTools
 {
     #[AsTool(description: 'Who calls')]

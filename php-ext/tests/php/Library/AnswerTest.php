@@ -13,7 +13,7 @@ use Pillion\Tests\Support\Process;
 use PHPUnit\Framework\TestCase;
 
 /**
- * Answers that are HTTP and still not what they should be.
+ * Valid HTTP responses with unexpected content.
  *
  * @group library
  */

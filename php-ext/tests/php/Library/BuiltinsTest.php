@@ -19,7 +19,7 @@ final class BuiltinsTest extends TestCase
         $registry = ToolRegistry::withBuiltins();
         $sidecar = new Sidecar();
         $own = array_filter($sidecar->listTools(), fn (array $tool) => !isset($tool['server_label']));
-        // Those that ask services are the sidecar's alone.
+        // Tools that use services are only in the sidecar.
         $own = array_values(array_filter($own, fn (array $tool) => $registry->has($tool['name'])));
         self::assertSame(array_column($own, 'name'), array_keys($registry->getAll()));
         foreach ($own as $nth => $tool) {

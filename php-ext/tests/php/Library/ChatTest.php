@@ -11,7 +11,7 @@ use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
 /**
- * What a chat of the library lacks.
+ * Chat features that the library lacks.
  *
  * @group library
  */

@@ -20,7 +20,7 @@ use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
 /**
- * McpClient through the sidecar, whose server `everything` lists tools that fail, too.
+ * McpClient through the sidecar, whose server `everything` also lists failing tools.
  *
  * @group library
  */

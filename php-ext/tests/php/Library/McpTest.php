@@ -16,7 +16,7 @@ use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
 
 /**
- * MCP servers through the sidecar. Its server `everything` lists tools that fail, too.
+ * MCP servers through the sidecar. Its server `everything` also lists failing tools.
  *
  * @group library
  */

@@ -12,7 +12,7 @@ use Pillion\Tests\Support\SidecarProcess;
 use PHPUnit\Framework\TestCase;
 
 /**
- * Every example of the library's README runs and prints what it says.
+ * Every example of the library's README runs and prints the documented output.
  *
  * @group library
  */

@@ -8,15 +8,15 @@ use Pillion\Tests\Support\Process;
 use PHPUnit\Framework\TestCase;
 
 /**
- * The library has the classes of the extension, as the stubs describe them.
+ * The library has the classes of the extension, as described by the stubs.
  *
  * @group library
  */
 final class SurfaceTest extends TestCase
 {
     /**
-     * What the library lacks, as `Class` or `Class::method`, and why. An entry that it does
-     * have, or that the stubs do not, fails the test.
+     * What the library lacks, as `Class` or `Class::method`, and why. An entry that exists in the
+     * library, or that is missing in the stubs, fails the test.
      */
     private const LACKS = [
         'Pillion\ToolStream::__destruct' => 'a call that is under way is never left: it is made when the result is asked for',
@@ -26,7 +26,7 @@ final class SurfaceTest extends TestCase
     {
         $stubs = self::describe(__DIR__ . '/../../../stubs');
         $library = self::describe(__DIR__ . '/../../../library/src', 'Pillion\\');
-        // A worker is plain PHP with the extension too.
+        // A worker is plain PHP even with the extension.
         $library = array_filter($library, fn (string $class) => preg_match('/^Pillion\\\\(Fallback\\\\|Worker\b)/', $class) !== 1, ARRAY_FILTER_USE_KEY);
         self::assertGreaterThan(20, count($stubs));
         $lacks = [];

@@ -18,7 +18,7 @@ use Pillion\Tests\Support\SidecarProcess;
 use PHPUnit\Framework\TestCase;
 
 /**
- * Both ways to the sidecar, by curl and by streams, and the same peers for both.
+ * Both transports to the sidecar, curl and streams, with the same servers.
  *
  * @group library
  */
@@ -93,7 +93,7 @@ final class TransportTest extends TestCase
                 }
             }
         }
-        // curl takes these two for answers without a body; that is no JSON then.
+        // curl reads these two as responses without a body, which is not JSON.
         yield 'streams: half head' => [StreamTransport::class, 'half head', 'half an answer'];
         yield 'streams: odd length' => [StreamTransport::class, 'odd length', 'a content length that is no number'];
     }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Support;
 
-/** The sidecar's side of a worker's connection, for what a sidecar does not do or cannot be made to do. */
+/** The sidecar's side of a worker's connection, for behavior that a real sidecar cannot be made to show. */
 final class FakeSidecar
 {
     private const SECONDS = 30;
@@ -36,7 +36,7 @@ final class FakeSidecar
         $this->server = $server;
     }
 
-    /** Ends as a sidecar that is stopped does. */
+    /** Closes the connection like a stopping sidecar. */
     public function stop(): void
     {
         $this->hangUp();
@@ -55,7 +55,7 @@ final class FakeSidecar
     }
 
     /**
-     * Takes a worker, or refuses it.
+     * Accepts a worker, or rejects it.
      *
      * @return array<string, mixed> what it offers
      */
@@ -97,14 +97,14 @@ final class FakeSidecar
         $this->send('tools/call', ['name' => $tool, 'arguments' => (object) $arguments, '_meta' => ['pillion' => $about + ['callId' => "call-$id"]]], $id);
     }
 
-    /** @return ?array<string, mixed> what the worker says next, null when it has hung up */
+    /** @return ?array<string, mixed> the worker's next message, null if it closed the connection */
     public function hear(): ?array
     {
         $line = fgets($this->worker);
         return $line === false ? null : json_decode($line, true, flags: JSON_THROW_ON_ERROR);
     }
 
-    /** The next line as it was written. */
+    /** Returns the next raw line. */
     public function hearLine(): string
     {
         return (string) fgets($this->worker);

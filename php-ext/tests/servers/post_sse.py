@@ -27,7 +27,7 @@ TOOLS = [
     {"name": "not a name", "description": "Has an illegal name", "inputSchema": {"type": "object"}},
 ]
 
-# What /everything lists beside those: tools that fail in some way.
+# More tools that /everything lists: tools that fail in some way.
 ODD_TOOLS = [
     {"name": name, "description": name, "inputSchema": {"type": "object"}}
     for name in ("connection", "fails", "kept", "no_answer", "odd_error", "rpc_error", "status", "values")
