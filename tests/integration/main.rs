@@ -1,6 +1,5 @@
 //! Integration tests of all interfaces. Each module covers a route, a command or a part of the
-//! sidecar.
-//! `sidecar` runs a sidecar inside the test process, `program` runs the real binary.
+//! sidecar. `sidecar` runs a sidecar inside the test process, `program` runs the real binary.
 
 #![expect(
     clippy::unwrap_used,
