@@ -387,7 +387,7 @@ async fn two_requests_cannot_continue_one_chat_at_once() {
     let target = format!("/api/v1/chat/{}", answer["id"].as_str().unwrap());
     let (first, path) = (target.clone(), socket.clone());
     let first = thread::spawn(move || http::post(&path, &first, r#"{"message": "One"}"#));
-    eventually("the model is asked", || llm.bodies().len() == 2);
+    eventually("the model receives a request", || llm.bodies().len() == 2);
     let second = http::post(&socket, &target, r#"{"message": "Two"}"#);
     assert_eq!(second.status, 409, "{second:?}");
     assert_eq!(first.join().unwrap().json()["content"], "Late.");
@@ -408,7 +408,7 @@ async fn a_chat_is_stored_after_its_client_disconnects() {
     );
     let mut connection = UnixStream::connect(socket).unwrap();
     connection.write_all(request.as_bytes()).unwrap();
-    eventually("the model is asked", || llm.bodies().len() == 2);
+    eventually("the model receives a request", || llm.bodies().len() == 2);
     drop(connection);
     let target = format!("/api/v1/chat/{id}");
     let mut answer = Value::Null;
@@ -433,7 +433,7 @@ async fn g3_a_chat_that_waits_for_a_decision_is_stored() {
     });
     let socket = &daemon.socket;
     let mut approval = String::new();
-    eventually("the call waits, and the chat is kept so", || {
+    eventually("the call is pending, and the chat is stored", || {
         let approvals = http::get(socket, "/api/v1/approvals/").json();
         let chats = http::get(socket, "/api/v1/chat").json();
         let id = approvals["approvals"][0]["id"].as_str();

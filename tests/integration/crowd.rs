@@ -45,7 +45,7 @@ fn a_thousand_idle_connections_do_not_affect_two_hundred_busy_ones() {
     assert_eq!(status["calls"]["total"], BUSY * 5);
     assert_eq!(status["calls"]["failed"], 0);
     drop(idle);
-    eventually("all of them are gone", || open() < 50);
+    eventually("all connections are closed", || open() < 50);
     let status = http::get(&daemon.socket, "/api/v1/status").json();
     let descriptors = status["process"]["open_descriptors"].as_u64().unwrap();
     assert!(

@@ -158,7 +158,7 @@ fn f3_changes_of_servers_and_their_tools_are_events() {
     changed["description"] = json!("Another");
     server.set_tools(json!([changed, {"name": "new", "inputSchema": {"type": "object"}}]));
     let asked = server.count("tools/list");
-    eventually("it is asked again", || {
+    eventually("the server is listed again", || {
         client.list_tools(None).unwrap();
         server.count("tools/list") > asked
     });
@@ -167,7 +167,7 @@ fn f3_changes_of_servers_and_their_tools_are_events() {
     assert_eq!(heard["changed"], json!(["far_echo"]));
     server.set_mood(Mood::Ill);
     let asked = server.count("tools/list");
-    eventually("it is asked again", || {
+    eventually("the server is listed again", || {
         client.list_tools(None).unwrap();
         server.count("tools/list") > asked
     });

@@ -187,7 +187,7 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
     assert_eq!(during.status, 409, "it may still end well");
     daemon.kill();
     let mut after = None;
-    eventually("the key is told to be cut off", || {
+    eventually("the key is reported as interrupted", || {
         let reply = post(&next.socket, ECHO, key, &json!({}));
         let is_told = reply.status == 200;
         after = Some(reply);

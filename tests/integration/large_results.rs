@@ -15,7 +15,11 @@ const MIB: usize = 1024 * 1024;
 /// Not `assert_eq`, which would print both values.
 fn assert_has(answer: &str, expected: &str, door: &str) {
     let is_there = answer.contains(expected);
-    assert!(is_there, "{door}: another answer, {} bytes", answer.len());
+    assert!(
+        is_there,
+        "{door}: different response, {} bytes",
+        answer.len()
+    );
 }
 
 /// Returns the lines that a client of `mcp-stdio` receives for these lines.

@@ -51,7 +51,7 @@ fn pins(daemon: &Daemon, arguments: &[&str]) -> Output {
 /// Lists until the sidecar has seen the server's current tools.
 fn look_again(daemon: &Daemon, server: &McpServer) {
     let asked = server.count("tools/list");
-    eventually("the server is asked twice", || {
+    eventually("the server is listed twice", || {
         names(daemon);
         server.count("tools/list") >= asked + 2
     });
@@ -136,7 +136,7 @@ fn an_mcp_client_cannot_see_or_call_a_blocked_tool() {
     let list = || session.ask("tools/list", json!({})).to_string();
     assert!(list().contains("\"echo\""));
     server.set_tools(json!([tool("Two")]));
-    eventually("it is gone", || !list().contains("\"echo\""));
+    eventually("the tool is unlisted", || !list().contains("\"echo\""));
     for name in ["echo", "far_echo"] {
         let params = json!({"name": name, "arguments": {}});
         for answer in [

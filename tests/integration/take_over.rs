@@ -242,7 +242,7 @@ fn the_service_manager_is_notified_of_a_reload_and_its_outcome() {
     assert!(manager.hear().contains("READY=1"));
     std::fs::write(manager.directory.path().join("pillion.toml"), "nonsense").unwrap();
     signal(&child, Signal::SIGHUP);
-    eventually("the refusal is told", || {
+    eventually("the failed reload is reported", || {
         manager
             .hear()
             .contains("the new configuration is refused: pillion.toml:1: ")

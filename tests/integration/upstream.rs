@@ -281,7 +281,7 @@ fn a_server_that_hangs_does_not_delay_the_first_call_of_another() {
     std::thread::scope(|scope| {
         // One client lists the tools, and waits for both servers.
         let lists = scope.spawn(|| list(&sidecar));
-        eventually("the server that hangs is asked", || {
+        eventually("the hanging server receives a request", || {
             asleep.count("initialize") + asleep.count("server/discover") > 0
         });
         assert!(call(&sidecar, "well_echo", &json!({})).success);
@@ -335,7 +335,7 @@ fn an_old_list_is_refreshed() {
     });
     // Known tools stay when the server fails.
     server.set_mood(Mood::Ill);
-    eventually("the failure is told", || {
+    eventually("the failure is reported", || {
         let list = list(&sidecar);
         assert!(names(&list).contains(&"far_new"));
         list.unavailable_servers.len() == 1

@@ -78,7 +78,7 @@ impl Host {
 fn patiently(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(180);
     while !is_so() {
-        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        assert!(Instant::now() < deadline, "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -169,7 +169,7 @@ fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
     }
     // Without the grant, the tool that requires it is removed.
     reload(&host.daemon, &toml(host.directory.path(), ""));
-    eventually("it is gone", || !host.lists("text_facts"));
+    eventually("the tool is removed", || !host.lists("text_facts"));
     let target = "/api/v1/tools/execute/text_facts";
     let lost = http::post(&host.daemon.socket, target, file_of.to_string()).json();
     assert_eq!(lost["error_code"], "not_found", "{lost}");
@@ -229,7 +229,7 @@ fn p_added_changed_and_removed_files_take_effect_without_a_restart() {
     assert_eq!(sum["text"], "42", "{sum}");
     std::fs::remove_file(host.path("calculator.wasm")).unwrap();
     std::fs::remove_file(host.path("text_facts.wasm")).unwrap();
-    eventually("it is gone", || !host.lists("text_facts"));
+    eventually("the tool is removed", || !host.lists("text_facts"));
     assert!(host.lists("calculator"));
     eventually("nothing is wrong", || host.faults().is_null());
 }
@@ -253,7 +253,7 @@ fn p_a_running_call_finishes_with_its_original_component() {
         status["calls"]["running"] == 1
     });
     std::fs::remove_file(host.path("probe.wasm")).unwrap();
-    eventually("it is gone", || !host.lists("probe"));
+    eventually("the tool is removed", || !host.lists("probe"));
     let slept = sleeping.join().unwrap();
     assert!(slept.is_success(), "{slept:?}");
 }

@@ -238,7 +238,9 @@ fn the_call_of_a_dead_worker_fails_at_once_and_another_worker_takes_later_calls(
     // The tool stays for a while: a call waits for the next worker.
     let socket = daemon.socket.clone();
     let caller = thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#));
-    eventually("there is nobody", || workers(&daemon.socket).is_empty());
+    eventually("no worker is connected", || {
+        workers(&daemon.socket).is_empty()
+    });
     Worker::connect(&daemon.socket, &greet()).serve(|_| "Here I am".to_owned());
     assert_eq!(caller.join().unwrap()["result"]["text"], "Here I am");
 }
@@ -593,7 +595,7 @@ fn a_worker_that_sends_garbage_is_disconnected_and_its_call_fails() {
         );
         assert!(worker.read().is_none());
     }
-    eventually("nobody is left", || workers(&daemon.socket).is_empty());
+    eventually("no worker is left", || workers(&daemon.socket).is_empty());
 }
 
 /// Starts a worker that has a call, and a child process that holds the connection.
@@ -645,7 +647,7 @@ fn the_call_of_a_killed_worker_fails_at_once_though_its_child_holds_the_connecti
     let error = answer["result"]["error"].as_str().unwrap();
     assert!(error.contains("its process has ended"), "{error}");
     assert!(took < Duration::from_secs(15), "{took:?}");
-    eventually("it is gone", || workers(&daemon.socket).is_empty());
+    eventually("the tool is removed", || workers(&daemon.socket).is_empty());
 }
 
 #[test]

@@ -54,7 +54,7 @@ final class ApprovalTest extends TestCase
         self::assertSame(['delete', ['what' => 'all'], 'alice'], [$pending[0]->tool, $pending[0]->arguments, $pending[0]->user]);
         self::assertEquals($pending, Pillion::approvals()->pendingFor('alice'));
         self::assertSame([], Pillion::approvals()->pendingFor('bob'));
-        self::assertSame([], Pillion::approvals()->pendingFor(null), 'nobody is not everybody');
+        self::assertSame([], Pillion::approvals()->pendingFor(null), 'no user is not every user');
 
         $approved = Pillion::approvals()->approve($pending[0]->id, by: 'carol');
         self::assertSame(['carol', ApprovalStatus::Approved], [$approved->decidedBy, $approved->status]);
@@ -348,7 +348,7 @@ final class ApprovalTest extends TestCase
         self::assertSame('delete', $conversation->waitingFor()[$ids[0]]->name);
 
         $conversation = unserialize(serialize($conversation));
-        self::assertTrue($conversation->run($tools, $send)->isWaiting(), 'nobody has decided');
+        self::assertTrue($conversation->run($tools, $send)->isWaiting(), 'the approval is undecided');
         Pillion::approvals()->approve($ids[0]);
         self::assertSame('Done.', $conversation->run($tools, $send)->text());
         self::assertSame(['user', 'assistant', 'tool', 'tool', 'assistant'], array_column($conversation->messages(), 'role'));

@@ -74,7 +74,7 @@ final class ConversationTest extends TestCase
         self::assertSame(['Enough.', 3], [$conversation->text(), $conversation->rounds()]);
         self::assertCount(6, array_keys(array_column($conversation->messages(), 'role'), 'tool'), 'the last batch runs');
         $conversation->say(['role' => 'user', 'content' => 'And on'])->run($tools, $send);
-        self::assertCount(8, $requests, 'the user has spoken: it counts anew');
+        self::assertCount(8, $requests, 'a new message resets the count');
     }
 
     public function test_h4_the_limits_are_configurable(): void
@@ -167,7 +167,7 @@ final class ConversationTest extends TestCase
         foreach (array_slice($ran, $whole) as $result) {
             self::assertSame('Not run: the answer was cut off before the call was whole', $result->error);
         }
-        self::assertSame([], $responses, 'the model is told, and asked again');
+        self::assertSame([], $responses, 'the model receives the failure and another request');
     }
 
     /** @return iterable<string, array{string, string, int}> */

@@ -154,7 +154,7 @@ final class DiscoveryTest extends TestCase
         $registry = Pillion::registry();
         $this->travel(60)->seconds();
         self::assertSame([\App\Broken\Unresolvable::class], array_keys(Pillion::leftOut()));
-        self::assertSame($registry, Pillion::registry(), 'there is no server to ask again');
+        self::assertSame($registry, Pillion::registry(), 'no server has to be listed again');
         app(LeftOut::class)->remove(\App\Broken\Unresolvable::class);
         self::assertSame([], Pillion::leftOut());
     }

@@ -87,7 +87,7 @@ final class EventsTest extends TestCase
         $call('alice');
         self::assertCount(2, $seen);
         dispatch(new RollDice(Pillion::server('dice')));
-        self::assertCount(2, $seen, 'nobody said goodbye meanwhile');
+        self::assertCount(2, $seen, 'no session has ended meanwhile');
         $call('alice');
         self::assertCount(3, $seen, 'the end of the job did');
 

@@ -95,7 +95,7 @@ final class LimitsTest extends TestCase
         self::assertSame('rate_limited', Pillion::call('wipe')->errorCode);
         self::assertSame('rate_limited', Pillion::executor()->execute(new ToolCall('c', 'wipe', []), ['approved' => [$id]])->errorCode);
         $this->travel(61)->seconds();
-        self::assertSame('wiped 2', Pillion::call('wipe')->result, 'the approval was kept');
+        self::assertSame('wiped 2', Pillion::call('wipe')->result, 'the approval is unused');
     }
 
     public function test_a_rule_for_an_alias_requires_approval_before_the_call_counts(): void

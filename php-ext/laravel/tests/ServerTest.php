@@ -219,7 +219,7 @@ final class ServerTest extends TestCase
 
         $this->configure(['servers.gone.url' => FakeServer::url()]);
         $later = Pillion::forUser('somebody');
-        self::assertFalse($later->registry()->has('gone_roll'), 'it is not asked again at once');
+        self::assertFalse($later->registry()->has('gone_roll'), 'the server is not retried at once');
         $this->travel(31)->seconds();
         self::assertTrue(Pillion::forUser('somebody')->registry()->has('gone_roll'));
     }

@@ -66,7 +66,7 @@ final class SidecarTest extends TestCase
             $alice = Pillion::forUser('alice');
             $roll = fn () => $alice->call('dice_roll', ['dice' => '2d6']);
             self::assertSame('approval_required', $roll()->errorCode);
-            self::assertSame('approval_required', $roll()->errorCode, 'nobody has decided');
+            self::assertSame('approval_required', $roll()->errorCode, 'the approval is undecided');
             $asked = Pillion::approvals()->pendingFor('alice');
             self::assertSame([['dice_roll', ['dice' => '2d6']]], array_map(fn ($one) => [$one->tool, $one->arguments], $asked));
 

@@ -71,7 +71,7 @@ final class FpmEnduranceTest extends TestCase
         $kept = new FastCgi($this->fpm->socket, connections: 2, keepAlive: true);
         $this->send($kept, 0, $calm);
         $kept->close();
-        self::assertLessThanOrEqual(6, $kept->repeated, 'only where a worker retires is a kept connection lost');
+        self::assertLessThanOrEqual(6, $kept->repeated, 'reused connections are lost only when a worker exits');
 
         $single = new FastCgi($this->fpm->socket, connections: 4);
         $this->send($single, $calm, $reloaded = (int) ($this->requests * 0.65));
@@ -89,7 +89,7 @@ final class FpmEnduranceTest extends TestCase
             self::assertLessThan($end, microtime(true), 'a worker does not find the server again');
             $this->send($single, $next, $next + 20);
         }
-        self::assertNotSame([], $this->exceptions, 'somebody met the server that was away');
+        self::assertNotSame([], $this->exceptions, 'at least one request met the stopped server');
         $this->send($single, $next, max($next, $this->requests));
 
         self::assertNotContains('Z', $this->fpm->children(), 'a zombie');

@@ -184,7 +184,7 @@ final class MCPSSEClientTest extends TestCase
     public function testJsonNestedTooDeepIsAClearError(): void
     {
         self::assertFailure(TransportException::class, 'recursion limit', 'deep', ['depth' => 10_000]);
-        self::assertSame(['total' => 15, 'rolls' => [15]], $this->client->callTool('roll'), 'the client goes on working');
+        self::assertSame(['total' => 15, 'rolls' => [15]], $this->client->callTool('roll'), 'the client still works');
     }
 
     /** @group extension */

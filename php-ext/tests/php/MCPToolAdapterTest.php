@@ -203,7 +203,7 @@ final class MCPToolAdapterTest extends TestCase
         $refused = new DmcpTool(['server_url' => FakeServer::url(), 'tool_name' => 'fails']);
         $result = $refused->execute(['dice' => '1d6'], 'c');
         self::assertSame('It is broken', $result->error);
-        self::assertTrue($result->result['isError'], 'the content is kept');
+        self::assertTrue($result->result['isError'], 'the content is unchanged');
     }
 
     public function testD4NamesOfTheServerCanBeMapped(): void

@@ -154,7 +154,7 @@ final class McpClientEventsTest extends TestCase
         $dispatcher = self::dispatcher($throwAt);
         try {
             self::fake()->setEventDispatcher($dispatcher)->callTools([['id' => 'a', 'name' => 'roll'], ['id' => 'b', 'name' => 'fails'], ['id' => 'c', 'name' => 'roll']]);
-            self::fail('It was not heard');
+            self::fail('No exception was thrown');
         } catch (\DomainException $e) {
             self::assertSame("at $throwAt", $e->getMessage());
         }
@@ -215,7 +215,7 @@ final class McpClientEventsTest extends TestCase
                 ['id' => 'a', 'name' => 'work', 'arguments' => []],
                 ['id' => 'b', 'name' => 'work', 'arguments' => []],
             ]);
-            self::fail('It was not heard');
+            self::fail('No exception was thrown');
         } catch (\DomainException $e) {
             self::assertSame('at start b', $e->getMessage());
         }

@@ -99,7 +99,7 @@ final class McpClientOAuthTest extends TestCase
         $back = self::browser($url);
         try {
             self::client($peer, self::store())->finishAuthorization($back);
-            self::fail('Somebody else took it up');
+            self::fail('Another client used the request');
         } catch (AuthorizationException $e) {
             self::assertSame('denied', $e->errorCode);
         }

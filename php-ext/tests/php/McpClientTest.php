@@ -154,7 +154,7 @@ final class McpClientTest extends TestCase
         } catch (InvalidInputException | \TypeError $e) {
             self::assertStringContainsString($message, $e->getMessage());
         }
-        self::assertTrue($client->callTool('roll')->success, 'the client goes on working');
+        self::assertTrue($client->callTool('roll')->success, 'the client still works');
     }
 
     public static function badArguments(): iterable
@@ -262,7 +262,7 @@ final class McpClientTest extends TestCase
         $client = self::client()->setEventDispatcher($dispatcher);
         try {
             $client->callTool('roll');
-            self::fail('It was not heard');
+            self::fail('No exception was thrown');
         } catch (\DomainException $e) {
             self::assertSame('no ' . ToolCallStarted::class, $e->getMessage());
         }

@@ -60,7 +60,7 @@ final class PeersTest extends TestCase
         $result = $registry->execute('fail', ['message' => 'broken'], 'c1');
         self::assertFalse($result->success);
         self::assertStringContainsString('broken', $result->error);
-        self::assertTrue($result->result['isError'], 'the content is kept');
+        self::assertTrue($result->result['isError'], 'the content is unchanged');
     }
 
     /** @group timing */

@@ -192,7 +192,7 @@ final class ProcessTest extends TestCase
         self::assertSame(['', 0], [$ran['errors'], $ran['exit']]);
         self::assertMatchesRegularExpression('/^\d+ \d+ \d+$/', $ran['output']);
         [$childs, $before, $after] = array_map('intval', explode(' ', $ran['output']));
-        self::assertSame($before, $after, 'the parent goes on with the same program');
+        self::assertSame($before, $after, 'the parent still uses the same program');
         self::assertNotSame($before, $childs);
         self::assertTrue(FpmPool::waitFor(fn () => !posix_kill($childs, 0) && !posix_kill($before, 0)), 'no program outlives its process');
     }

@@ -44,7 +44,7 @@ final class SidecarApprovalTest extends TestCase
         } catch (ApprovalRequiredException $e) {
             return $e;
         }
-        self::fail('Nobody was asked');
+        self::fail('No approval was requested');
     }
 
     public function testG3AnApprovedCallRunsOnce(): void

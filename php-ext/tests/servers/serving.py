@@ -1,5 +1,5 @@
-"""What the fake servers share: HTTP/1.1 with connections that stay open, and an end that comes
-with the end of standard input. A server prints its port when it is ready."""
+"""The common part of the fake servers: HTTP/1.1 with persistent connections, and an end when standard
+input is closed. A server prints its port when it is ready."""
 
 import sys
 import threading

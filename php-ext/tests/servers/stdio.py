@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A fake MCP server over stdio whose only tool tells its process id.
+"""A fake MCP server over stdio whose only tool returns its process id.
 
-With the argument `deaf` it closes its input before it answers the first call.
+With the argument `deaf`, it closes its input before it answers the first call.
 """
 
 import json

@@ -42,9 +42,11 @@ async fn h4_a_disconnect_of_the_client_aborts_the_provider_request() {
             );
             let mut connection = UnixStream::connect(&daemon.socket).unwrap();
             connection.write_all(request.as_bytes()).unwrap();
-            eventually("the model is asked", || llm.in_progress() == 1);
+            eventually("the model receives a request", || llm.in_progress() == 1);
             drop(connection);
-            eventually("the provider is left alone", || llm.in_progress() == 0);
+            eventually("the request to the provider ends", || {
+                llm.in_progress() == 0
+            });
         }
     }
 }

@@ -66,7 +66,7 @@ async fn g3_h6_running_calls_are_shown_and_a_yes_at_the_terminal_approves_a_call
         release.send(()).unwrap();
         terminal.shows("= far_slow: slept");
         terminal.shows(QUESTION);
-        assert_eq!(runs(&daemon, "calculator"), 0, "nobody has said yes");
+        assert_eq!(runs(&daemon, "calculator"), 0, "the call is not approved");
         terminal.types("y\n");
         let text = end(terminal, true);
         let after = text.split_once(QUESTION).unwrap().1;

@@ -28,7 +28,7 @@ async fn h7_a_chat_that_runs_in_another_sidecar_is_busy_and_intact() {
     let target = format!("/api/v1/chat/{id}");
     let (path, socket) = (target.clone(), one.socket.clone());
     let first = thread::spawn(move || http::post(&socket, &path, r#"{"message": "One"}"#));
-    eventually("the model is asked", || llm.bodies().len() == 2);
+    eventually("the model receives a request", || llm.bodies().len() == 2);
 
     let listed = http::get(&other.socket, "/api/v1/chat").json();
     assert_eq!(listed["chats"][0]["status"], "running", "{listed}");
@@ -57,7 +57,7 @@ async fn h7_a_chat_that_runs_in_another_sidecar_is_busy_and_intact() {
     let answer = chat(&other.socket, id, &json!({"message": "Two"}));
     assert_eq!(answer["content"], "Last.", "{answer}");
     let said = llm.bodies()[2]["messages"].as_array().unwrap().len();
-    assert_eq!(said, 5, "all that was said");
+    assert_eq!(said, 5, "the whole conversation");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -74,7 +74,7 @@ async fn h7_a_chat_is_free_again_after_its_sidecar_was_killed() {
     connection
         .write_all(format!("{head}{body}").as_bytes())
         .unwrap();
-    eventually("the model is asked", || llm.bodies().len() == 2);
+    eventually("the model receives a request", || llm.bodies().len() == 2);
     daemon.kill();
     let daemon = daemon.again();
     // The claim of the killed sidecar has not expired yet.

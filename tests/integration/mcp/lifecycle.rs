@@ -108,7 +108,7 @@ async fn dropping_a_client_ends_its_session_once() {
     roll(&clone).await.unwrap();
     assert_eq!(goodbyes(&server.requests), 0);
     drop(clone);
-    eventually("the goodbye", || goodbyes(&server.requests) == 1).await;
+    eventually("the session is deleted", || goodbyes(&server.requests) == 1).await;
 
     let server = FakeMcp::start(Dialect::StreamableJson);
     let closed = client(&server.url, TransportKind::StreamableHttp);
@@ -163,7 +163,7 @@ async fn a_connection_attempt_cancelled_after_the_handshake_ends_its_session() {
             let _ = call.await;
             drop(client);
         }
-        eventually("the goodbye", || goodbyes(&server.requests) == 1).await;
+        eventually("the session is deleted", || goodbyes(&server.requests) == 1).await;
         assert!(server.requests.calls("tools/call").is_empty());
     }
 }

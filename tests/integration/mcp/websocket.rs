@@ -80,7 +80,7 @@ async fn e9_disconnecting_sends_a_close_frame_and_dropping_does_not() {
     let one = client(&server.url);
     roll(&one).await.unwrap();
     one.disconnect().await;
-    eventually("the goodbye", || {
+    eventually("the close frame", || {
         server.goodbyes() == 1 && server.open() == 0
     })
     .await;

@@ -106,7 +106,7 @@ fn f3_the_status_contains_the_state_and_the_last_response() {
     assert_eq!(shown["calls"], json!({"total": 1, "failed": 0}));
     assert!(shown["lastConnectedAt"].is_string(), "{shown}");
     // The caller does not wait for the removal.
-    eventually("the moment is kept", || {
+    eventually("the time is stored", || {
         daemon.kill();
         daemon = daemon.again();
         let kept = &servers(&daemon)[0];

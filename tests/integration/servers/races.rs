@@ -76,7 +76,7 @@ fn f3_two_configurations_do_not_register_tools_at_the_same_time() {
     far.set_tools(json!([tool("a"), tool("b")]));
     held.go_on();
     far.set_tools(json!([tool("a")]));
-    eventually("what is gone is gone", || {
+    eventually("removed tools stay removed", || {
         let tools = tools(&daemon);
         tools.contains(&"far_a".to_owned()) && !tools.contains(&"far_b".to_owned())
     });

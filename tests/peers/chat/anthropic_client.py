@@ -1,8 +1,8 @@
-"""The client of PyPI anthropic, as an application uses it, with the sidecar behind its base URL.
+"""The PyPI client anthropic, like in an application, with the sidecar as its base URL.
 
-anthropic_client.py ORIGIN TOKEN: the token decides on approvals too. Behind it is the model of
-tests/integration/chat/clients.rs, which does what it is told and speaks like OpenAI. Ends with an
-error when an answer is not the right one.
+anthropic_client.py ORIGIN TOKEN: the token may also decide approvals. The sidecar uses the model of
+tests/integration/chat/clients.rs, which follows instructions and has OpenAI's API. Exits with an
+error if a response is wrong.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ def text(message: anthropic.types.Message) -> str:
 
 
 def refusal(kind: type, call) -> anthropic.APIStatusError:
-    """The error of that kind that the call ends with."""
+    """Returns the error of that kind that the call raises."""
     try:
         call()
     except kind as error:

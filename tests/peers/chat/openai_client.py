@@ -1,8 +1,8 @@
-"""The client of PyPI openai, as an application uses it, with the sidecar behind its base URL.
+"""The PyPI client openai, like in an application, with the sidecar as its base URL.
 
-openai_client.py ORIGIN TOKEN: the token decides on approvals too. Behind it is the model of
-tests/integration/chat/clients.rs, which does what it is told. Ends with an error when an answer
-is not the right one.
+openai_client.py ORIGIN TOKEN: the token may also decide approvals. The sidecar uses the model of
+tests/integration/chat/clients.rs, which follows instructions. Exits with an error if a response is
+wrong.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ def said(text: str) -> list:
 
 
 def refusal(kind: type, call) -> openai.APIStatusError:
-    """The error of that kind that the call ends with."""
+    """Returns the error of that kind that the call raises."""
     try:
         call()
     except kind as error:

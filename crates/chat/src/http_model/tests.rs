@@ -340,7 +340,7 @@ async fn h4_dropping_the_future_ends_the_request() {
     // The provider detects that the client has disconnected.
     let until = StdInstant::now() + Duration::from_secs(20);
     while llm.in_progress() > 0 {
-        assert!(StdInstant::now() < until, "the request goes on");
+        assert!(StdInstant::now() < until, "the request continues");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

@@ -475,7 +475,7 @@ mod tests {
         });
         // The paused clock advances only when all tasks are idle.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(!writing.is_finished(), "all that was said is in memory");
+        assert!(!writing.is_finished(), "all messages are in memory");
         let mut answers = BufReader::new(reader).lines();
         for _ in 0..=PINGS {
             assert!(answers.next_line().await.unwrap().is_some());

@@ -347,7 +347,10 @@ mod tests {
             failures: 1,
             ..changed.clone()
         };
-        assert!(!fails.is_due(&doubt), "it is left alone for a while");
+        assert!(
+            !fails.is_due(&doubt),
+            "the server is backed off for a while"
+        );
         let stale = State {
             is_stale: true,
             ..fails

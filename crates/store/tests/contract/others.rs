@@ -451,7 +451,7 @@ pub async fn h4_only_its_owner_reads_a_chat_and_updates_follow_its_revision(stor
     };
     store.replace_chat(&next).await.unwrap();
     let twice = store.replace_chat(&next).await.unwrap_err();
-    assert!(twice.is_conflict(), "somebody else was faster");
+    assert!(twice.is_conflict(), "another update came first");
     assert_eq!(
         store.chats("ada", 5).await.unwrap(),
         [summary("a", "next"), summary("b", "{}")]

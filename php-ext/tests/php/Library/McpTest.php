@@ -162,6 +162,6 @@ final class McpTest extends TestCase
         self::assertSame(['error' => "Failed to execute: $result->error"], $result->result);
         $refused = (new DmcpTool(['server_url' => self::url(), 'tool_name' => 'fails']))->execute(['dice' => '1d6'], 'c');
         self::assertSame('It is broken', $refused->error);
-        self::assertTrue($refused->result['isError'], 'the content is kept');
+        self::assertTrue($refused->result['isError'], 'the content is unchanged');
     }
 }

@@ -159,7 +159,7 @@ final class TransportTest extends TestCase
         foreach (['/nonexistent/pillion.sock', $stale] as $path) {
             try {
                 self::send(new $class($path));
-                self::fail('Somebody did');
+                self::fail('A server responded');
             } catch (UnavailableException $e) {
                 self::assertSame("The sidecar is not running: nobody listens on $path", $e->getMessage());
             }
@@ -167,7 +167,7 @@ final class TransportTest extends TestCase
         unlink($stale);
         try {
             self::send(new $class(__FILE__));
-            self::fail('A file is no socket');
+            self::fail('A file is not a socket');
         } catch (UnavailableException $e) {
             self::assertStringContainsString(__FILE__, $e->getMessage());
         }

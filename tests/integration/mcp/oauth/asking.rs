@@ -100,7 +100,7 @@ async fn an_authorization_response_for_another_request_is_refused() {
             },
         ),
         (
-            "a refusal by somebody else",
+            "a refusal of another issuer",
             |request| {
                 let state = parameter(request, "state");
                 let uri = &request.redirect_uri;

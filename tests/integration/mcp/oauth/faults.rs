@@ -60,7 +60,7 @@ async fn bad_answers_are_errors_with_a_code() {
             ErrorCode::Denied,
         ),
         (
-            "a token that is no header",
+            "a token that is invalid in a header",
             "/token",
             vec![Fault::answer(
                 "200 OK",
@@ -101,7 +101,7 @@ async fn bad_answers_are_errors_with_a_code() {
             unavailable,
         ),
         (
-            "resource of somebody else",
+            "another resource",
             RESOURCE,
             vec![Fault::answer(
                 "200 OK",

@@ -141,7 +141,7 @@ async fn a_resource_subscription_goes_to_the_server_of_the_resource() {
         session.ask("resources/unsubscribe", uri)["result"],
         json!({})
     );
-    eventually("the server is told", || {
+    eventually("the server receives the subscription", || {
         server.requests.calls("resources/unsubscribe").len() == 1
     });
     let unknown = session.ask("resources/subscribe", json!({"uri": "no://thing"}));

@@ -188,7 +188,7 @@ async fn l1_tokens_renewed_during_the_removal_of_their_server_are_not_stored() {
             server.token_requests().len() == 2
         });
         send(&daemon, "DELETE", "/far", &json!({}));
-        assert!(call.join().unwrap(), "the call goes on to its end");
+        assert!(call.join().unwrap(), "the call finishes");
     });
     assert_eq!(secrets(&daemon), 0);
 }
@@ -289,7 +289,7 @@ async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
         server.url
     );
     let mut daemon = Daemon::with_config(&config, &[]);
-    assert!(!rolls(&daemon), "nobody was asked");
+    assert!(!rolls(&daemon), "no authorization was started");
     let running = Running::of(&mut auth(&daemon, &["login", "far"]), &[], Shown::OnStderr);
     open(running.page()).await;
     let output = running.output();
