@@ -13,11 +13,11 @@ use crate::routes::mcp::{Session, ask};
 const MIB: usize = 1024 * 1024;
 
 /// Not `assert_eq`, which would print both values.
-fn assert_has(answer: &str, expected: &str, door: &str) {
+fn assert_has(answer: &str, expected: &str, interface: &str) {
     let is_there = answer.contains(expected);
     assert!(
         is_there,
-        "{door}: different response, {} bytes",
+        "{interface}: different response, {} bytes",
         answer.len()
     );
 }

@@ -7,16 +7,22 @@ use crate::program::Daemon;
 use crate::{http, program};
 
 /// The id of a user that does not exist.
-const STRANGER: &str = "54321";
+const OTHER_USER: &str = "54321";
 
 /// Runs `curl` on the socket as another user. Returns `None` if the test lacks the permission or
 /// the program.
-fn as_stranger(socket: &Path, target: &str) -> Option<Output> {
+fn as_other_user(socket: &Path, target: &str) -> Option<Output> {
     if !nix::unistd::geteuid().is_root() {
         return None;
     }
     let mut command = Command::new("setpriv");
-    command.args(["--reuid", STRANGER, "--regid", STRANGER, "--clear-groups"]);
+    command.args([
+        "--reuid",
+        OTHER_USER,
+        "--regid",
+        OTHER_USER,
+        "--clear-groups",
+    ]);
     command.args([
         "curl",
         "--silent",
@@ -44,7 +50,7 @@ fn daemon(rules: &str) -> Daemon {
 fn l3_a_process_of_a_user_without_a_rule_is_refused() {
     let daemon = daemon("allow_uids = [4711]");
     assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
-    let Some(output) = as_stranger(&daemon.socket, "/healthz") else {
+    let Some(output) = as_other_user(&daemon.socket, "/healthz") else {
         eprintln!("skipped: not root, or no setpriv and curl");
         return;
     };
@@ -75,32 +81,42 @@ fn l3_refused_processes_do_not_use_up_connections() {
         eprintln!("skipped: not root");
         return;
     }
-    let stranger = Command::new("setpriv")
-        .args(["--reuid", STRANGER, "--regid", STRANGER, "--clear-groups"])
+    let client = Command::new("setpriv")
+        .args([
+            "--reuid",
+            OTHER_USER,
+            "--regid",
+            OTHER_USER,
+            "--clear-groups",
+        ])
         .args(["perl", "-e", SILENT])
         .arg(&daemon.socket)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn();
-    let Ok(mut stranger) = stranger else {
+    let Ok(mut client) = client else {
         eprintln!("skipped: no setpriv");
         return;
     };
-    let mut says = BufReader::new(stranger.stdout.take().unwrap()).lines();
-    let mut said = || says.next().unwrap().unwrap();
-    assert_eq!(said(), "60");
+    let mut output = BufReader::new(client.stdout.take().unwrap()).lines();
+    let mut next_line = || output.next().unwrap().unwrap();
+    assert_eq!(next_line(), "60");
     for _ in 0..8 {
         assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
     }
-    writeln!(stranger.stdin.take().unwrap()).unwrap();
-    assert_eq!(said(), "60", "long before a header is due, all are closed");
-    assert!(stranger.wait().unwrap().success());
+    writeln!(client.stdin.take().unwrap()).unwrap();
+    assert_eq!(
+        next_line(),
+        "60",
+        "long before a header is due, all are closed"
+    );
+    assert!(client.wait().unwrap().success());
 }
 
 #[test]
 fn l3_a_process_of_a_user_with_a_rule_is_admitted() {
-    let daemon = daemon(&format!("allow_gids = [{STRANGER}]"));
-    let Some(output) = as_stranger(&daemon.socket, "/api/v1/tools/") else {
+    let daemon = daemon(&format!("allow_gids = [{OTHER_USER}]"));
+    let Some(output) = as_other_user(&daemon.socket, "/api/v1/tools/") else {
         eprintln!("skipped: not root, or no setpriv and curl");
         return;
     };

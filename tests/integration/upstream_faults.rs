@@ -23,7 +23,7 @@ type Outcome = Result<Value, (String, String)>;
 /// Calls a tool in one interface.
 type Door = fn(&Path, &str, &Value) -> Outcome;
 
-const DOORS: [(&str, Door); 2] = [("REST", over_rest), ("/mcp", over_mcp)];
+const INTERFACES: [(&str, Door); 2] = [("REST", over_rest), ("/mcp", over_mcp)];
 
 fn over_rest(socket: &Path, tool: &str, arguments: &Value) -> Outcome {
     let path = format!("/api/v1/tools/execute/{tool}");
@@ -68,10 +68,13 @@ fn sibling() -> (McpServer, String) {
 /// Asserts that the working server answers in both interfaces.
 fn assert_sibling_answers(sidecar: &Sidecar, case: &str) {
     let arguments = json!({"text": case});
-    for (door, call) in DOORS {
+    for (interface, call) in INTERFACES {
         let result = call(&sidecar.socket, "well_echo", &arguments);
-        let result = result.unwrap_or_else(|error| panic!("{case}, {door}: {error:?}"));
-        assert_eq!(result["structuredContent"]["echo"], arguments, "{door}");
+        let result = result.unwrap_or_else(|error| panic!("{case}, {interface}: {error:?}"));
+        assert_eq!(
+            result["structuredContent"]["echo"], arguments,
+            "{interface}"
+        );
     }
 }
 
@@ -124,19 +127,19 @@ async fn e9_the_next_call_reconnects_to_a_restarted_server() {
             return;
         };
         let sidecar = Sidecar::with_config(&entry("far", &peer.url, ""));
-        for (door, call) in DOORS {
+        for (interface, call) in INTERFACES {
             for kills in [false, true] {
                 let before = call(&sidecar.socket, "far_echo", &arguments);
-                before.unwrap_or_else(|error| panic!("{name}, {door}: {error:?}"));
+                before.unwrap_or_else(|error| panic!("{name}, {interface}: {error:?}"));
                 peer = if kills {
                     peer.kill_and_restart()
                 } else {
                     peer.restart()
                 };
                 let after = call(&sidecar.socket, "far_echo", &arguments);
-                let after = after.unwrap_or_else(|error| panic!("{name}, {door}: {error:?}"));
+                let after = after.unwrap_or_else(|error| panic!("{name}, {interface}: {error:?}"));
                 let said = text(&after["content"][0]["text"]);
-                assert!(said.contains("hi"), "{name}, {door}: {said}");
+                assert!(said.contains("hi"), "{name}, {interface}: {said}");
             }
         }
     }
@@ -148,7 +151,7 @@ async fn e9_a_lost_session_is_replaced_within_the_call() {
         let server = FakeMcp::start(dialect);
         let entry = entry("far", &server.url, "transport = \"streamable_http\"");
         let sidecar = Sidecar::with_config(&entry);
-        for (door, call) in DOORS {
+        for (interface, call) in INTERFACES {
             call(&sidecar.socket, "far_roll", &json!({})).unwrap();
             let opened = server.requests.calls("initialize").len();
             server.forget_sessions();
@@ -157,9 +160,9 @@ async fn e9_a_lost_session_is_replaced_within_the_call() {
             let total = result
                 .get("total")
                 .unwrap_or(&result["structuredContent"]["total"]);
-            assert_eq!(*total, 15, "{door}");
+            assert_eq!(*total, 15, "{interface}");
             let again = server.requests.calls("initialize").len();
-            assert_eq!(again, opened + 1, "{door}");
+            assert_eq!(again, opened + 1, "{interface}");
         }
     }
 }
@@ -181,43 +184,43 @@ async fn c2_calls_to_a_hanging_server_time_out_and_other_servers_are_unaffected(
     );
     let sidecar = Sidecar::with_config(&(entry("hung", &server.url, &more) + &well));
     // All servers are known and connected.
-    for (_, call) in DOORS {
+    for (_, call) in INTERFACES {
         call(&sidecar.socket, "hung_echo", &json!({"hang": false})).unwrap();
     }
     assert_sibling_answers(&sidecar, "before");
     let before = server.requests.calls("tools/call").len();
     thread::scope(|scope| {
-        let calls = DOORS.map(|(door, call)| {
+        let calls = INTERFACES.map(|(interface, call)| {
             let socket = &sidecar.socket;
             let started = Instant::now();
             let hung = scope.spawn(move || {
                 let outcome = call(socket, "hung_echo", &json!({"hang": true}));
                 (outcome, started.elapsed())
             });
-            (door, hung)
+            (interface, hung)
         });
         eventually("both calls have reached the server", || {
             server.requests.calls("tools/call").len() == before + 2
         });
         assert_sibling_answers(&sidecar, "meanwhile");
-        for (door, hung) in &calls {
-            assert!(!hung.is_finished(), "{door}");
+        for (interface, hung) in &calls {
+            assert!(!hung.is_finished(), "{interface}");
         }
-        for (door, hung) in calls {
+        for (interface, hung) in calls {
             let (outcome, elapsed) = hung.join().unwrap();
             let (code, message) = outcome.unwrap_err();
-            assert_eq!(code, "timeout", "{door}: {message}");
-            assert!(elapsed >= DEADLINE, "{door}: {elapsed:?}");
-            assert!(elapsed < 3 * DEADLINE, "{door}: {elapsed:?}");
+            assert_eq!(code, "timeout", "{interface}: {message}");
+            assert!(elapsed >= DEADLINE, "{interface}: {elapsed:?}");
+            assert!(elapsed < 3 * DEADLINE, "{interface}: {elapsed:?}");
         }
     });
     assert_sibling_answers(&sidecar, "afterwards");
-    for (door, call) in DOORS {
+    for (interface, call) in INTERFACES {
         let result = call(&sidecar.socket, "hung_echo", &json!({"hang": false}));
         assert_eq!(
             result.unwrap()["structuredContent"]["hang"],
             false,
-            "{door}"
+            "{interface}"
         );
     }
 }
@@ -273,17 +276,17 @@ async fn c5_malformed_responses_have_a_clear_code_and_affect_no_other_server() {
     let entry = entry("liar", &server.url, "transport = \"streamable_http\"");
     let sidecar = Sidecar::with_config(&(entry + &well));
     for (lie, code, _) in lies() {
-        for (door, call) in DOORS {
+        for (interface, call) in INTERFACES {
             let before = server.requests.calls("tools/call").len();
             let failed = call(&sidecar.socket, "liar_echo", &json!({"lie": lie}));
             let (told, message) = failed.unwrap_err();
-            assert_eq!(told, code, "{lie}, {door}: {message}");
-            assert!(!message.is_empty(), "{lie}, {door}");
+            assert_eq!(told, code, "{lie}, {interface}: {message}");
+            assert!(!message.is_empty(), "{lie}, {interface}");
             // A call that may have run is not retried.
             let sent = server.requests.calls("tools/call").len();
-            assert_eq!(sent, before + 1, "{lie}, {door}");
+            assert_eq!(sent, before + 1, "{lie}, {interface}");
             let honest = call(&sidecar.socket, "liar_echo", &json!({"n": 1}));
-            let honest = honest.unwrap_or_else(|error| panic!("{lie}, {door}: {error:?}"));
+            let honest = honest.unwrap_or_else(|error| panic!("{lie}, {interface}: {error:?}"));
             assert_eq!(honest["structuredContent"], json!({"n": 1}));
         }
         assert_sibling_answers(&sidecar, lie);
@@ -297,9 +300,9 @@ async fn e10_a_result_that_violates_its_schema_has_a_warning() {
     let entry = entry("liar", &server.url, "transport = \"streamable_http\"");
     let sidecar = Sidecar::with_config(&(entry + &well));
     let broken = json!({"n": "one"});
-    for (door, call) in DOORS {
+    for (interface, call) in INTERFACES {
         let result = call(&sidecar.socket, "liar_typed", &broken);
-        assert_eq!(result.unwrap()["structuredContent"], broken, "{door}");
+        assert_eq!(result.unwrap()["structuredContent"], broken, "{interface}");
     }
     let path = "/api/v1/tools/execute/liar_typed";
     let word = |arguments: &Value| {

@@ -10,13 +10,13 @@ use crate::program::Daemon;
 const COMPLETIONS: &str = "/v1/chat/completions";
 const MESSAGES: &str = "/v1/messages";
 
-fn ask(daemon: &Daemon, door: &str, more: Value) -> Reply {
+fn ask(daemon: &Daemon, path: &str, more: Value) -> Reply {
     let mut body = json!({"max_tokens": 50, "messages": [{"role": "user", "content": "Hi"}]});
     let Value::Object(more) = more else {
         panic!("{more}")
     };
     body.as_object_mut().unwrap().extend(more);
-    http::post(&daemon.socket, door, body.to_string())
+    http::post(&daemon.socket, path, body.to_string())
 }
 
 /// Returns a provider response with this body.
@@ -24,8 +24,8 @@ fn body(json: &Value) -> LlmAnswer {
     LlmAnswer::failing("200 OK", &json.to_string())
 }
 
-fn own_tools(door: &str) -> Value {
-    match door {
+fn own_tools(path: &str) -> Value {
+    match path {
         MESSAGES => json!({"tools": [{"name": "order_pizza", "input_schema": {"type": "object"}}]}),
         _ => json!({"tools": [{"type": "function", "function": {"name": "order_pizza"}}]}),
     }
@@ -36,16 +36,16 @@ async fn c5_a_wrong_provider_key_is_not_reported_as_an_outage_and_not_shown() {
     let wrong = LlmAnswer::refusal("401 Unauthorized", "invalid_api_key", "No");
     let llm = FakeLlm::start([wrong]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
-    for door in [COMPLETIONS, MESSAGES] {
-        for more in [json!({}), own_tools(door)] {
-            let reply = ask(&daemon, door, more);
-            assert_eq!(reply.status, 502, "{door}: {reply:?}");
+    for path in [COMPLETIONS, MESSAGES] {
+        for more in [json!({}), own_tools(path)] {
+            let reply = ask(&daemon, path, more);
+            assert_eq!(reply.status, 502, "{path}: {reply:?}");
             assert!(
                 reply.head.contains("x-should-retry: false"),
                 "{}",
                 reply.head
             );
-            if door == MESSAGES {
+            if path == MESSAGES {
                 assert_eq!(reply.json()["error"]["type"], "api_error");
             }
         }
@@ -57,9 +57,9 @@ async fn c5_a_malformed_provider_response_may_be_retried() {
     let broken = LlmAnswer::text("It").with(LlmFault::Truncated);
     let llm = FakeLlm::start([broken]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
-    for door in [COMPLETIONS, MESSAGES] {
-        let reply = ask(&daemon, door, json!({}));
-        assert_eq!(reply.status, 502, "{door}: {reply:?}");
+    for path in [COMPLETIONS, MESSAGES] {
+        let reply = ask(&daemon, path, json!({}));
+        assert_eq!(reply.status, 502, "{path}: {reply:?}");
         assert!(!reply.head.contains("x-should-retry"), "{}", reply.head);
     }
 }
@@ -112,7 +112,7 @@ async fn h5_a_stop_sequence_is_returned_in_anthropics_format() {
 async fn g3_tools_that_a_provider_runs_without_approval_are_rejected() {
     let server = json!([{"type": "url", "name": "x", "url": "https://x.example/mcp"}]);
     let function = json!([{"name": "order_pizza"}]);
-    for (door, api, dialect, refused, passed_on) in [
+    for (path, api, dialect, refused, passed_on) in [
         (
             MESSAGES,
             "anthropic",
@@ -150,8 +150,8 @@ async fn g3_tools_that_a_provider_runs_without_approval_are_rejected() {
             config(&llm, "").replace("max_retries", &format!("api = \"{api}\"\nmax_retries"));
         let daemon = Daemon::with_config(&toml, &[]);
         for (name, value) in refused {
-            let reply = ask(&daemon, door, json!({name: value}));
-            assert_eq!(reply.status, 400, "{door} {name}: {reply:?}");
+            let reply = ask(&daemon, path, json!({name: value}));
+            assert_eq!(reply.status, 400, "{path} {name}: {reply:?}");
             let message = reply.json()["error"]["message"].to_string();
             assert!(
                 message.contains(&format!("'{name}' must be absent")),
@@ -159,7 +159,7 @@ async fn g3_tools_that_a_provider_runs_without_approval_are_rejected() {
             );
         }
         assert!(llm.bodies().is_empty());
-        let reply = ask(&daemon, door, passed_on);
+        let reply = ask(&daemon, path, passed_on);
         assert_eq!(reply.status, 200, "{reply:?}");
         let asked = llm.requests.all().pop().unwrap();
         assert_eq!(asked.json()["top_k"], 5);

@@ -26,7 +26,7 @@ const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 struct Client {
     child: Child,
     input: Option<ChildStdin>,
-    heard: mpsc::Receiver<Value>,
+    incoming: mpsc::Receiver<Value>,
     requests: u64,
 }
 
@@ -35,7 +35,7 @@ impl Client {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        let (sender, heard) = mpsc::channel();
+        let (sender, incoming) = mpsc::channel();
         thread::spawn(move || {
             for line in output.lines() {
                 let message = serde_json::from_str(&line.unwrap()).unwrap();
@@ -47,7 +47,7 @@ impl Client {
         Self {
             input: child.stdin.take(),
             child,
-            heard,
+            incoming,
             requests: 0,
         }
     }
@@ -61,59 +61,59 @@ impl Client {
     }
 
     /// Performs the handshake of 2025-11-25 with these client capabilities.
-    fn greet(&mut self, capabilities: &Value) {
+    fn initialize(&mut self, capabilities: &Value) {
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
             "clientInfo": {"name": "test", "version": "1"}});
-        let answer = self.ask("initialize", &hello);
+        let answer = self.request("initialize", &hello);
         assert_eq!(
             answer["result"]["protocolVersion"], "2025-11-25",
             "{answer}"
         );
-        self.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     }
 
-    fn say(&mut self, message: &Value) {
+    fn send(&mut self, message: &Value) {
         writeln!(self.input.as_ref().unwrap(), "{message}").unwrap();
     }
 
     /// Sends a request. Returns its id.
-    fn begin(&mut self, method: &str, params: &Value) -> u64 {
+    fn send_request(&mut self, method: &str, params: &Value) -> u64 {
         self.requests += 1;
         let id = self.requests;
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         id
     }
 
     /// Returns the next message.
-    fn hear(&mut self) -> Value {
-        self.heard.recv_timeout(MESSAGE_TIMEOUT).unwrap()
+    fn receive(&mut self) -> Value {
+        self.incoming.recv_timeout(MESSAGE_TIMEOUT).unwrap()
     }
 
     /// Returns the next message of that kind, and skips others.
-    fn hear_until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+    fn receive_until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
-            let message = self.hear();
+            let message = self.receive();
             if fits(&message) {
                 return message;
             }
         }
     }
 
-    fn answer_to(&mut self, id: u64) -> Value {
-        self.hear_until(|message| message["id"] == id && message.get("method").is_none())
+    fn response_to(&mut self, id: u64) -> Value {
+        self.receive_until(|message| message["id"] == id && message.get("method").is_none())
     }
 
-    fn ask(&mut self, method: &str, params: &Value) -> Value {
-        let id = self.begin(method, params);
-        self.answer_to(id)
+    fn request(&mut self, method: &str, params: &Value) -> Value {
+        let id = self.send_request(method, params);
+        self.response_to(id)
     }
 
     fn call(&mut self, tool: &str, arguments: &Value) -> Value {
-        self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))
+        self.request("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
     fn tools(&mut self) -> Vec<String> {
-        let listed = self.ask("tools/list", &json!({}));
+        let listed = self.request("tools/list", &json!({}));
         let tools = listed["result"]["tools"].as_array().unwrap().iter();
         tools
             .map(|tool| tool["name"].as_str().unwrap().to_owned())
@@ -124,7 +124,7 @@ impl Client {
     fn end(mut self) -> Vec<Value> {
         self.input = None;
         assert!(self.child.wait().unwrap().success());
-        self.heard.iter().collect()
+        self.incoming.iter().collect()
     }
 
     fn kill(&mut self) {

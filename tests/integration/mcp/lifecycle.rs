@@ -90,10 +90,10 @@ async fn e9_dropping_the_client_ends_its_stream() {
 }
 
 /// Counts the requests that end a session.
-fn goodbyes(requests: &Recorder) -> usize {
+fn session_ends(requests: &Recorder) -> usize {
     let all = requests.all();
-    let goodbyes = all.iter().filter(|request| request.method == "DELETE");
-    goodbyes
+    let session_ends = all.iter().filter(|request| request.method == "DELETE");
+    session_ends
         .inspect(|request| assert_eq!(request.header("mcp-session-id"), "session-1"))
         .count()
 }
@@ -106,9 +106,12 @@ async fn dropping_a_client_ends_its_session_once() {
     let clone = dropped.clone();
     drop(dropped);
     roll(&clone).await.unwrap();
-    assert_eq!(goodbyes(&server.requests), 0);
+    assert_eq!(session_ends(&server.requests), 0);
     drop(clone);
-    eventually("the session is deleted", || goodbyes(&server.requests) == 1).await;
+    eventually("the session is deleted", || {
+        session_ends(&server.requests) == 1
+    })
+    .await;
 
     let server = FakeMcp::start(Dialect::StreamableJson);
     let closed = client(&server.url, TransportKind::StreamableHttp);
@@ -116,7 +119,7 @@ async fn dropping_a_client_ends_its_session_once() {
     closed.disconnect().await;
     drop(closed);
     tokio::time::sleep(Duration::from_millis(200)).await;
-    assert_eq!(goodbyes(&server.requests), 1);
+    assert_eq!(session_ends(&server.requests), 1);
 }
 
 #[tokio::test]
@@ -127,7 +130,7 @@ async fn a_session_that_the_server_dropped_is_not_deleted() {
     server.forget_sessions();
     roll(&client).await.unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;
-    assert_eq!(goodbyes(&server.requests), 0);
+    assert_eq!(session_ends(&server.requests), 0);
 }
 
 #[tokio::test]
@@ -163,7 +166,10 @@ async fn a_connection_attempt_cancelled_after_the_handshake_ends_its_session() {
             let _ = call.await;
             drop(client);
         }
-        eventually("the session is deleted", || goodbyes(&server.requests) == 1).await;
+        eventually("the session is deleted", || {
+            session_ends(&server.requests) == 1
+        })
+        .await;
         assert!(server.requests.calls("tools/call").is_empty());
     }
 }

@@ -81,7 +81,7 @@ async fn e9_disconnecting_sends_a_close_frame_and_dropping_does_not() {
     roll(&one).await.unwrap();
     one.disconnect().await;
     eventually("the close frame", || {
-        server.goodbyes() == 1 && server.open() == 0
+        server.close_frames() == 1 && server.open() == 0
     })
     .await;
     let error = roll(&one).await.unwrap_err();

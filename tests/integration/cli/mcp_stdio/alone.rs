@@ -7,11 +7,11 @@ use crate::http;
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::Daemon;
 
-struct Place {
+struct StoreDirectory {
     directory: TempDir,
 }
 
-impl Place {
+impl StoreDirectory {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         Self { directory }
@@ -24,7 +24,7 @@ impl Place {
     fn client(&self) -> Client {
         let socket = self.directory.path().join("none.sock");
         let mut client = Client::of(&socket, &self.store(), &["--standalone"]);
-        client.greet(&json!({}));
+        client.initialize(&json!({}));
         client
     }
 
@@ -48,10 +48,10 @@ impl Place {
 
 #[test]
 fn a_named_sidecar_that_does_not_run_is_an_error() {
-    let place = Place::new();
-    let socket = place.directory.path().join("none.sock");
+    let shared = StoreDirectory::new();
+    let socket = shared.directory.path().join("none.sock");
     let attempt = |command: &mut Command| {
-        let command = command.env("PILLION__STORE__LOCATION", place.store());
+        let command = command.env("PILLION__STORE__LOCATION", shared.store());
         let output = command.stdin(Stdio::null()).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         assert_eq!(
@@ -62,7 +62,7 @@ fn a_named_sidecar_that_does_not_run_is_an_error() {
                 socket.display()
             )
         );
-        assert!(!place.store().exists());
+        assert!(!shared.store().exists());
     };
     attempt(pillion(&["mcp-stdio", "--socket"]).arg(&socket));
     attempt(pillion(&["mcp-stdio"]).env("PILLION_SOCKET", &socket));
@@ -80,36 +80,36 @@ fn echo() -> McpServer {
 
 #[test]
 fn f1_f4_stored_servers_are_used_and_calls_are_logged() {
-    let (place, server) = (Place::new(), echo());
-    place.add(&server);
-    let mut client = place.client();
+    let (shared, server) = (StoreDirectory::new(), echo());
+    shared.add(&server);
+    let mut client = shared.client();
     assert!(client.tools().contains(&"echo".to_owned()));
     assert_eq!(text(&client.call("echo", &json!({}))), "called \"echo\"");
     client.end();
-    let sidecar = place.sidecar();
+    let sidecar = shared.sidecar();
     assert_eq!(statuses(&sidecar), ["success"]);
-    let lives = place.directory.path().join("lives");
+    let lives = shared.directory.path().join("lives");
     assert_eq!(std::fs::read_dir(lives).unwrap().count(), 0);
 }
 
 #[test]
 fn f4_many_processes_share_a_store_and_only_calls_of_dead_ones_are_interrupted() {
-    let (place, server) = (Place::new(), echo());
-    place.add(&server);
-    let mut long = place.client();
+    let (shared, server) = (StoreDirectory::new(), echo());
+    shared.add(&server);
+    let mut long = shared.client();
     long.tools();
     server.set_mood(Mood::Asleep);
-    long.begin("tools/call", &json!({"name": "echo", "arguments": {}}));
+    long.send_request("tools/call", &json!({"name": "echo", "arguments": {}}));
     eventually("the call runs", || server.count("tools/call") == 1);
     // Neither another client nor a sidecar marks the running call as interrupted.
-    let mut other = place.client();
+    let mut other = shared.client();
     let called = other.call("calculator", &json!({"expression": "6*7"}));
     assert_eq!(text(&called), "42");
-    let sidecar = place.sidecar();
+    let sidecar = shared.sidecar();
     assert_eq!(statuses(&sidecar), ["running"]);
     long.kill();
     assert_eq!(statuses(&sidecar), ["running"]);
-    drop(place.client());
+    drop(shared.client());
     eventually("the next one has found it", || {
         statuses(&sidecar) == ["interrupted"]
     });
@@ -118,12 +118,12 @@ fn f4_many_processes_share_a_store_and_only_calls_of_dead_ones_are_interrupted()
 
 #[test]
 fn f4_calls_interrupted_by_the_exit_are_recorded() {
-    let (place, server) = (Place::new(), echo());
-    place.add(&server);
-    let mut client = place.client();
+    let (shared, server) = (StoreDirectory::new(), echo());
+    shared.add(&server);
+    let mut client = shared.client();
     client.tools();
     server.set_mood(Mood::Asleep);
-    client.begin("tools/call", &json!({"name": "echo", "arguments": {}}));
+    client.send_request("tools/call", &json!({"name": "echo", "arguments": {}}));
     eventually("the call runs", || server.count("tools/call") == 1);
     kill(
         Pid::from_raw(client.child.id().cast_signed()),
@@ -131,15 +131,15 @@ fn f4_calls_interrupted_by_the_exit_are_recorded() {
     )
     .unwrap();
     assert!(client.child.wait().unwrap().success());
-    let status = statuses(&place.sidecar()).remove(0);
+    let status = statuses(&shared.sidecar()).remove(0);
     assert!(status == "cancelled" || status == "interrupted", "{status}");
 }
 
 #[test]
 fn standalone_uses_no_running_sidecar() {
-    let (place, sidecar) = (Place::new(), Daemon::start());
-    let mut client = Client::of(&sidecar.socket, &place.store(), &["--standalone"]);
-    client.greet(&json!({}));
+    let (shared, sidecar) = (StoreDirectory::new(), Daemon::start());
+    let mut client = Client::of(&sidecar.socket, &shared.store(), &["--standalone"]);
+    client.initialize(&json!({}));
     let called = client.call("calculator", &json!({"expression": "6*7"}));
     assert_eq!(text(&called), "42");
     client.end();

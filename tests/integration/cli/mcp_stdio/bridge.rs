@@ -37,7 +37,7 @@ fn stateless(params: &Value) -> Value {
 fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
     let daemon = Daemon::start();
     let mut client = client(&daemon);
-    client.greet(&json!({}));
+    client.initialize(&json!({}));
     assert!(!client.tools().contains(&"echo".to_owned()));
     // Servers that are added later are available, too.
     let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
@@ -58,7 +58,7 @@ fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
     // disturb it.
     let mut modern = self::client(&daemon);
     let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
-    let called = modern.ask("tools/call", &stateless(&params));
+    let called = modern.request("tools/call", &stateless(&params));
     assert_eq!(called["result"]["resultType"], "complete", "{called}");
     let recorded = calls(&daemon, "");
     assert_eq!(recorded.len(), 3, "{recorded:?}");
@@ -103,27 +103,27 @@ fn g3_progress_questions_answers_and_cancellation_are_forwarded() {
     let daemon = Daemon::with_config("[tools.calculator]\nrequire_approval = \"always\"\n", &[]);
     let mut worker = Worker::connect(&daemon.socket, &workers::greet());
     let mut client = client(&daemon);
-    client.greet(&json!({"elicitation": {}}));
-    let id = client.begin(
+    client.initialize(&json!({"elicitation": {}}));
+    let id = client.send_request(
         "tools/call",
         &json!({"name": "calculator", "arguments": {"expression": "6*7"}}),
     );
-    let question = client.hear();
+    let question = client.receive();
     assert_eq!(question["method"], "elicitation/create", "{question}");
-    client.say(&json!({"jsonrpc": "2.0", "id": question["id"],
+    client.send(&json!({"jsonrpc": "2.0", "id": question["id"],
         "result": {"action": "accept", "content": {"decision": "approve"}}}));
-    assert_eq!(text(&client.answer_to(id)), "42");
+    assert_eq!(text(&client.response_to(id)), "42");
     let greet =
         json!({"name": "greet", "arguments": {"name": "Ann"}, "_meta": {"progressToken": "p"}});
-    let id = client.begin("tools/call", &greet);
+    let id = client.send_request("tools/call", &greet);
     let call = worker.read().unwrap();
     worker.write(
         &json!({"jsonrpc": "2.0", "method": "notifications/progress",
         "params": {"progressToken": call["id"], "progress": 1, "total": 2}}),
     );
-    let progress = client.hear();
+    let progress = client.receive();
     assert_eq!(progress["params"]["progressToken"], "p", "{progress}");
-    client.say(
+    client.send(
         &json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
         "params": {"requestId": id}}),
     );
@@ -138,12 +138,12 @@ fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sid
     let mut daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &workers::greet());
     let mut client = client(&daemon);
-    client.greet(&json!({}));
+    client.initialize(&json!({}));
     let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
-    let id = client.begin("tools/call", &params);
+    let id = client.send_request("tools/call", &params);
     worker.read().unwrap();
     daemon.kill();
-    let failed = client.answer_to(id);
+    let failed = client.response_to(id);
     assert_eq!(failed["error"]["code"], -32000, "{failed}");
     let told = failed["error"]["message"].as_str().unwrap();
     assert!(
@@ -151,11 +151,11 @@ fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sid
         "{told}"
     );
     // Sent while no sidecar runs; the next sidecar answers in the same session.
-    let id = client.begin("tools/list", &json!({}));
+    let id = client.send_request("tools/list", &json!({}));
     let daemon = daemon.again();
-    let changed = client.hear_until(|message| message.get("method").is_some());
+    let changed = client.receive_until(|message| message.get("method").is_some());
     assert_eq!(changed["method"], "notifications/tools/list_changed");
-    let listed = client.answer_to(id);
+    let listed = client.response_to(id);
     assert!(listed["result"]["tools"].is_array(), "{listed}");
     let called = client.call("calculator", &json!({"expression": "6*7"}));
     assert_eq!(text(&called), "42");
@@ -170,15 +170,15 @@ fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sid
 fn without_a_new_sidecar_requests_fail_and_are_not_lost() {
     let mut daemon = Daemon::start();
     let mut client = client(&daemon);
-    client.greet(&json!({}));
+    client.initialize(&json!({}));
     daemon.kill();
-    let refused = client.ask("tools/list", &json!({}));
+    let refused = client.request("tools/list", &json!({}));
     assert_eq!(refused["error"]["code"], -32000, "{refused}");
     let told = refused["error"]["message"].as_str().unwrap();
     assert!(told.starts_with("no sidecar listens on "), "{told}");
     let daemon = daemon.again();
     eventually("there is a sidecar again", || {
-        client.ask("ping", &json!({})).get("result").is_some()
+        client.request("ping", &json!({})).get("result").is_some()
     });
     drop(daemon);
 }
@@ -188,8 +188,8 @@ fn a_takeover_loses_no_call_and_later_calls_go_to_the_successor() {
     let mut daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &workers::greet());
     let mut client = client(&daemon);
-    client.greet(&json!({}));
-    let slow = client.begin(
+    client.initialize(&json!({}));
+    let slow = client.send_request(
         "tools/call",
         &json!({"name": "greet", "arguments": {"name": "Ann"}}),
     );
@@ -205,7 +205,7 @@ fn a_takeover_loses_no_call_and_later_calls_go_to_the_successor() {
         &call,
         &json!({"content": [{"type": "text", "text": "late"}]}),
     );
-    assert_eq!(text(&client.answer_to(slow)), "late");
+    assert_eq!(text(&client.response_to(slow)), "late");
     assert!(daemon.wait().success());
     let called = client.call("calculator", &json!({"expression": "6*7"}));
     assert_eq!(text(&called), "42");
@@ -220,9 +220,9 @@ fn a_disconnected_client_leaves_nothing_behind() {
     for is_killed in [false, true] {
         let mut worker = Worker::connect(&daemon.socket, &workers::greet());
         let mut client = client(&daemon);
-        client.greet(&json!({}));
+        client.initialize(&json!({}));
         let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
-        let id = client.begin("tools/call", &params);
+        let id = client.send_request("tools/call", &params);
         let call = worker.read().unwrap();
         if is_killed {
             client.kill();
@@ -254,7 +254,7 @@ fn h2_the_model_has_to_be_configured_in_the_sidecar() {
                 tools = { function_calling = true, mcp = true, enabled_tools = [\"calculator\"] }\n";
     let daemon = Daemon::with_config(toml, &[]);
     let mut client = Client::of(&daemon.socket, Path::new("memory"), &["--model", "small"]);
-    client.greet(&json!({}));
+    client.initialize(&json!({}));
     assert_eq!(client.tools(), ["calculator"]);
     client.end();
     let output = pillion(&["mcp-stdio", "--model", "nope", "--socket"])
@@ -366,7 +366,7 @@ fn l3_a_user_whose_rule_is_removed_is_disconnected() {
     let mut command = Command::new(copy);
     command.args(["mcp-stdio", "--socket"]).arg(&daemon.socket);
     let mut bridge = Client::start(command.env_clear().uid(NOBODY));
-    bridge.greet(&json!({}));
+    bridge.initialize(&json!({}));
     assert!(bridge.tools().contains(&"calculator".to_owned()));
     let connect = |request: &str| {
         let mut command = Command::new("python3");
@@ -389,7 +389,7 @@ fn l3_a_user_whose_rule_is_removed_is_disconnected() {
     // The running call finishes.
     let tools = json!([{"name": "slow", "description": "Slow", "inputSchema": {"type": "object"}}]);
     let mut slow = Worker::connect(&daemon.socket, &tools);
-    let running = bridge.begin("tools/call", &json!({"name": "slow", "arguments": {}}));
+    let running = bridge.send_request("tools/call", &json!({"name": "slow", "arguments": {}}));
     let call = slow.read().unwrap();
 
     reload(&daemon, &rules(1));
@@ -401,8 +401,8 @@ fn l3_a_user_whose_rule_is_removed_is_disconnected() {
         &call,
         &json!({"content": [{"type": "text", "text": "done"}]}),
     );
-    assert_eq!(text(&bridge.answer_to(running)), "done");
-    let refused = bridge.ask("tools/list", &json!({}));
+    assert_eq!(text(&bridge.response_to(running)), "done");
+    let refused = bridge.request("tools/list", &json!({}));
     let reason = refused["error"]["message"].as_str().unwrap();
     assert!(reason.contains("no rule of socket.allow_uids"), "{refused}");
     assert!(daemon.log().contains("no rule lets in any more"));
