@@ -1,7 +1,7 @@
 //! Calls that need approval (G1 to G3), in every interface.
 
-#[path = "approvals/asking.rs"]
-mod asking;
+#[path = "approvals/elicitation.rs"]
+mod elicitation;
 #[path = "approvals/policies.rs"]
 mod policies;
 

@@ -4,12 +4,12 @@
 mod clients;
 #[path = "chat/completions.rs"]
 mod completions;
+#[path = "chat/disconnects.rs"]
+mod disconnects;
 #[path = "chat/faults.rs"]
 mod faults;
 #[path = "chat/keys.rs"]
 mod keys;
-#[path = "chat/leaving.rs"]
-mod leaving;
 #[path = "chat/limits.rs"]
 mod limits;
 #[path = "chat/messages.rs"]
@@ -18,10 +18,10 @@ mod messages;
 mod native;
 #[path = "chat/scripts.rs"]
 mod scripts;
+#[path = "chat/shared_store.rs"]
+mod shared_store;
 #[path = "chat/terminal.rs"]
 mod terminal;
-#[path = "chat/together.rs"]
-mod together;
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;

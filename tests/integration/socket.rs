@@ -1,4 +1,4 @@
-mod gone;
+mod removed_files;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};

@@ -1,7 +1,7 @@
 //! `pillion mcp-stdio`: the MCP server for a client that starts it as a program.
 
-mod alone;
 mod bridge;
+mod standalone;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

@@ -3,10 +3,10 @@
 
 mod blackhole;
 mod certificates;
+mod concurrent_calls;
 mod killed;
 mod large;
 mod leaks;
-mod siblings;
 
 use std::process::Command;
 use std::time::Duration;

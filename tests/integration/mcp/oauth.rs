@@ -2,7 +2,7 @@
 //! credentials, and a misbehaving authorization server. The official conformance suite checks the
 //! protocol itself (tests/conformance).
 
-mod asking;
+mod authorization;
 mod faults;
 mod grants;
 mod peers;

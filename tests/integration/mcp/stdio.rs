@@ -2,10 +2,10 @@
 
 mod configuration;
 mod crashes;
-mod endings;
-mod finding_out;
+mod detection;
 mod leaks;
 mod messages;
+mod process_end;
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ mod listening;
 mod models;
 mod names;
 mod offered;
-mod questions;
+mod server_requests;
 mod sessions;
 mod stateless;
 mod tools;

@@ -5,7 +5,7 @@ mod clients;
 mod command_line;
 mod login;
 mod peers;
-mod strays;
+mod unrelated_requests;
 
 use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
