@@ -69,14 +69,14 @@ final class WorkTest extends TestCase
     {
         [$sidecar, $process, $pipes] = $this->work('--name=shop', '--max-calls=3');
         $sidecar->sendCall(1, 'whoami', [], ['user' => 'alice']);
-        self::assertSame('alice', $sidecar->hear()['result']['structuredContent']['user']);
+        self::assertSame('alice', $sidecar->receive()['result']['structuredContent']['user']);
         $failed = $sidecar->call('broken');
         self::assertSame([true, 'internal_error', 'This is broken'], [$failed['isError'], $failed['errorCode'], $failed['content'][0]['text']]);
         $sidecar->sendCall(3, 'whoami');
-        self::assertSame('worker/draining', $sidecar->hear()['method']);
-        $sidecar->hear();
-        $sidecar->hear();
-        $sidecar->hangUp();
+        self::assertSame('worker/draining', $sidecar->receive()['method']);
+        $sidecar->receive();
+        $sidecar->receive();
+        $sidecar->disconnect();
         $printed = (string) stream_get_contents($pipes[1]);
         self::assertSame(0, proc_close($process), $printed);
         self::assertMatchesRegularExpression("/^\\[.*\\] Worker 'shop' offers .*whoami/m", $printed);
@@ -92,11 +92,11 @@ final class WorkTest extends TestCase
         self::assertSame('once', $sidecar->call('limited')['content'][0]['text']);
         self::assertSame('rate_limited', $sidecar->call('limited')['errorCode']);
         proc_terminate($process, SIGTERM);
-        self::assertSame('worker/draining', $sidecar->hear()['method']);
-        $sidecar->hangUp();
+        self::assertSame('worker/draining', $sidecar->receive()['method']);
+        $sidecar->disconnect();
         $printed = (string) stream_get_contents($pipes[1]);
         self::assertSame(0, proc_close($process), $printed);
-        self::assertStringContainsString('heard of limited', $printed);
+        self::assertStringContainsString('finished limited', $printed);
     }
 
     public function test_claiming_another_user_does_not_bypass_a_limit(): void
@@ -104,11 +104,11 @@ final class WorkTest extends TestCase
         [$sidecar] = $this->work();
         $of = static fn (string $user): array => ['claimedUser' => $user, 'principal' => 'token:ci'];
         $sidecar->sendCall(1, 'limited', [], $of('alice'));
-        self::assertArrayNotHasKey('isError', $sidecar->hear()['result']);
+        self::assertArrayNotHasKey('isError', $sidecar->receive()['result']);
         $sidecar->sendCall(2, 'limited', [], $of('bob'));
-        self::assertSame('rate_limited', $sidecar->hear()['result']['errorCode']);
+        self::assertSame('rate_limited', $sidecar->receive()['result']['errorCode']);
         $sidecar->sendCall(3, 'limited', [], ['user' => 'alice', 'principal' => 'uid:33']);
-        self::assertArrayNotHasKey('isError', $sidecar->hear()['result']);
+        self::assertArrayNotHasKey('isError', $sidecar->receive()['result']);
     }
 
     public function test_calls_to_the_sidecar_run_in_the_application(): void
@@ -147,10 +147,10 @@ final class WorkTest extends TestCase
     {
         [$sidecar, $process] = $this->work('--memory=1');
         $sidecar->sendCall(1, 'whoami');
-        self::assertSame('worker/draining', $sidecar->hear()['method']);
-        $sidecar->hear();
-        $sidecar->hear();
-        $sidecar->hangUp();
+        self::assertSame('worker/draining', $sidecar->receive()['method']);
+        $sidecar->receive();
+        $sidecar->receive();
+        $sidecar->disconnect();
         self::assertSame(12, proc_close($process));
 
         $sidecar = new FakeSidecar();

@@ -45,7 +45,7 @@ final class WorkTools
     #[AsTool(description: 'Once an hour')]
     public function limited(): string
     {
-        Event::listen(ToolCallFinished::class, fn (ToolCallFinished $event) => print("heard of $event->toolName\n"));
+        Event::listen(ToolCallFinished::class, fn (ToolCallFinished $event) => print("finished $event->toolName\n"));
         return 'once';
     }
 }

@@ -39,14 +39,14 @@ final class FakeSidecar
     /** Closes the connection like a stopping sidecar. */
     public function stop(): void
     {
-        $this->hangUp();
+        $this->disconnect();
         if (is_resource($this->server)) {
             fclose($this->server);
             unlink($this->socket);
         }
     }
 
-    public function hangUp(): void
+    public function disconnect(): void
     {
         if ($this->worker !== null) {
             fclose($this->worker);
@@ -98,14 +98,14 @@ final class FakeSidecar
     }
 
     /** @return ?array<string, mixed> the worker's next message, null if it closed the connection */
-    public function hear(): ?array
+    public function receive(): ?array
     {
         $line = fgets($this->worker);
         return $line === false ? null : json_decode($line, true, flags: JSON_THROW_ON_ERROR);
     }
 
     /** Returns the next raw line. */
-    public function hearLine(): string
+    public function receiveLine(): string
     {
         return (string) fgets($this->worker);
     }
@@ -119,7 +119,7 @@ final class FakeSidecar
     {
         static $id = 0;
         $this->sendCall(++$id, $tool, $arguments);
-        $answer = $this->hear();
+        $answer = $this->receive();
         if (($answer['id'] ?? null) !== $id) {
             throw new \RuntimeException('No answer to the call: ' . json_encode($answer));
         }

@@ -7,7 +7,7 @@ namespace Pillion\Tests\Support;
 /** The fake MCP server with sessions. Reports the sessions `opened` and `ended`, and `connections`. */
 final class SessionServer
 {
-    use TellsWhatItSaw;
+    use ReportsState;
 
     public readonly string $url;
 

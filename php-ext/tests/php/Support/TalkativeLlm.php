@@ -7,7 +7,7 @@ namespace Pillion\Tests\Support;
 /** A language model with very long answers. Reports the `sent` bytes and the number of clients (`talking`). */
 final class TalkativeLlm
 {
-    use TellsWhatItSaw;
+    use ReportsState;
 
     /** The base URL of its OpenAI-compatible API. */
     public readonly string $url;

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Tests\Support;
 
 /** A server script that reports its state at `/seen`. */
-trait TellsWhatItSaw
+trait ReportsState
 {
     private readonly ServerScript $server;
 
