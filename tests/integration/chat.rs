@@ -265,8 +265,8 @@ async fn g3_the_model_receives_a_denial_and_the_chat_continues() {
     let answer = chat(socket, answer["id"].as_str().unwrap(), &json!({}));
     assert_eq!(answer["content"], "As you wish.", "{answer}");
     assert_eq!(answer["tool_calls"][0]["error_code"], "denied");
-    let told = llm.bodies()[1]["messages"][2]["content"].clone();
-    assert!(told.as_str().unwrap().contains("denied"), "{told}");
+    let reported = llm.bodies()[1]["messages"][2]["content"].clone();
+    assert!(reported.as_str().unwrap().contains("denied"), "{reported}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

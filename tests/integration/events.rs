@@ -72,9 +72,9 @@ impl Listener {
     }
 
     fn expect(&mut self, kind: &str) -> Heard {
-        let heard = self.next().unwrap();
-        assert_eq!(heard.kind, kind, "{heard:?}");
-        heard
+        let received = self.next().unwrap();
+        assert_eq!(received.kind, kind, "{received:?}");
+        received
     }
 }
 
@@ -144,9 +144,9 @@ fn f3_changes_of_servers_and_their_tools_are_events() {
     let (mut listener, _) = Listener::now(&daemon.socket, "?types=server,tools");
     client.list_tools(None).unwrap();
     for status in ["connecting", "connected"] {
-        let heard = listener.expect("server.status").data;
+        let received = listener.expect("server.status").data;
         assert_eq!(
-            (&heard["server"], &heard["status"]),
+            (&received["server"], &received["status"]),
             (&json!("far"), &json!(status))
         );
     }
@@ -162,18 +162,21 @@ fn f3_changes_of_servers_and_their_tools_are_events() {
         client.list_tools(None).unwrap();
         server.count("tools/list") > asked
     });
-    let heard = listener.expect("tools.changed").data;
-    assert_eq!(heard["added"], json!(["far_new"]));
-    assert_eq!(heard["changed"], json!(["far_echo"]));
+    let received = listener.expect("tools.changed").data;
+    assert_eq!(received["added"], json!(["far_new"]));
+    assert_eq!(received["changed"], json!(["far_echo"]));
     server.set_mood(Mood::Ill);
     let asked = server.count("tools/list");
     eventually("the server is listed again", || {
         client.list_tools(None).unwrap();
         server.count("tools/list") > asked
     });
-    let heard = listener.expect("server.status").data;
-    assert_eq!(heard["status"], "error");
-    assert!(heard["error"].as_str().unwrap().contains("500"), "{heard}");
+    let received = listener.expect("server.status").data;
+    assert_eq!(received["status"], "error");
+    assert!(
+        received["error"].as_str().unwrap().contains("500"),
+        "{received}"
+    );
 }
 
 #[test]
@@ -200,8 +203,8 @@ fn g3_approvals_and_reloads_are_events() {
         .with_file_name("pillion.toml");
     std::fs::write(&file, "nonsense").unwrap();
     daemon.signal(nix::sys::signal::Signal::SIGHUP);
-    let heard = listener.expect("configuration.reloaded").data;
-    assert_eq!(heard["success"], false);
+    let received = listener.expect("configuration.reloaded").data;
+    assert_eq!(received["success"], false);
 }
 
 #[test]

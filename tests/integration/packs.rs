@@ -208,8 +208,8 @@ fn k1_updates_are_sent_in_both_protocol_eras() {
         "resourceSubscriptions": [cave, "events://orchestrator"], "resourcesListChanged": true,
     }});
     let (headers, body) = stateless("subscriptions/listen", wanted, json!({}));
-    let mut heard = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
-    let first = heard.next().unwrap();
+    let mut received = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
+    let first = received.next().unwrap();
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
     say(&daemon, "hall", "Nobody watches this scene");
     say(&daemon, "cave", "Hello");
@@ -217,28 +217,28 @@ fn k1_updates_are_sent_in_both_protocol_eras() {
         let method = format!("notifications/resources/{method}");
         loop {
             let notice = stream.next().unwrap();
-            let told = notice["params"]["uri"].as_str();
-            assert_ne!(told, Some("transcript://scene/hall"), "{notice}");
-            if notice["method"] == method && told == uri {
+            let reported = notice["params"]["uri"].as_str();
+            assert_ne!(reported, Some("transcript://scene/hall"), "{notice}");
+            if notice["method"] == method && reported == uri {
                 return notice;
             }
         }
     };
     // The list has two more scenes, in any order.
-    wait_for(&mut heard, "list_changed", None);
+    wait_for(&mut received, "list_changed", None);
     let mut other = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
     assert!(other.next().is_some());
     say(&daemon, "cave", "Again");
     let notice = wait_for(&mut other, "updated", Some(cave));
     let id = &notice["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
     assert_eq!(*id, 7);
-    wait_for(&mut heard, "updated", Some(cave));
+    wait_for(&mut received, "updated", Some(cave));
     let notice = wait_for(&mut pushed, "updated", Some(cave));
     assert_eq!(notice["params"], json!({"uri": cave}));
     let action = json!({"scene_id": "cave", "player_msg": "I sneak"});
     execute(&daemon, "orchestrate_action", action);
     wait_for(&mut pushed, "updated", Some(counters));
-    wait_for(&mut heard, "updated", Some("events://orchestrator"));
+    wait_for(&mut received, "updated", Some("events://orchestrator"));
     let unsubscribed = session.ask("resources/unsubscribe", json!({"uri": cave}));
     assert_eq!(unsubscribed["result"], json!({}));
 }
@@ -377,14 +377,14 @@ async fn n2_reloads_add_and_remove_the_pack_and_its_model() {
     reload(&daemon, &format!("{ENABLED}{models}"));
     let rejected = execute(&daemon, "orchestrate_action", action("I leap"));
     assert_eq!(rejected["gates"]["reasons"], json!(["llm_unconfigured"]));
-    let mut told: Vec<Value> = Vec::new();
-    while told.len() < 2 {
+    let mut reported: Vec<Value> = Vec::new();
+    while reported.len() < 2 {
         let method = pushed.next().unwrap()["method"].clone();
-        if !told.contains(&method) {
-            told.push(method);
+        if !reported.contains(&method) {
+            reported.push(method);
         }
     }
-    assert!(told.contains(&json!("notifications/resources/list_changed")));
+    assert!(reported.contains(&json!("notifications/resources/list_changed")));
     say(&daemon, "cave", "Hello");
     // A session that is older than the pack sees the pack's resources.
     while pushed.next().unwrap()["method"] != "notifications/resources/list_changed" {}
@@ -438,8 +438,8 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
     assert_eq!(page["kept"][1]["name"], "cave");
     assert_eq!(page["kept"][1]["facts"]["messages"], 2);
     let state = read(&daemon, "scene://cave");
-    let told = &page["kept"][1]["facts"]["last_message_at"];
-    assert_eq!(*told, state["last_message_at"]);
+    let reported = &page["kept"][1]["facts"]["last_message_at"];
+    assert_eq!(*reported, state["last_message_at"]);
     assert_eq!(page["next"], "cave");
     let last = get(&daemon.socket, &format!("{scenes}?limit=2&after=cave")).json();
     assert_eq!(last["kept"][0]["name"], "hall", "{last}");
@@ -567,11 +567,11 @@ fn k1_subscribers_are_notified_of_a_removed_scene_in_both_protocol_eras() {
         "resourceSubscriptions": [cave], "resourcesListChanged": true,
     }});
     let (headers, body) = stateless("subscriptions/listen", wanted, json!({}));
-    let mut heard = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
-    assert!(heard.next().is_some());
+    let mut received = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
+    assert!(received.next().is_some());
     let removed = packs(&daemon, &["remove", "tabletop", "scenes", "cave"]);
     assert!(removed.status.success(), "{removed:?}");
-    for stream in [&mut heard, &mut pushed] {
+    for stream in [&mut received, &mut pushed] {
         let (mut is_updated, mut is_listed_anew) = (false, false);
         while !(is_updated && is_listed_anew) {
             let notice = stream.next().unwrap();

@@ -86,9 +86,12 @@ fn a_changed_tool_stays_blocked_until_accepted_even_after_a_crash() {
     let socket = daemon.socket.to_str().unwrap();
     let output = run(&["servers", "tools", "far", "--socket", socket], &[]);
     assert!(stdout(&output).contains("far_new"), "{}", stdout(&output));
-    let told = stderr(&output);
-    assert!(told.contains("tool 'echo' is blocked"), "{told}");
-    assert!(told.contains("`pillion pins diff far echo`"), "{told}");
+    let reported = stderr(&output);
+    assert!(reported.contains("tool 'echo' is blocked"), "{reported}");
+    assert!(
+        reported.contains("`pillion pins diff far echo`"),
+        "{reported}"
+    );
 
     daemon.kill();
     let daemon = daemon.again();

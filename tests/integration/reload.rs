@@ -121,18 +121,18 @@ fn a_bad_file_is_rejected_with_its_line_and_the_old_configuration_stays() {
 fn d2_the_default_time_zone_can_be_set_and_changed() {
     let zone = |zone: &str| format!("[tools.get_time]\ntimezone = \"{zone}\"\n");
     let daemon = Daemon::with_config(&zone("Asia/Tokyo"), &[]);
-    let told = |body: &str| {
+    let reported = |body: &str| {
         let answer = http::post(&daemon.socket, "/api/v1/tools/execute/get_time", body).json();
         answer["result"]["metadata"]["timezone"].clone()
     };
-    assert_eq!(told("{}"), "Asia/Tokyo");
-    assert_eq!(told(r#"{"timezone": "UTC"}"#), "UTC");
+    assert_eq!(reported("{}"), "Asia/Tokyo");
+    assert_eq!(reported(r#"{"timezone": "UTC"}"#), "UTC");
     reload(&daemon, &zone("Europe/Berlin"));
-    assert_eq!(told("{}"), "Europe/Berlin");
+    assert_eq!(reported("{}"), "Europe/Berlin");
     reload(&daemon, &zone("Mars/Olympus"));
-    assert_eq!(told("{}"), "Europe/Berlin");
+    assert_eq!(reported("{}"), "Europe/Berlin");
     reload(&daemon, "");
-    assert_eq!(told("{}"), "UTC");
+    assert_eq!(reported("{}"), "UTC");
     let other = daemon.log();
     assert!(other.contains("Unknown timezone: Mars/Olympus"), "{other}");
 }

@@ -199,9 +199,9 @@ fn m1_one_trace_goes_from_the_request_through_the_call_to_the_server() {
     let got = collector.got.lock().unwrap();
     assert!(got.services.iter().all(|name| name == "shop"));
     assert!(got.headers.contains(&"x-key: open sesame".to_owned()));
-    let told = format!("{:?}", got.spans);
+    let reported = format!("{:?}", got.spans);
     for secret in ["40404", "alice"] {
-        assert!(!told.contains(secret), "{told}");
+        assert!(!reported.contains(secret), "{reported}");
     }
 }
 
@@ -249,8 +249,8 @@ fn m1_the_span_of_a_failed_call_has_the_code_and_no_message() {
         assert!(span.failed);
         assert_eq!(span.attributes["error.type"], "internal_error");
     }
-    let told = format!("{:?}", collector.spans());
-    assert!(!told.contains("out of paper"), "{told}");
+    let reported = format!("{:?}", collector.spans());
+    assert!(!reported.contains("out of paper"), "{reported}");
 }
 
 #[test]

@@ -268,8 +268,8 @@ fn lies() -> [(&'static str, &'static str, Vec<Fault>); 6] {
 async fn c5_malformed_responses_have_a_clear_code_and_affect_no_other_server() {
     let server = FaultServer::start(|request| {
         let lie = request.json()["params"]["arguments"]["lie"].clone();
-        let told = lies().into_iter().find(|(name, ..)| lie == *name);
-        told.map_or_else(|| honest(request), |(_, _, faults)| faults)
+        let reported = lies().into_iter().find(|(name, ..)| lie == *name);
+        reported.map_or_else(|| honest(request), |(_, _, faults)| faults)
     })
     .await;
     let (_well, well) = sibling();
@@ -279,8 +279,8 @@ async fn c5_malformed_responses_have_a_clear_code_and_affect_no_other_server() {
         for (interface, call) in INTERFACES {
             let before = server.requests.calls("tools/call").len();
             let failed = call(&sidecar.socket, "liar_echo", &json!({"lie": lie}));
-            let (told, message) = failed.unwrap_err();
-            assert_eq!(told, code, "{lie}, {interface}: {message}");
+            let (reported, message) = failed.unwrap_err();
+            assert_eq!(reported, code, "{lie}, {interface}: {message}");
             assert!(!message.is_empty(), "{lie}, {interface}");
             // A call that may have run is not retried.
             let sent = server.requests.calls("tools/call").len();

@@ -88,12 +88,12 @@ fn e9_a_program_killed_during_a_call_fails_it_and_the_next_call_restarts_it() {
             kill(Pid::from_raw(old[0].try_into().unwrap()), Signal::SIGKILL).unwrap();
             let rest = rest.join().unwrap();
             assert_eq!(rest["error_code"], "unavailable", "{rest}");
-            let told = rest["error"].as_str().unwrap();
-            assert!(told.contains("(signal: 9 (SIGKILL))"), "{told}");
+            let reported = rest["error"].as_str().unwrap();
+            assert!(reported.contains("(signal: 9 (SIGKILL))"), "{reported}");
             let mcp = mcp.join().unwrap();
             assert_eq!(mcp["isError"], true, "{mcp}");
             assert_eq!(mcp["_meta"]["pillion/error_code"], "unavailable", "{mcp}");
-            assert_eq!(mcp["content"][0]["text"], *told, "{mcp}");
+            assert_eq!(mcp["content"][0]["text"], *reported, "{mcp}");
         });
         // Another process serves the next call, in both interfaces.
         if round % 2 == 0 {

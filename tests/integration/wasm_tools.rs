@@ -202,11 +202,14 @@ fn p_added_changed_and_removed_files_take_effect_without_a_restart() {
         host.execute("text_facts", &json!({"text": "a b"}))["data"]["words"],
         2
     );
-    let told = stderr(&host.tools(&["list"]));
-    assert!(told.contains("Sandboxed tool 'text_facts': "), "{told}");
+    let reported = stderr(&host.tools(&["list"]));
     assert!(
-        told.contains("(invalid_component); the previous version stays available"),
-        "{told}"
+        reported.contains("Sandboxed tool 'text_facts': "),
+        "{reported}"
+    );
+    assert!(
+        reported.contains("(invalid_component); the previous version stays available"),
+        "{reported}"
     );
     let status = run(
         &["status"],

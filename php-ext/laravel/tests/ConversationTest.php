@@ -120,11 +120,11 @@ final class ConversationTest extends TestCase
         $conversation->run($tools, function () use (&$responses): array {
             return array_shift($responses);
         });
-        $told = array_slice($conversation->messages(), 2, 40);
-        self::assertSame($ids, array_column($told, 'tool_call_id'));
-        $ran = array_filter($told, fn (array $message) => $message['content'] === '42');
+        $reported = array_slice($conversation->messages(), 2, 40);
+        self::assertSame($ids, array_column($reported, 'tool_call_id'));
+        $ran = array_filter($reported, fn (array $message) => $message['content'] === '42');
         self::assertCount(32, $ran);
-        self::assertStringContainsString('Not run: no more than 32 calls of one answer are', $told[32]['content']);
+        self::assertStringContainsString('Not run: no more than 32 calls of one answer are', $reported[32]['content']);
         self::assertCount(40, $conversation->ran());
     }
 

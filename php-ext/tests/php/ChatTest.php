@@ -376,11 +376,11 @@ final class ChatTest extends TestCase
         $this->registry->registerMcpServer($client, 'dice_');
         $dispatcher = new class () {
             /** @var list<string> */
-            public array $heard = [];
+            public array $received = [];
 
             public function dispatch(object $event): object
             {
-                $this->heard[] = $event::class;
+                $this->received[] = $event::class;
                 throw new \DomainException('no luck');
             }
         };
@@ -393,7 +393,7 @@ final class ChatTest extends TestCase
             self::assertSame('answered', $answer->status);
         }
         ini_restore('pillion.log_level');
-        self::assertSame([ServerConnected::class, ServerConnected::class], $dispatcher->heard);
+        self::assertSame([ServerConnected::class, ServerConnected::class], $dispatcher->received);
     }
 
     public function testTheKeyIsReadForEachRequest(): void

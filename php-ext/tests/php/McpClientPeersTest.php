@@ -78,15 +78,15 @@ final class McpClientPeersTest extends TestCase
 
     public function testTheCallbackReceivesProgress(): void
     {
-        $heard = [];
+        $received = [];
         $result = self::client()->callTool('trigger-long-running-operation', ['duration' => 1, 'steps' => 4], [
             'id' => 'long',
-            'on_progress' => function (Progress $progress, string $id) use (&$heard): void {
-                $heard[] = [$progress->progress, $progress->total, $id];
+            'on_progress' => function (Progress $progress, string $id) use (&$received): void {
+                $received[] = [$progress->progress, $progress->total, $id];
             },
         ]);
         self::assertTrue($result->success);
-        self::assertSame([[1.0, 4.0, 'long'], [2.0, 4.0, 'long'], [3.0, 4.0, 'long'], [4.0, 4.0, 'long']], $heard);
+        self::assertSame([[1.0, 4.0, 'long'], [2.0, 4.0, 'long'], [3.0, 4.0, 'long'], [4.0, 4.0, 'long']], $received);
     }
 
     public function testAProgressCallbackMayThrow(): void
@@ -161,11 +161,11 @@ final class McpClientPeersTest extends TestCase
     public function testAStreamYieldsProgressAndThenTheResult(): void
     {
         $stream = self::client()->streamTool('trigger-long-running-operation', ['duration' => 1, 'steps' => 3], ['id' => 's']);
-        $heard = [];
+        $received = [];
         foreach ($stream as $index => $progress) {
-            $heard[$index] = $progress->progress;
+            $received[$index] = $progress->progress;
         }
-        self::assertSame([1.0, 2.0, 3.0], $heard);
+        self::assertSame([1.0, 2.0, 3.0], $received);
         self::assertTrue($stream->getResult()->success);
         self::assertSame('s', $stream->getResult()->toolCallId);
         self::assertFalse($stream->valid());
@@ -314,19 +314,19 @@ final class McpClientPeersTest extends TestCase
 
     public function testNotifications(): void
     {
-        $heard = [];
-        $client = self::client()->onNotification(function (string $method, mixed $params) use (&$heard): void {
-            $heard[$method][] = $params;
+        $received = [];
+        $client = self::client()->onNotification(function (string $method, mixed $params) use (&$received): void {
+            $received[$method][] = $params;
         });
         $client->setLoggingLevel('debug');
         $client->callTool('toggle-simulated-logging');
         $until = microtime(true) + 20;
-        while (!isset($heard['notifications/message']) && microtime(true) < $until) {
+        while (!isset($received['notifications/message']) && microtime(true) < $until) {
             usleep(100_000);
             $client->ping();
         }
         $client->callTool('toggle-simulated-logging');
-        self::assertArrayHasKey('level', $heard['notifications/message'][0]);
+        self::assertArrayHasKey('level', $received['notifications/message'][0]);
     }
 
     public function testADisconnectedClientReconnects(): void

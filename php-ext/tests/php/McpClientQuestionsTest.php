@@ -249,14 +249,14 @@ final class McpClientQuestionsTest extends TestCase
 
     public function testAServerThatKeepsSendingDelaysNoCall(): void
     {
-        $heard = 0;
-        $client = self::client()->onNotification(function () use (&$heard): void {
+        $received = 0;
+        $client = self::client()->onNotification(function () use (&$received): void {
             usleep(1_000);
-            ++$heard > 2_000 && throw new \DomainException('The call is held up');
+            ++$received > 2_000 && throw new \DomainException('The call is held up');
         });
         self::assertSame('done', self::text($client->callTool('chatter')));
         $client->ping();
-        self::assertGreaterThan(0, $heard);
+        self::assertGreaterThan(0, $received);
         $client->disconnect();
     }
 
@@ -334,7 +334,7 @@ final class McpClientQuestionsTest extends TestCase
         $executor = new ToolExecutor($registry);
         $roll = ['id' => '1', 'name' => 'roll', 'arguments' => ['dice' => '1d6']];
         self::assertTrue($executor->execute($roll)->success);
-        $told = self::inAChild(function () use ($store, $executor, $roll): array {
+        $reported = self::inAChild(function () use ($store, $executor, $roll): array {
             $store->throws = true;
             try {
                 $executor->execute($roll);
@@ -344,6 +344,6 @@ final class McpClientQuestionsTest extends TestCase
                 return [$e->getMessage(), $executor->execute($roll)->result];
             }
         });
-        self::assertSame(['disk full', ['total' => 15, 'rolls' => [15]]], $told);
+        self::assertSame(['disk full', ['total' => 15, 'rolls' => [15]]], $reported);
     }
 }

@@ -357,20 +357,20 @@ final class McpClientTest extends TestCase
 
     public function testNotificationsAreLimitedAndEachObjectReceivesItsOwn(): void
     {
-        $heard = [];
+        $received = [];
         $methods = array_map(fn (int $i) => "notifications/x$i", range(1, 400));
         $quiet = self::client();
-        $client = self::client()->onNotification(function (string $method, mixed $params) use (&$heard): void {
-            $heard[] = $method;
+        $client = self::client()->onNotification(function (string $method, mixed $params) use (&$received): void {
+            $received[] = $method;
             self::assertEquals(new \stdClass(), $params['empty']);
         });
         $client->callTool('notifies', ['methods' => ['notifications/a', 'notifications/b']]);
-        self::assertSame(['notifications/a', 'notifications/b'], $heard);
+        self::assertSame(['notifications/a', 'notifications/b'], $received);
         $quiet->callTool('notifies', ['methods' => $methods]);
         $client->callTool('roll');
-        self::assertCount(2, $heard, 'sessions without such a callback are others');
+        self::assertCount(2, $received, 'sessions without such a callback are others');
         $client->onNotification(null)->callTool('notifies', ['methods' => $methods]);
-        self::assertCount(2, $heard);
+        self::assertCount(2, $received);
         $client->onNotification(fn () => throw new \DomainException('heard'));
         $this->expectExceptionMessage('heard');
         $client->callTool('notifies', ['methods' => ['notifications/a']]);

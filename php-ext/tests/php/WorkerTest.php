@@ -180,9 +180,9 @@ final class WorkerTest extends TestCase
         [$sidecar, $worker] = $this->connected();
         $sidecar->sendCall(5, 'count_up', ['to' => 2]);
         foreach ([1, 2] as $step) {
-            $told = $sidecar->receive();
-            self::assertSame('notifications/progress', $told['method']);
-            self::assertEquals(['progressToken' => 5, 'progress' => $step, 'total' => 2, 'message' => "at $step"], $told['params']);
+            $reported = $sidecar->receive();
+            self::assertSame('notifications/progress', $reported['method']);
+            self::assertEquals(['progressToken' => 5, 'progress' => $step, 'total' => 2, 'message' => "at $step"], $reported['params']);
         }
         self::assertSame('counted to 2', $sidecar->receive()['result']['content'][0]['text']);
     }
@@ -194,16 +194,16 @@ final class WorkerTest extends TestCase
         $sidecar->receive();
         $sidecar->send('notifications/cancelled', ['requestId' => 4, 'reason' => 'another']);
         $sidecar->send('ping', [], 'there?');
-        while (($heard = $sidecar->receive()) !== null && isset($heard['method'])) {
-            self::assertSame('notifications/progress', $heard['method']);
+        while (($received = $sidecar->receive()) !== null && isset($received['method'])) {
+            self::assertSame('notifications/progress', $received['method']);
         }
-        self::assertSame('there?', $heard['id'], 'a ping is answered between two reports');
+        self::assertSame('there?', $received['id'], 'a ping is answered between two reports');
         $sidecar->send('notifications/cancelled', ['requestId' => 5, 'reason' => 'bored']);
-        while (($heard = $sidecar->receive()) !== null && isset($heard['method'])) {
-            self::assertSame('notifications/progress', $heard['method']);
+        while (($received = $sidecar->receive()) !== null && isset($received['method'])) {
+            self::assertSame('notifications/progress', $received['method']);
         }
-        self::assertSame('cancelled', $heard['result']['errorCode']);
-        self::assertSame('The call was cancelled: bored', $heard['result']['content'][0]['text']);
+        self::assertSame('cancelled', $received['result']['errorCode']);
+        self::assertSame('The call was cancelled: bored', $received['result']['content'][0]['text']);
         self::assertSame('42', $sidecar->call('twice')['content'][0]['text']);
     }
 

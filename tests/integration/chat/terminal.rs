@@ -106,7 +106,7 @@ async fn g3_a_no_at_the_terminal_denies_the_call_and_the_chat_continues() {
             assert!(text.contains("As you wish."), "{text}");
             assert_eq!(runs(&daemon, "calculator"), 0);
         });
-        let told = llm.bodies()[1]["messages"][2]["content"].clone();
-        assert!(told.as_str().unwrap().contains("denied"), "{told}");
+        let reported = llm.bodies()[1]["messages"][2]["content"].clone();
+        assert!(reported.as_str().unwrap().contains("denied"), "{reported}");
     }
 }

@@ -269,6 +269,9 @@ fn it_ends_at_a_signal() {
 fn h2_the_model_has_to_be_configured() {
     let output = exchange(&["--model", "nope"], &[]);
     assert_eq!(output.status.code(), Some(2));
-    let told = stderr(&output);
-    assert_eq!(told.lines().last(), Some("pillion: Unknown model: nope"));
+    let reported = stderr(&output);
+    assert_eq!(
+        reported.lines().last(),
+        Some("pillion: Unknown model: nope")
+    );
 }

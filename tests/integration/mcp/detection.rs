@@ -279,9 +279,9 @@ async fn a_server_that_is_down_is_backed_off_for_a_while() {
         matches!(error.kind(), McpErrorKind::KnownDown { .. }),
         "{error:?}"
     );
-    let told = error.to_string();
+    let reported = error.to_string();
     let cause = format!("is down: Connection refused (os error 111) (http://{address}); the next");
-    assert!(told.contains(&cause), "{told}");
+    assert!(reported.contains(&cause), "{reported}");
     assert_eq!(error.code(), pillion_core::tool::ErrorCode::Unavailable);
     let wait = error.retry_after().unwrap();
     assert!(wait <= Duration::from_millis(500));

@@ -200,8 +200,8 @@ async fn a_subscription_receives_notifications_and_survives_reconnections() {
     server.push(updated("file:///b"));
     server.push("data: {\"method\":\"notifications/tools/list_changed\"}\n\n");
     server.push(updated("file:///a"));
-    let heard = subscription.next().await.unwrap();
-    assert_eq!(heard.params.get(), r#"{"uri":"file:///a"}"#);
+    let received = subscription.next().await.unwrap();
+    assert_eq!(received.params.get(), r#"{"uri":"file:///a"}"#);
 
     server.close_streams();
     eventually("another subscription", || {

@@ -23,8 +23,8 @@ async fn subscribe_to_tools(client: &McpClient) -> Subscription {
 }
 
 async fn hears(subscription: &mut Subscription) {
-    let heard = tokio::time::timeout(Duration::from_secs(10), subscription.next());
-    assert!(heard.await.expect("a notice").is_some());
+    let received = tokio::time::timeout(Duration::from_secs(10), subscription.next());
+    assert!(received.await.expect("a notice").is_some());
 }
 
 fn gets(requests: &[Recorded]) -> usize {

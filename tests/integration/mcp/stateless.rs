@@ -311,8 +311,8 @@ async fn a_subscription_survives_reconnections_and_ends_with_the_server() {
         )
     };
     server.push(notice(&listen.rpc_id()));
-    let heard = subscription.next().await.unwrap();
-    assert_eq!(heard.method, "notifications/tools/list_changed");
+    let received = subscription.next().await.unwrap();
+    assert_eq!(received.method, "notifications/tools/list_changed");
     // The notification invalidated the cached list.
     client.list_tools().await.unwrap();
     assert_eq!(server.requests.calls("tools/list").len(), 2);

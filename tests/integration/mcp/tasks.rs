@@ -80,8 +80,8 @@ async fn a_task_is_polled_until_its_result() {
         })
         .on("tasks/update", |_| Reply::raw_result("{}"))
         .start();
-    let heard = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&heard);
+    let received = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&received);
     let options = RequestOptions::default().on_progress(move |progress| {
         assert_eq!(progress.message.as_deref(), Some("begun"));
         counter.fetch_add(1, Ordering::SeqCst);
@@ -89,7 +89,7 @@ async fn a_task_is_polled_until_its_result() {
     let client = obliging(&server.url).0;
     let called = client.call_tool_with("roll", &json!({}), &options).await;
     assert_eq!(called.unwrap().result.get(), r#"{"n":7}"#);
-    assert_eq!(heard.load(Ordering::SeqCst), 1);
+    assert_eq!(received.load(Ordering::SeqCst), 1);
     let update = server.requests.calls("tasks/update").remove(0).json();
     let answers = json!({"q": {"action": "accept"}});
     assert_eq!(update["params"]["inputResponses"], answers);

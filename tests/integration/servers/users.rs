@@ -641,13 +641,13 @@ fn l1_tools_listed_for_a_user_are_pinned_for_that_user() {
         let output = run(&[arguments, &["--socket", socket]].concat(), &[]);
         format!("{}{}", stdout(&output), stderr(&output))
     };
-    let told = run(&["servers", "tools", "far", "--user", "alice"]);
+    let reported = run(&["servers", "tools", "far", "--user", "alice"]);
     assert!(
-        told.contains("`pillion pins diff far echo --user alice`"),
-        "{told}"
+        reported.contains("`pillion pins diff far echo --user alice`"),
+        "{reported}"
     );
-    let told = run(&["servers", "tools", "far", "--user", "bob"]);
-    assert!(!told.contains("blocked"), "{told}");
+    let reported = run(&["servers", "tools", "far", "--user", "bob"]);
+    assert!(!reported.contains("blocked"), "{reported}");
     let difference = run(&["pins", "diff", "far", "echo", "--user", "alice"]);
     assert!(difference.contains("- One\n+ Two"), "{difference}");
     let nobodys = run(&["pins", "accept", "far", "echo"]);
@@ -736,23 +736,23 @@ fn l1_a_token_of_one_user_cannot_read_records_of_others() {
         "GET /api/v1/events?types=call HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {HERS}\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).unwrap();
-    let mut heard = String::new();
-    let hear_until = |stream: &mut TcpStream, heard: &mut String, text: &str| {
-        while !heard.contains(text) {
+    let mut received = String::new();
+    let receive_until = |stream: &mut TcpStream, received: &mut String, text: &str| {
+        while !received.contains(text) {
             let mut bytes = [0; 4096];
             let read = stream.read(&mut bytes).unwrap();
-            assert!(read > 0, "{heard}");
-            *heard += &String::from_utf8_lossy(&bytes[..read]);
+            assert!(read > 0, "{received}");
+            *received += &String::from_utf8_lossy(&bytes[..read]);
         }
     };
-    hear_until(&mut stream, &mut heard, "event: ready");
+    receive_until(&mut stream, &mut received, "event: ready");
     for user in [None, Some("bob"), Some("alice")] {
         call(&daemon, user, "roll_dice");
     }
-    hear_until(&mut stream, &mut heard, "event: call.ended");
-    assert!(heard.contains("alice"), "{heard}");
+    receive_until(&mut stream, &mut received, "event: call.ended");
+    assert!(received.contains("alice"), "{received}");
     for other in ["bob", "\"user\":null"] {
-        assert!(!heard.contains(other), "{heard}");
+        assert!(!received.contains(other), "{received}");
     }
 }
 

@@ -115,17 +115,17 @@ final class McpClientTest extends TestCase
     /** @dataProvider throwingListeners */
     public function testStartAndEndOfCallsAreEvents(string $throwAt, array $expected): void
     {
-        $told = $seconds = [];
-        $this->client->setEventDispatcher(self::listener(function (object $event) use (&$told, &$seconds, $throwAt): void {
+        $reported = $seconds = [];
+        $this->client->setEventDispatcher(self::listener(function (object $event) use (&$reported, &$seconds, $throwAt): void {
             if ($event instanceof ToolsListed) {
                 return;
             }
             $what = $event instanceof ToolCallStarted ? 'start' : 'end';
-            $told[] = "$what $event->toolCallId" . ($what === 'end' ? ' ' . ($event->errorCode ?? 'ok') : '');
+            $reported[] = "$what $event->toolCallId" . ($what === 'end' ? ' ' . ($event->errorCode ?? 'ok') : '');
             if ($what === 'end') {
                 $seconds[] = $event->seconds;
             }
-            end($told) === $throwAt && throw new \DomainException($throwAt);
+            end($reported) === $throwAt && throw new \DomainException($throwAt);
         }));
         try {
             $this->client->callTools([
@@ -138,7 +138,7 @@ final class McpClientTest extends TestCase
         } catch (\DomainException $e) {
             self::assertSame($throwAt, $e->getMessage());
         }
-        self::assertSame($expected, $told);
+        self::assertSame($expected, $reported);
     }
 
     public static function throwingListeners(): iterable

@@ -164,8 +164,8 @@ async fn f6_a_mismatch_with_the_output_schema_is_reported_with_the_result() {
     let output = mcp(&["call", &server.url, "roll"]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(stdout(&output), "{\n  \"total\": \"many\"\n}\n");
-    let told = stderr(&output);
-    let lines: Vec<_> = told.lines().collect();
+    let reported = stderr(&output);
+    let lines: Vec<_> = reported.lines().collect();
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(
         lines[0].starts_with(

@@ -96,9 +96,12 @@ fn l1_a_missing_credential_is_reported_without_its_value() {
     for (options, expected) in cases {
         let output = mcp(&[&["probe", url], options].concat());
         assert_eq!(output.status.code(), Some(2), "{options:?}");
-        let told = stderr(&output);
-        assert!(told.starts_with(&format!("pillion: {expected}")), "{told}");
-        assert!(!told.contains("hunter2"), "{told}");
+        let reported = stderr(&output);
+        assert!(
+            reported.starts_with(&format!("pillion: {expected}")),
+            "{reported}"
+        );
+        assert!(!reported.contains("hunter2"), "{reported}");
     }
 }
 
@@ -121,12 +124,12 @@ async fn only_the_variables_of_the_selected_server_matter() {
     // The variable is required for this server.
     let output = mcp_with(&["call", "--server", "cards", "roll"], &variables);
     assert_eq!(output.status.code(), Some(2));
-    let told = stderr(&output);
+    let reported = stderr(&output);
     assert!(
-        told.contains("the environment variable UNSET is not set"),
-        "{told}"
+        reported.contains("the environment variable UNSET is not set"),
+        "{reported}"
     );
     let output = mcp_with(&["probe", "--server", "chess"], &variables);
-    let told = stderr(&output);
-    assert!(told.contains("it has cards, dice, files"), "{told}");
+    let reported = stderr(&output);
+    assert!(reported.contains("it has cards, dice, files"), "{reported}");
 }

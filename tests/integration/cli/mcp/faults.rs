@@ -35,15 +35,15 @@ async fn a_server_without_mcp_is_reported_in_one_line() {
         let server = FaultServer::start(move |_| vec![answer.clone()]).await;
         let output = mcp(&["call", &server.url, "roll", "--timeout", "5"]);
         assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
-        let told = stderr(&output);
+        let reported = stderr(&output);
         assert!(
-            told.starts_with(&format!("pillion: {}: ", server.url)),
-            "{told}"
+            reported.starts_with(&format!("pillion: {}: ", server.url)),
+            "{reported}"
         );
         assert_eq!(
-            (told.lines().count(), told.contains("hunter2")),
+            (reported.lines().count(), reported.contains("hunter2")),
             (1, false),
-            "{told}"
+            "{reported}"
         );
     }
 }
@@ -61,9 +61,9 @@ async fn a_flooding_server_is_disconnected() {
         (output.status.code(), stdout(&output).as_str()),
         (Some(1), "")
     );
-    let told = stderr(&output);
-    assert!(told.contains("larger than"), "{told}");
-    assert_eq!(told.lines().count(), 1, "{told}");
+    let reported = stderr(&output);
+    assert!(reported.contains("larger than"), "{reported}");
+    assert_eq!(reported.lines().count(), 1, "{reported}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,9 +73,9 @@ async fn an_error_of_many_lines_with_escapes_is_one_line() {
             Reply::error(-32603, "a\nb\u{1b}]0;c\u{7}")
         })
         .start();
-    let told = stderr(&mcp(&["call", &server.url, "roll"]));
+    let reported = stderr(&mcp(&["call", &server.url, "roll"]));
     assert_eq!(
-        told,
+        reported,
         format!(
             "pillion: {}: MCP Error -32603: a b\u{fffd}]0;c\u{fffd} (internal_error)\n",
             server.url

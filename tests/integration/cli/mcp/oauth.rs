@@ -25,7 +25,7 @@ const SECRET: &str = "hush-";
 /// A command that runs until it exits; killed if the test ends earlier.
 struct Running {
     child: Option<Child>,
-    told: Arc<Mutex<Vec<u8>>>,
+    reported: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
 }
 
@@ -52,22 +52,22 @@ impl Running {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let told = Arc::<Mutex<Vec<u8>>>::default();
+        let reported = Arc::<Mutex<Vec<u8>>>::default();
         let told_by: Box<dyn Read + Send> = match shown {
             Shown::OnStderr => Box::new(child.stderr.take().unwrap()),
             Shown::OnStdout => Box::new(child.stdout.take().unwrap()),
         };
-        let reader = read_all(told_by, Arc::clone(&told));
+        let reader = read_all(told_by, Arc::clone(&reported));
         Self {
             child: Some(child),
-            told,
+            reported,
             reader: Some(reader),
         }
     }
 
     /// Returns the standard error so far.
-    fn told(&self) -> String {
-        String::from_utf8_lossy(&self.told.lock().unwrap()).into_owned()
+    fn reported(&self) -> String {
+        String::from_utf8_lossy(&self.reported.lock().unwrap()).into_owned()
     }
 
     /// Waits for the page that the user should open.
@@ -79,8 +79,8 @@ impl Running {
     fn page_number(&self, number: usize) -> Url {
         let mut page = None;
         eventually("there is a page to open", || {
-            let told = self.told();
-            let whole = told.rsplit_once('\n').map_or("", |(lines, _)| lines);
+            let reported = self.reported();
+            let whole = reported.rsplit_once('\n').map_or("", |(lines, _)| lines);
             let mut pages = whole.lines().filter(|line| line.starts_with("  http"));
             page = pages
                 .nth(number)
@@ -103,7 +103,7 @@ impl Running {
         });
         let output = self.child.take().unwrap().wait_with_output().unwrap();
         self.reader.take().unwrap().join().unwrap();
-        let stderr = self.told.lock().unwrap().clone();
+        let stderr = self.reported.lock().unwrap().clone();
         Output { stderr, ..output }
     }
 }
@@ -117,11 +117,11 @@ impl Drop for Running {
     }
 }
 
-fn read_all(mut from: impl Read + Send + 'static, told: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
+fn read_all(mut from: impl Read + Send + 'static, reported: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];
         while let Ok(count @ 1..) = from.read(&mut bytes) {
-            told.lock().unwrap().extend_from_slice(&bytes[..count]);
+            reported.lock().unwrap().extend_from_slice(&bytes[..count]);
         }
     })
 }

@@ -54,8 +54,8 @@ async fn each_progress_notification_is_one_line_if_requested() {
         "steps=2",
     ];
     let output = mcp(&[&long[..], &["--verbose"]].concat());
-    let told = stderr(&output);
-    let lines = told
+    let reported = stderr(&output);
+    let lines = reported
         .lines()
         .filter(|line| line.starts_with("pillion: progress: "));
     assert_eq!(

@@ -59,19 +59,25 @@ fn l1_a_program_sees_only_its_configured_environment() {
 fn a_program_that_fails_to_start_or_exits_is_reported_in_one_line() {
     let output = with_fake(&["probe"], &["exit-at-once"]);
     assert_eq!(output.status.code(), Some(1));
-    let told = stderr(&output);
-    assert!(told.contains("cannot find the configuration"), "{told}");
-    assert_eq!(told.lines().count(), 1, "{told}");
+    let reported = stderr(&output);
+    assert!(
+        reported.contains("cannot find the configuration"),
+        "{reported}"
+    );
+    assert_eq!(reported.lines().count(), 1, "{reported}");
 
     let output = mcp_with(&["probe", "--", "/nowhere/server"], &[]);
     assert_eq!(output.status.code(), Some(1));
-    let told = stderr(&output);
-    assert!(told.starts_with("pillion: stdio:server: "), "{told}");
+    let reported = stderr(&output);
     assert!(
-        told.contains("'/nowhere/server' cannot be started: No such file"),
-        "{told}"
+        reported.starts_with("pillion: stdio:server: "),
+        "{reported}"
     );
-    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(
+        reported.contains("'/nowhere/server' cannot be started: No such file"),
+        "{reported}"
+    );
+    assert_eq!(reported.lines().count(), 1, "{reported}");
 
     let output = with_fake(&["probe", "--timeout", "2"], &["silent"]);
     assert_eq!(output.status.code(), Some(1));
@@ -86,7 +92,7 @@ fn a_program_that_fails_to_start_or_exits_is_reported_in_one_line() {
 fn an_echoing_program_is_not_taken_for_a_server() {
     let output = mcp_with(&["probe", "--", "/bin/cat"], &[]);
     assert_eq!(output.status.code(), Some(1));
-    let told = stderr(&output);
-    assert!(told.contains("it is no MCP server"), "{told}");
-    assert!(told.ends_with(" (unavailable)\n"), "{told}");
+    let reported = stderr(&output);
+    assert!(reported.contains("it is no MCP server"), "{reported}");
+    assert!(reported.ends_with(" (unavailable)\n"), "{reported}");
 }

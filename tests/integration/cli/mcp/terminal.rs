@@ -96,7 +96,7 @@ async fn without_a_terminal_no_question_is_asked() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("elicitation/create"), "{told}");
-    assert!(told.ends_with(" (denied)\n"), "{told}");
+    let reported = String::from_utf8(output.stderr).unwrap();
+    assert!(reported.contains("elicitation/create"), "{reported}");
+    assert!(reported.ends_with(" (denied)\n"), "{reported}");
 }

@@ -145,10 +145,10 @@ fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sid
     daemon.kill();
     let failed = client.response_to(id);
     assert_eq!(failed["error"]["code"], -32000, "{failed}");
-    let told = failed["error"]["message"].as_str().unwrap();
+    let reported = failed["error"]["message"].as_str().unwrap();
     assert!(
-        told.starts_with("The sidecar ended before it had answered"),
-        "{told}"
+        reported.starts_with("The sidecar ended before it had answered"),
+        "{reported}"
     );
     // Sent while no sidecar runs; the next sidecar answers in the same session.
     let id = client.send_request("tools/list", &json!({}));
@@ -174,8 +174,8 @@ fn without_a_new_sidecar_requests_fail_and_are_not_lost() {
     daemon.kill();
     let refused = client.request("tools/list", &json!({}));
     assert_eq!(refused["error"]["code"], -32000, "{refused}");
-    let told = refused["error"]["message"].as_str().unwrap();
-    assert!(told.starts_with("no sidecar listens on "), "{told}");
+    let reported = refused["error"]["message"].as_str().unwrap();
+    assert!(reported.starts_with("no sidecar listens on "), "{reported}");
     let daemon = daemon.again();
     eventually("there is a sidecar again", || {
         client.request("ping", &json!({})).get("result").is_some()
@@ -263,8 +263,11 @@ fn h2_the_model_has_to_be_configured_in_the_sidecar() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let told = stderr(&output);
-    assert!(told.ends_with("refuses: Unknown model: nope\n"), "{told}");
+    let reported = stderr(&output);
+    assert!(
+        reported.ends_with("refuses: Unknown model: nope\n"),
+        "{reported}"
+    );
 }
 
 #[test]
@@ -283,16 +286,16 @@ fn l3_a_socket_without_access_for_the_user_is_an_error_without_fallback() {
     };
     let output = try_to(&["mcp-stdio"]);
     assert_eq!(output.status.code(), Some(1));
-    let told = stderr(&output);
+    let reported = stderr(&output);
     assert!(
-        told.contains("no permission to use the sidecar's socket"),
-        "{told}"
+        reported.contains("no permission to use the sidecar's socket"),
+        "{reported}"
     );
     assert!(output.stdout.is_empty());
     let output = try_to(&["status"]);
-    let told = stderr(&output);
-    assert!(told.contains("Permission denied"), "{told}");
-    assert!(told.contains("socket.group"), "{told}");
+    let reported = stderr(&output);
+    assert!(reported.contains("Permission denied"), "{reported}");
+    assert!(reported.contains("socket.group"), "{reported}");
     // A client may still run standalone.
     assert!(try_to(&["mcp-stdio", "--standalone"]).status.success());
 }
@@ -315,12 +318,12 @@ fn l3_a_user_without_a_rule_gets_an_error_that_names_the_rules() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let told = stderr(&output);
+    let reported = stderr(&output);
     assert!(
-        told.contains("refuses: Permission denied: no rule of socket.allow_uids"),
-        "{told}"
+        reported.contains("refuses: Permission denied: no rule of socket.allow_uids"),
+        "{reported}"
     );
-    assert!(told.contains("lets user 65534 of group"), "{told}");
+    assert!(reported.contains("lets user 65534 of group"), "{reported}");
 }
 
 fn open_to_everybody(path: &Path) {

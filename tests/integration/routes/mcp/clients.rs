@@ -23,11 +23,11 @@ pub fn bridge(socket: &Path) -> String {
             let server = UnixStream::connect(&socket).unwrap();
             let (to_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
             thread::spawn(move || {
-                pass_on(client, &to_server);
+                forward(client, &to_server);
                 drop(to_server.shutdown(Shutdown::Both));
             });
             thread::spawn(move || {
-                pass_on(server, &to_client);
+                forward(server, &to_client);
                 drop(to_client.shutdown(Shutdown::Both));
             });
         }
@@ -35,7 +35,7 @@ pub fn bridge(socket: &Path) -> String {
     url
 }
 
-fn pass_on(mut from: impl Read, mut to: impl Write) {
+fn forward(mut from: impl Read, mut to: impl Write) {
     let mut bytes = [0; 16 * 1024];
     while let Ok(read @ 1..) = from.read(&mut bytes) {
         if to.write_all(&bytes[..read]).is_err() {

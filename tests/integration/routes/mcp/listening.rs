@@ -57,8 +57,8 @@ async fn a_change_of_an_upstream_server_is_announced_and_the_list_is_new() {
     let mut pushed = session.listen();
     let wanted = json!({"notifications": {"toolsListChanged": true}});
     let (headers, body) = stateless("subscriptions/listen", wanted, json!({}));
-    let mut heard = Stream::open(&sidecar.socket, "POST", &headers, &body.to_string());
-    let first = heard.next().unwrap();
+    let mut received = Stream::open(&sidecar.socket, "POST", &headers, &body.to_string());
+    let first = received.next().unwrap();
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(first["params"]["notifications"]["toolsListChanged"], true);
     eventually("the sidecar listens", || server.open_streams() > 0);
@@ -71,15 +71,15 @@ async fn a_change_of_an_upstream_server_is_announced_and_the_list_is_new() {
     assert_eq!(pushed.next().unwrap()["method"], prompts["method"]);
     assert_eq!(pushed.next().unwrap()["method"], notice["method"]);
     // The other client subscribed only to tools.
-    let told = heard.next().unwrap();
-    assert_eq!(told["method"], notice["method"]);
+    let reported = received.next().unwrap();
+    assert_eq!(reported["method"], notice["method"]);
     assert_eq!(
-        told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"],
+        reported["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"],
         7
     );
     assert!(tools(&sidecar).contains("\"new\""));
     drop(sidecar);
-    let last = heard.next().unwrap();
+    let last = received.next().unwrap();
     assert_eq!(
         (&last["id"], &last["result"]["resultType"]),
         (&json!(7), &json!("complete"))
@@ -132,9 +132,9 @@ async fn a_resource_subscription_goes_to_the_server_of_the_resource() {
     let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated",
         "params": {"uri": "a://b", "own": 1}});
     push(&server, &updated);
-    let told = pushed.next().unwrap();
+    let reported = pushed.next().unwrap();
     assert_eq!(
-        (&told["method"], &told["params"]),
+        (&reported["method"], &reported["params"]),
         (&updated["method"], &updated["params"])
     );
     assert_eq!(
@@ -216,11 +216,11 @@ async fn a_burst_of_changes_is_announced_a_few_times() {
     let many = format!("data: {tools}\n\n").repeat(200) + &format!("data: {prompts}\n\n");
     server.push(many);
     // The first is sent at once; later changes are announced together.
-    let told: Vec<_> = (0..3)
+    let reported: Vec<_> = (0..3)
         .map(|_| pushed.next().unwrap()["method"].clone())
         .collect();
     let expected = [&tools, &prompts, &tools].map(|notice| notice["method"].clone());
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     drop(sidecar);
     assert_eq!(pushed.next(), None);
 }

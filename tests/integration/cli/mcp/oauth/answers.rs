@@ -64,14 +64,14 @@ async fn a_refused_authorization_ends_the_command_without_another_request() {
         })
         .await;
         let output = with_browser(&server, words).await;
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{told}");
+        let reported = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{reported}");
         let line = format!(
             "pillion: {}: MCP request failed: the authorization was refused: access_denied (denied)\n",
             server.url
         );
-        assert!(told.ends_with(&line), "{told}");
-        assert_eq!(told.matches("Open this page").count(), 1, "{told}");
+        assert!(reported.ends_with(&line), "{reported}");
+        assert_eq!(reported.matches("Open this page").count(), 1, "{reported}");
         assert!(server.token_requests().is_empty());
     }
 }
@@ -121,12 +121,12 @@ async fn a_response_with_another_state_or_issuer_is_refused() {
         }
         open(forged).await;
         let output = running.output();
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{told}");
-        let last = told.lines().last().unwrap();
+        let reported = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{reported}");
+        let last = reported.lines().last().unwrap();
         assert!(
             last.contains(expected) && last.ends_with(" (denied)"),
-            "{told}"
+            "{reported}"
         );
         assert!(server.token_requests().is_empty());
     }
@@ -141,10 +141,10 @@ async fn a_signal_ends_the_wait() {
         running.signal(signal);
         let output = running.output();
         assert_eq!(output.status.code(), Some(code));
-        let told = stderr(&output);
+        let reported = stderr(&output);
         assert!(
-            told.ends_with("\npillion: interrupted (cancelled)\n"),
-            "{told}"
+            reported.ends_with("\npillion: interrupted (cancelled)\n"),
+            "{reported}"
         );
     }
 }
@@ -165,10 +165,14 @@ async fn the_time_of_the_user_does_not_count_for_the_timeout() {
             tokio::time::sleep(Duration::from_millis(2500)).await;
             open(page).await;
             let output = running.output();
-            let told = stderr(&output);
-            assert_eq!(output.status.success(), !refuses, "{told}");
-            assert_eq!(told.matches("Open this page").count(), 1, "{told}");
-            assert_eq!(told.contains("access_denied (denied)"), refuses, "{told}");
+            let reported = stderr(&output);
+            assert_eq!(output.status.success(), !refuses, "{reported}");
+            assert_eq!(reported.matches("Open this page").count(), 1, "{reported}");
+            assert_eq!(
+                reported.contains("access_denied (denied)"),
+                refuses,
+                "{reported}"
+            );
         }
     }
 }

@@ -85,11 +85,11 @@ async fn the_configuration_of_a_server_may_contain_its_client() {
     let arguments = ["call", "--server", "dice", "roll", "--config", file];
     // If standard error is not a terminal, no authorization starts without `--oauth`.
     let output = mcp_with(&arguments, &VARIABLES);
-    let told = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let reported = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{reported}");
     assert!(
-        told.ends_with("; --oauth asks you, in a browser (denied)\n"),
-        "{told}"
+        reported.ends_with("; --oauth asks you, in a browser (denied)\n"),
+        "{reported}"
     );
 
     let running = Running::start(&[&arguments[..], &["--oauth"]].concat(), &VARIABLES);

@@ -38,10 +38,10 @@ fn a_bad_command_line_is_rejected_before_any_request() {
     for (arguments, expected) in cases {
         let arguments = [&["probe"], arguments].concat();
         let output = mcp_with(&arguments, &[("SECRET", "hush-mine")]);
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.contains(expected), "{told}");
-        assert!(!told.contains("hush-"), "{told}");
+        let reported = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{reported}");
+        assert!(reported.contains(expected), "{reported}");
+        assert!(!reported.contains("hush-"), "{reported}");
     }
 }
 
@@ -59,11 +59,11 @@ async fn the_requested_port_is_used_for_the_redirect() {
         &port,
     ];
     let output = mcp(&arguments);
-    let told = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let reported = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{reported}");
     let expected = format!("pillion: cannot listen at 127.0.0.1:{port} for the browser's return: ");
-    assert!(told.starts_with(&expected), "{told}");
-    assert!(told.ends_with(" (unavailable)\n"), "{told}");
+    assert!(reported.starts_with(&expected), "{reported}");
+    assert!(reported.ends_with(" (unavailable)\n"), "{reported}");
     assert!(server.requests.all().is_empty());
 
     drop(taken);
