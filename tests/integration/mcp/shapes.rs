@@ -24,7 +24,7 @@ async fn is_understood(name: &str, content_type: &'static str, shape: fn(&str) -
 async fn e2_every_form_of_an_event_stream_is_read() {
     type Shape = fn(&str) -> String;
     let shapes: [(&str, Shape); 19] = [
-        ("S4's", |r| format!("data: {r}\n\n")),
+        ("legacy", |r| format!("data: {r}\n\n")),
         ("CRLF", |r| format!("data: {r}\r\n\r\n")),
         ("CR", |r| format!("data: {r}\r\r")),
         ("no space", |r| format!("data:{r}\n\n")),
