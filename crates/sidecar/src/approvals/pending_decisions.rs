@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn g3_callers_that_wait_for_one_approval_share_one_read_of_the_store_per_second() {
+    async fn g3_callers_waiting_for_one_approval_share_one_read_per_second() {
         let pending = Arc::new(PendingDecisions::default());
         let looks = Arc::new(AtomicUsize::new(0));
         let is_decided = Arc::new(AtomicBool::new(false));
