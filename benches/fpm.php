@@ -22,10 +22,10 @@ final class Pages
     private const PAGE = __DIR__ . '/fpm/page.php';
 
     /** The number of consecutive requests of the same way, so that the worker is warm like a busy worker. */
-    private const IN_A_ROW = 10;
+    private const REQUESTS_PER_TURN = 10;
 
     /** The number of requests until the server's just-in-time compiler no longer uses the second processor. */
-    private const UNTIL_COMPILED = 1500;
+    private const WARM_UP_REQUESTS = 1500;
 
     private FastCgi $worker;
 
@@ -53,7 +53,7 @@ final class Pages
     /** Sends requests until the server has compiled its code. @param array<string, string> $page */
     public function warmUp(array $page): void
     {
-        for ($request = 0; $request < self::UNTIL_COMPILED; $request++) {
+        for ($request = 0; $request < self::WARM_UP_REQUESTS; $request++) {
             $this->time($page);
         }
     }
@@ -68,7 +68,7 @@ final class Pages
         $times = [];
         for ($round = 0; $round < $rounds; $round++) {
             foreach ($pages as $name => $page) {
-                $times[$name][] = $this->inARow($page);
+                $times[$name][] = $this->medianOfTurn($page);
             }
         }
         return array_map(self::median(...), $times);
@@ -87,19 +87,19 @@ final class Pages
         for ($round = 0; $round < $rounds; $round++) {
             // Alternates which way is first.
             $turns = $round % 2 === 0 ? [$one, $other] : [$other, $one];
-            [$first, $second] = array_map($this->inARow(...), $turns);
+            [$first, $second] = array_map($this->medianOfTurn(...), $turns);
             $ratios[] = $round % 2 === 0 ? $first / $second : $second / $first;
         }
         return self::median($ratios);
     }
 
     /** Returns the median of consecutive requests of the same way. @param array<string, string> $page */
-    private function inARow(array $page): float
+    private function medianOfTurn(array $page): float
     {
         // Excludes the server's work after the previous response from the measurement.
         $this->time(['way' => 'nothing']);
         $times = [];
-        for ($request = 0; $request < self::IN_A_ROW; $request++) {
+        for ($request = 0; $request < self::REQUESTS_PER_TURN; $request++) {
             $times[] = $this->time($page);
         }
         return self::median($times);
@@ -134,7 +134,7 @@ foreach ([0, 50] as $delay) {
 }
 
 $socket = "$work/pillion.sock";
-$words = fn (array $words) => json_encode($words, JSON_UNESCAPED_SLASHES);
+$toJson = fn (array $words) => json_encode($words, JSON_UNESCAPED_SLASHES);
 file_put_contents("$work/pillion.toml", <<<TOML
     [store]
     location = "$work/pillion.db"
@@ -148,7 +148,7 @@ file_put_contents("$work/pillion.toml", <<<TOML
     [[mcp_servers]]
     label = "stdio"
     command = "$command[0]"
-    args = {$words(array_slice($command, 1))}
+    args = {$toJson(array_slice($command, 1))}
     tool_prefix = "stdio_"
     TOML);
 $sidecar = proc_open([getenv('PILLION'), 'serve', '--config', "$work/pillion.toml", '--socket', $socket], [['pipe', 'r'], ['file', '/dev/null', 'w'], ['file', "$work/sidecar.log", 'w']], $pipes);
@@ -171,9 +171,9 @@ try {
         'sidecar' => $page('sidecar', ['socket' => $socket, 'tool' => 'http_echo']),
         'sidecar, stdio' => $page('sidecar', ['socket' => $socket, 'tool' => 'stdio_echo']),
     ];
-    $near = $pages->medians(['nothing' => $page('nothing')] + $ways, intdiv($rounds, 10));
+    $local = $pages->medians(['nothing' => $page('nothing')] + $ways, intdiv($rounds, 10));
     $ratio = fn (string $one, string $other) => $pages->ratio($ways[$one], $ways[$other], intdiv($rounds, 2));
-    $far = $pages->medians([
+    $delayed = $pages->medians([
         'extension, 0 ms away' => ['url' => $relayed[0]] + $page('extension'),
         'extension, 50 ms away' => ['url' => $relayed[50]] + $page('extension'),
         'curl, 0 ms away' => ['url' => $relayed[0]] + $page('curl'),
@@ -184,7 +184,7 @@ try {
         'one call of 100 ms' => $page('one'),
         'eight calls of 100 ms' => $page('eight'),
     ], 2);
-    foreach ($all = $near + $far + $slow as $name => $median) {
+    foreach ($all = $local + $delayed + $slow as $name => $median) {
         printf("%-24s %10.0f us\n", $name, $median);
     }
     echo "\n";

@@ -32,13 +32,13 @@ function prose(int $bytes): array
 }
 
 /** @return float seconds of the fastest of the rounds */
-function fastest(callable $work, int $repeat, float &$best): void
+function fastest(callable $run, int $repeat, float &$fastest): void
 {
     $start = hrtime(true);
     for ($i = 0; $i < $repeat; $i++) {
-        $work();
+        $run();
     }
-    $best = min($best, (hrtime(true) - $start) / $repeat / 1e3);
+    $fastest = min($fastest, (hrtime(true) - $start) / $repeat / 1e3);
 }
 
 printf("%-18s %10s %12s %12s %7s\n", 'value', 'bytes', 'Pillion us', 'json_* us', 'ratio');
@@ -49,7 +49,7 @@ foreach (['rows' => rows(...), 'prose' => prose(...)] as $kind => $make) {
         if (Pillion\JsonBench::decode($json) !== json_decode($json, true) || json_decode(Pillion\JsonBench::encode($value), true) !== $value) {
             throw new RuntimeException('The two conversions differ');
         }
-        $ways = [
+        $conversions = [
             'decode' => [fn () => Pillion\JsonBench::decode($json), fn () => json_decode($json, true)],
             'encode' => [fn () => Pillion\JsonBench::encode($value), fn () => json_encode($value, JSON_UNESCAPED_UNICODE | JSON_UNESCAPED_SLASHES | JSON_PRESERVE_ZERO_FRACTION)],
             'both' => [
@@ -58,13 +58,13 @@ foreach (['rows' => rows(...), 'prose' => prose(...)] as $kind => $make) {
             ],
         ];
         $repeat = max(1, intdiv(1 << 18, $bytes));
-        foreach ($ways as $way => [$ours, $php]) {
-            [$a, $b] = [INF, INF];
+        foreach ($conversions as $way => [$convertWithPillion, $convertWithJson]) {
+            [$pillionTime, $jsonTime] = [INF, INF];
             for ($round = 0; $round < 40; $round++) {
-                fastest($ours, $repeat, $a);
-                fastest($php, $repeat, $b);
+                fastest($convertWithPillion, $repeat, $pillionTime);
+                fastest($convertWithJson, $repeat, $jsonTime);
             }
-            printf("%-18s %10d %12.2f %12.2f %7.2f\n", "$kind, $way", strlen($json), $a, $b, $a / $b);
+            printf("%-18s %10d %12.2f %12.2f %7.2f\n", "$kind, $way", strlen($json), $pillionTime, $jsonTime, $pillionTime / $jsonTime);
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Link settings of the extension, and what the PHP to build for can do.
+//! Sets link options, and detects features of the target PHP.
 
 use std::env;
 use std::path::PathBuf;
 use std::process::Command;
 
 fn main() {
-    // Our threads may still run when PHP unloads its extensions at exit: keep the code.
+    // The extension's threads may still run when PHP unloads it at exit, so its code stays loaded.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
 
     println!("cargo::rerun-if-changed=build.rs");
@@ -16,8 +16,8 @@ fn main() {
     }
 }
 
-/// Whether this PHP lets native code run on for a while when `memory_limit` is reached, and
-/// stops the request at the next safe point; others stop it on the spot.
+/// Returns whether this PHP stops a request that has reached `memory_limit` at the next safe point.
+/// Other versions stop the request immediately.
 fn has_delayed_oom() -> bool {
     let php_config = env::var_os("PHP_CONFIG").unwrap_or_else(|| "php-config".into());
     let directory = Command::new(php_config).arg("--include-dir").output();

@@ -53,17 +53,17 @@ function curl_call(string $url, string $revision, string $tool, array $arguments
 function spawn_call(array $command, string $tool, array $arguments): array
 {
     $process = proc_open($command, [['pipe', 'r'], ['pipe', 'w'], ['file', '/dev/null', 'w']], $pipes);
-    $ask = function (array $message) use ($pipes): array {
+    $request = function (array $message) use ($pipes): array {
         fwrite($pipes[0], json_encode(['jsonrpc' => '2.0'] + $message) . "\n");
         do {
-            $answer = json_decode((string) fgets($pipes[1]), true);
-        } while (($answer['id'] ?? null) !== $message['id']);
-        return $answer['result'];
+            $response = json_decode((string) fgets($pipes[1]), true);
+        } while (($response['id'] ?? null) !== $message['id']);
+        return $response['result'];
     };
     $info = ['protocolVersion' => '2025-11-25', 'capabilities' => new stdClass(), 'clientInfo' => ['name' => 'php', 'version' => '1']];
-    $ask(['id' => 1, 'method' => 'initialize', 'params' => $info]);
+    $request(['id' => 1, 'method' => 'initialize', 'params' => $info]);
     fwrite($pipes[0], '{"jsonrpc":"2.0","method":"notifications/initialized"}' . "\n");
-    $result = $ask(['id' => 2, 'method' => 'tools/call', 'params' => ['name' => $tool, 'arguments' => $arguments]]);
+    $result = $request(['id' => 2, 'method' => 'tools/call', 'params' => ['name' => $tool, 'arguments' => $arguments]]);
     array_map('fclose', $pipes);
     proc_close($process);
     return $result;

@@ -19,7 +19,7 @@ use Pillion\ToolDefinition;
 use Pillion\ToolExecutor;
 use Pillion\ToolRegistry;
 
-function chatHere(): ToolAwareChat
+function chatInProcess(): ToolAwareChat
 {
     $registry = ToolRegistry::withBuiltins();
     $registry->register(
@@ -38,7 +38,7 @@ function chatHere(): ToolAwareChat
 }
 
 /** Sends the message and prints the events. */
-function talk(ToolAwareChat $chat, ?string $message, ?string $state, array $context = []): ChatAnswer
+function sendMessage(ToolAwareChat $chat, ?string $message, ?string $state, array $context = []): ChatAnswer
 {
     $stream = $chat->stream($message, $state, $context);
     foreach ($stream as $event) {
@@ -54,11 +54,11 @@ function talk(ToolAwareChat $chat, ?string $message, ?string $state, array $cont
 }
 
 $sidecar = isset($argv[1]) ? new Sidecar($argv[1]) : null;
-$chat = $sidecar === null ? chatHere() : new ToolAwareChat($sidecar);
+$chat = $sidecar === null ? chatInProcess() : new ToolAwareChat($sidecar);
 $state = null;
 while (($line = fgets(STDIN)) !== false) {
     echo '> ', $line = trim($line), "\n";
-    $answer = talk($chat, $line, $state);
+    $answer = sendMessage($chat, $line, $state);
     while ($answer->status === 'awaiting_approval') {
         $context = ['approved' => [], 'denied' => []];
         foreach ($answer->approvals as $approval) {
@@ -68,7 +68,7 @@ while (($line = fgets(STDIN)) !== false) {
             $isApproved ? $sidecar?->approve($approval['id']) : $sidecar?->deny($approval['id']);
             $context[$isApproved ? 'approved' : 'denied'][] = $approval['id'];
         }
-        $answer = talk($chat, null, $answer->state, $sidecar === null ? $context : []);
+        $answer = sendMessage($chat, null, $answer->state, $sidecar === null ? $context : []);
     }
     if (!$answer->success) {
         fwrite(STDERR, "$answer->error ($answer->errorCode)\n");

@@ -1,16 +1,16 @@
 //! Chats with language models that use tools, as exposed to PHP: with the tool loop in this process
 //! or in the sidecar.
 
-mod begin;
-mod company;
-mod errand;
-mod here;
+mod event_forwarder;
+mod job;
 mod keys;
+mod local;
+mod local_request;
 mod paced_model;
 mod runner;
 mod settings;
-mod teller;
-mod there;
+mod sidecar;
+mod values;
 
 use ext_php_rs::types::Zval;
 use serde_json::{Value, json};
@@ -18,22 +18,22 @@ use serde_json::{Value, json};
 use crate::exception;
 use crate::json::to_value_as;
 use crate::zend::Failure;
-pub use begin::Begin;
-pub use company::Company;
-pub use here::Here;
-pub use settings::{ModelSettings, Settings, read_model, read_options};
-pub use there::{Request, There};
+pub use local::LocalChat;
+pub use local_request::LocalChatRequest;
+pub use settings::{ChatSettings, ModelSettings, read_model, read_options};
+pub use sidecar::{SidecarChat, SidecarChatRequest};
+pub use values::ChatValues;
 
 /// The next step of a running chat.
 pub enum Step {
     /// An event: its name and its data.
-    Said(String, Value),
+    Event(String, Value),
     /// The run has ended.
-    Done(Done),
+    Done(FinishedChat),
 }
 
 /// The outcome of a chat run.
-pub struct Done {
+pub struct FinishedChat {
     /// A `ChatAnswer` of the sidecar's API.
     pub answer: Value,
     /// The state that resumes the chat.
@@ -45,11 +45,11 @@ pub struct Done {
 ///
 /// # Errors
 /// An `InvalidInputException`.
-pub fn messages_of(said: Option<&Zval>) -> Result<Vec<Value>, Failure> {
-    let Some(said) = said else {
+pub fn parse_messages(message: Option<&Zval>) -> Result<Vec<Value>, Failure> {
+    let Some(message) = message else {
         return Ok(Vec::new());
     };
-    match to_value_as("argument $message", said)? {
+    match to_value_as("argument $message", message)? {
         Value::String(text) => Ok(vec![json!({"role": "user", "content": text})]),
         Value::Array(messages) if messages.iter().all(Value::is_object) => Ok(messages),
         _ => Err(exception::invalid_input(

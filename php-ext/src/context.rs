@@ -6,8 +6,8 @@ use pillion_core::tool::{CallContext, JsonObject};
 use serde_json::Value;
 
 use crate::exception;
+use crate::execution_registry;
 use crate::json::to_value_as;
-use crate::switchboard;
 use crate::zend::{Call, Failure};
 
 /// Reads the optional context argument of a method: `user` and `channel` specify the caller,
@@ -73,18 +73,18 @@ const APPROVAL: &str = "approval_id";
 
 /// Returns the context for PHP code, with the ID of the approval that the call needs instead of the
 /// approval IDs in the context.
-pub fn shown(context: &CallContext, approval: Option<&str>) -> Value {
-    let mut shown = JsonObject::new();
+pub fn to_php_json(context: &CallContext, approval: Option<&str>) -> Value {
+    let mut visible = JsonObject::new();
     let user = context.user.as_deref();
     let channel = context.channel.as_deref();
     for (key, text) in [("user", user), ("channel", channel), (APPROVAL, approval)] {
         if let Some(text) = text {
-            shown.insert(key.to_owned(), Value::from(text));
+            visible.insert(key.to_owned(), Value::from(text));
         }
     }
-    let ours = |key: &str| key == APPROVAL || switchboard::KEYS.contains(&key);
+    let is_internal = |key: &str| key == APPROVAL || execution_registry::KEYS.contains(&key);
     let extra = context.extra.iter();
-    let extra = extra.filter(|(key, _)| !ours(key));
-    shown.extend(extra.map(|(key, value)| (key.clone(), value.clone())));
-    Value::Object(shown)
+    let extra = extra.filter(|(key, _)| !is_internal(key));
+    visible.extend(extra.map(|(key, value)| (key.clone(), value.clone())));
+    Value::Object(visible)
 }

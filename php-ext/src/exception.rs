@@ -7,8 +7,8 @@ use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ClassEntry;
 use pillion_client::ClientError;
-use pillion_core::mcp::{McpError, McpErrorKind};
 use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::{ErrorClass, McpError, McpErrorKind};
 use serde_json::Value;
 
 use crate::json::{EmptyObject, decode};
@@ -16,7 +16,7 @@ use crate::zend::{
     Class, ClassSlot, Failure, Property, Thrown, Type, empty_array, float_of, int_of, list_of,
     runtime_exception, string_of,
 };
-pub use caught::{as_internal, into_tool_failure, on_the_way};
+pub use caught::{as_internal, into_tool_failure, run_during_failure};
 
 /// The base class of all exceptions that the extension throws.
 static PILLION: ClassSlot = ClassSlot::new();
@@ -207,7 +207,10 @@ pub fn transport(message: impl Into<String>) -> Failure {
 
 /// Creates the exception for a failed request to an MCP server, with the engine's message.
 pub fn of_mcp(error: &McpError) -> Failure {
-    let (code, message) = (error.code(), error.to_string());
+    let (code, message) = (
+        pillion_mcp_tools::error_code(error.class()),
+        error.to_string(),
+    );
     if let Some(rpc) = error.rpc_error() {
         let number = int_of(rpc.code);
         // Invalid `data` must not hide the error itself.
@@ -253,7 +256,7 @@ pub fn of_mcp(error: &McpError) -> Failure {
 fn is_refusal(error: &McpError) -> bool {
     match error.kind() {
         McpErrorKind::HttpStatus { status, .. } => matches!(status, 401 | 403),
-        McpErrorKind::Authorization(_) => error.code() == ErrorCode::Denied,
+        McpErrorKind::Authorization(_) => error.class() == ErrorClass::Denied,
         _ => false,
     }
 }
@@ -278,7 +281,11 @@ pub fn with_authorization(failure: Failure, url: &str, scopes: &[String]) -> Fai
 }
 
 fn of_refusal(error: &McpError, message: String) -> Thrown {
-    let mut thrown = thrown(AUTHORIZATION.get(), error.code(), message);
+    let mut thrown = thrown(
+        AUTHORIZATION.get(),
+        pillion_mcp_tools::error_code(error.class()),
+        message,
+    );
     if let Some(status) = error.http_status() {
         let status = int_of(i64::from(status));
         thrown.properties.push(("httpStatus", status));

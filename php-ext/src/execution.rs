@@ -1,9 +1,9 @@
 //! Runs calls from PHP with the engine's executor.
 
 mod approval;
+mod callback;
 mod gate;
 mod notices;
-mod question;
 mod run;
 
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 use serde_json::json;
 
 use crate::classes::tool_registry::Registry;
+use crate::execution_registry::{ExecutionJob, ExecutionRegistry, HandledJobs};
 use crate::mcp::hooks::{self, Hooks};
-use crate::mcp::{Attendant, Errand};
-use crate::switchboard::{Serves, Switchboard, Work};
+use crate::mcp::{ServerJob, WaitingClient};
 use crate::wait::wait_serving;
 use crate::zend::{Failure, Object, is_nested, is_too_deep, must_stop, too_deep};
-pub use notices::Begun;
+pub use notices::StartedCalls;
 
 /// How several calls run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum Mode {
 }
 
 /// The PHP objects that take part in an execution.
-pub struct Attendants<'a> {
+pub struct ExecutionParticipants<'a> {
     /// The registry of the tools.
     pub registry: &'a Registry,
     /// The registry object, which contains the PHP tools.
@@ -40,11 +40,11 @@ pub struct Attendants<'a> {
     pub hooks: Option<Hooks<'a>>,
 }
 
-impl Attendants<'_> {
+impl ExecutionParticipants<'_> {
     /// Returns which hooks are set.
-    pub fn serves(&self) -> Serves {
+    pub fn handled_jobs(&self) -> HandledJobs {
         let has = |name: &str| self.hooks.is_some_and(|hooks| hooks.get(name).is_some());
-        Serves {
+        HandledJobs {
             approvals: has(hooks::APPROVE),
             gate: has(hooks::BEFORE),
             notices: has(hooks::LOGGER) || has(hooks::EVENTS),
@@ -54,11 +54,11 @@ impl Attendants<'_> {
 
 /// Returns the hooks of an executor whose calls run through [`execute`]: approvals, the `before`
 /// check and notices, all handled on the PHP thread.
-pub fn hooks(switchboard: &Arc<Switchboard>) -> ExecutorHooks {
+pub fn hooks(executions: &Arc<ExecutionRegistry>) -> ExecutorHooks {
     ExecutorHooks {
-        approver: Some(Arc::new(approval::PhpApprover::new(switchboard))),
-        gate: Some(Arc::new(gate::PhpGate::new(switchboard))),
-        observer: Some(Arc::new(notices::PhpObserver::new(switchboard))),
+        approver: Some(Arc::new(approval::PhpApprover::new(executions))),
+        gate: Some(Arc::new(gate::PhpGate::new(executions))),
+        observer: Some(Arc::new(notices::PhpObserver::new(executions))),
         ..ExecutorHooks::default()
     }
 }
@@ -73,24 +73,24 @@ pub fn hooks(switchboard: &Arc<Switchboard>) -> ExecutorHooks {
 /// logger, `exit()` in a tool, or the end of the request. A failed tool has a failed result
 /// instead.
 pub fn execute(
-    attendants: &Attendants<'_>,
+    participants: &ExecutionParticipants<'_>,
     executor: &Executor,
     calls: Vec<ToolCall>,
     mut context: CallContext,
     mode: Mode,
 ) -> Result<Vec<ToolResult>, Failure> {
     if is_too_deep() {
-        return Ok(calls.into_iter().map(refused_as_too_deep).collect());
+        return Ok(calls.into_iter().map(too_deep_result).collect());
     }
-    let registry = attendants.registry;
-    let clients = registry.clients(attendants.object)?;
+    let registry = participants.registry;
+    let clients = registry.clients(participants.object)?;
     let has_mcp = calls.iter().any(|call| registry.is_mcp(&call.name));
-    registry.follow(&clients, has_mcp)?;
-    let asked: Vec<Attendant<'_>> = (clients.iter().filter(|_| has_mcp))
-        .map(|client| client.attend())
+    registry.prepare_servers(&clients, has_mcp)?;
+    let waiting_clients: Vec<WaitingClient<'_>> = (clients.iter().filter(|_| has_mcp))
+        .map(|client| client.prepare_wait())
         .collect::<Result<_, _>>()?;
-    let serves = attendants.serves();
-    let places = calls.len();
+    let handled_jobs = participants.handled_jobs();
+    let count = calls.len();
     let (in_php, others): (Vec<_>, Vec<_>) = calls
         .into_iter()
         .enumerate()
@@ -100,53 +100,57 @@ pub fn execute(
         true => executor.with_own_permits(),
         false => executor.clone(),
     };
-    let begun = Begun::default();
+    let started_calls = StartedCalls::default();
     let ran = wait_serving(
         |jobs| {
-            for (place, client) in asked.iter().enumerate() {
+            for (index, client) in waiting_clients.iter().enumerate() {
                 let jobs = Arc::clone(&jobs);
-                let errands = Arc::new(move |errand| jobs(Work::Mcp(place, errand)));
-                client.open(errands, |_| ());
+                let server_jobs = Arc::new(move |job| jobs(ExecutionJob::Mcp(index, job)));
+                client.open_call(server_jobs, |_| ());
             }
-            let open = registry.switchboard().open(jobs, serves, &mut context);
+            let execution = registry
+                .executions()
+                .register(jobs, handled_jobs, &mut context);
             Box::pin(async move {
-                let (other_places, other_calls): (Vec<_>, Vec<_>) = others.into_iter().unzip();
+                let (other_indexes, other_calls): (Vec<_>, Vec<_>) = others.into_iter().unzip();
                 let mut context_in_php = context.clone();
                 let in_php = async {
                     let mut results = Vec::with_capacity(in_php.len());
-                    for (place, call) in in_php {
-                        let _turn = open.line().turn(&mut context_in_php).await;
+                    for (index, call) in in_php {
+                        let _turn = execution.handle().acquire_turn(&mut context_in_php).await;
                         let result = executor.execute_one(call, &context_in_php).await;
-                        results.push((place, result));
+                        results.push((index, result));
                     }
                     results
                 };
                 let others = executor.execute_parallel(other_calls, &context);
                 let (in_php, others) = join(in_php, others).await;
-                let others = other_places.into_iter().zip(others);
+                let others = other_indexes.into_iter().zip(others);
                 in_php.into_iter().chain(others).collect::<Vec<_>>()
             })
         },
-        |work| {
-            serve(attendants, &begun, work, |place, errand| {
-                asked
-                    .get(place)
-                    .map_or(Ok(()), |client| client.serve(errand))
+        |job| {
+            serve(participants, &started_calls, job, |index, job| {
+                waiting_clients
+                    .get(index)
+                    .map_or(Ok(()), |client| client.serve(job))
             })
         },
     )
-    .map_err(|failure| begun.tell_failure(attendants.hooks, failure))?;
-    asked.into_iter().try_for_each(Attendant::settle)?;
-    let mut ordered: Vec<Option<ToolResult>> = (0..places).map(|_| None).collect();
-    for (place, result) in ran {
-        ordered[place] = Some(result);
+    .map_err(|failure| started_calls.dispatch_failed(participants.hooks, failure))?;
+    waiting_clients
+        .into_iter()
+        .try_for_each(WaitingClient::finish)?;
+    let mut ordered: Vec<Option<ToolResult>> = (0..count).map(|_| None).collect();
+    for (index, result) in ran {
+        ordered[index] = Some(result);
     }
     Ok(ordered.into_iter().flatten().collect())
 }
 
 /// Returns the result of a call that nests too deep. Listeners are not notified, because a listener
 /// might make another call.
-fn refused_as_too_deep(call: ToolCall) -> ToolResult {
+fn too_deep_result(call: ToolCall) -> ToolResult {
     let mut result = ToolResult::failure(call.id, call.name, ErrorCode::InternalError, too_deep());
     result
         .metadata
@@ -154,24 +158,26 @@ fn refused_as_too_deep(call: ToolCall) -> ToolResult {
     result
 }
 
-/// Serves a job of the engine on the PHP thread; `mcp` serves jobs of MCP clients.
+/// Handles a job of the engine on the PHP thread; `mcp` handles jobs of MCP clients.
 ///
 /// # Errors
 /// Failures that must end the wait.
 pub fn serve(
-    attendants: &Attendants<'_>,
-    begun: &Begun,
-    work: Work,
-    mcp: impl FnOnce(usize, Errand) -> Result<(), Failure>,
+    participants: &ExecutionParticipants<'_>,
+    started_calls: &StartedCalls,
+    job: ExecutionJob,
+    mcp: impl FnOnce(usize, ServerJob) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    match work {
-        Work::Run(job) => job.serve(|asked| run::run(attendants.object, asked))?,
-        Work::Approve(job) => job.serve(|asked| approval::ask(attendants.hooks, asked))?,
-        Work::Enter(job) => job.serve(|asked| gate::ask(attendants.hooks, asked))?,
-        Work::Mcp(place, errand) => mcp(place, errand)?,
-        Work::Notice(notice) => {
-            if let Some(hooks) = attendants.hooks {
-                begun.pass_on(hooks, &notice)?;
+    match job {
+        ExecutionJob::Run(job) => job.serve(|run| run::run(participants.object, run))?,
+        ExecutionJob::Approve(job) => {
+            job.serve(|request| approval::ask(participants.hooks, request))?;
+        }
+        ExecutionJob::Enter(job) => job.serve(|call| gate::ask(participants.hooks, call))?,
+        ExecutionJob::Mcp(index, job) => mcp(index, job)?,
+        ExecutionJob::Notice(notice) => {
+            if let Some(hooks) = participants.hooks {
+                started_calls.forward(hooks, &notice)?;
                 if must_stop() {
                     return Err(Failure::Pending);
                 }

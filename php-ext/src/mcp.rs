@@ -1,28 +1,28 @@
 //! The part of the MCP client that the classes `MCPSSEClient` and `McpClient` share.
 //!
-//! A PHP object has a `Link` to its server. The connection behind the link belongs to the process,
-//! and objects with the same configuration share it. The PHP values (callbacks, a logger) belong to
-//! the object: they are its hidden value, which the garbage collector can traverse. The `Desk` of a
-//! connection connects the two: it lists the waiting PHP threads, and the server's requests wait
-//! there until one of these threads takes them.
+//! A PHP object has a `ServerLink` to its server. The connection behind the link belongs to the
+//! process, and objects with the same configuration share it. The PHP values (callbacks, a logger)
+//! belong to the object: they are its hidden value, which the garbage collector can traverse. The
+//! `MessageRouter` of a connection connects the two: it lists the waiting PHP threads, and holds
+//! the server's requests until one of these threads takes them.
 
 mod answers;
-mod attendant;
 mod connection;
 mod credentials;
-mod desk;
-mod errand;
 pub mod hooks;
 mod link;
 pub mod require_approval;
+mod router;
 mod server;
+mod server_job;
 pub mod tool_list;
+mod waiting_client;
 
-pub use answers::kind;
-pub use attendant::Attendant;
-pub use connection::{Connection, Offers};
-pub use desk::Line;
-pub use errand::Errand;
-pub use link::{Link, Reported, arguments, readable};
+pub use answers::describe_type;
+pub use connection::{ClientCapabilities, Connection};
+pub use link::{ProgressReceiver, ServerLink, arguments, decode_message};
 pub use require_approval::RequireApproval;
+pub use router::CallHandle;
 pub use server::{Server, without_value};
+pub use server_job::ServerJob;
+pub use waiting_client::WaitingClient;

@@ -1,36 +1,37 @@
 //! The tools of a whole MCP server in a registry.
 
-mod line;
+mod client_slot;
 mod tool;
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
-use pillion_core::mcp::{McpClient, McpTool};
 use pillion_core::tool::Tool;
+use pillion_mcp_client::McpClient;
+use pillion_mcp_tools::McpTool;
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::log::log;
 use crate::mcp::hooks::Hooks;
-use crate::mcp::{Connection, Link, RequireApproval, Server};
+use crate::mcp::{Connection, RequireApproval, Server, ServerLink};
 use crate::runtime::{self, forks};
 use crate::settings::LogLevel;
 use crate::zend::Failure;
-use line::Line;
+use client_slot::ClientSlot;
 use tool::ServerTool;
 
 /// A server whose tools are in one or several registries.
 pub struct McpServer {
     server: Arc<Server>,
-    line: Arc<Line>,
-    /// The client that the tools use now.
-    called: RefCell<Called>,
+    client_slot: Arc<ClientSlot>,
+    /// The connection that the tools use now.
+    current: RefCell<CurrentConnection>,
 }
 
 /// The connection of a process.
 #[derive(Default)]
-struct Called {
+struct CurrentConnection {
     process: Option<u32>,
     connection: Weak<Connection>,
 }
@@ -40,13 +41,13 @@ impl McpServer {
     pub fn new(server: Arc<Server>) -> Self {
         Self {
             server,
-            line: Arc::default(),
-            called: RefCell::default(),
+            client_slot: Arc::default(),
+            current: RefCell::default(),
         }
     }
 
     /// Returns the listed tools for registries. `prefix` is prepended to their names; `approval` is
-    /// the policy of the server's entry. A tool with an invalid name or definition is omitted and
+    /// the policy of the server's entry. A tool with an invalid name or definition is skipped and
     /// logged.
     ///
     /// # Errors
@@ -59,19 +60,19 @@ impl McpServer {
         hooks: Option<Hooks<'_>>,
     ) -> Result<Vec<Arc<dyn Tool>>, Failure> {
         // This client only identifies the tools' server. It never connects.
-        let place = McpClient::new(self.server.config().clone());
+        let identity = McpClient::new(self.server.config().clone());
         let mut tools: Vec<Arc<dyn Tool>> = Vec::with_capacity(listed.len());
         for listed in listed {
-            match McpTool::from_listed(place.clone(), prefix, listed) {
+            match McpTool::from_listed(identity.clone(), prefix, listed) {
                 Ok(tool) => {
                     let policy = approval.of(tool.remote_name());
                     let tool = tool.with_approval_policy(policy);
-                    tools.push(Arc::new(ServerTool::new(tool, &self.line)));
+                    tools.push(Arc::new(ServerTool::new(tool, &self.client_slot)));
                 }
                 Err(error) => {
-                    let message = "MCP tool left out";
+                    let message = "MCP tool skipped";
                     let facts =
-                        || json!({"url": self.server.shown_url(), "error": error.to_string()});
+                        || json!({"url": self.server.display_url(), "error": error.to_string()});
                     match hooks {
                         Some(hooks) => hooks.log(LogLevel::Warning, message, facts)?,
                         None => log(LogLevel::Warning, message, facts),
@@ -89,23 +90,23 @@ impl McpServer {
     /// # Errors
     /// A failure if the process cannot create a runtime, and an exception of the client's token
     /// store.
-    pub fn follow(&self, client: Option<(&Link, Hooks<'_>)>) -> Result<(), Failure> {
+    pub fn use_client(&self, client: Option<(&ServerLink, Hooks<'_>)>) -> Result<(), Failure> {
         let is_forked = self.is_of_another_process();
         let (client, connection) = match client {
             None if !is_forked => return Ok(()),
             None => (runtime::mcp_client(&self.server)?, Weak::new()),
             Some((link, hooks)) => {
                 let connection = link.connection(hooks)?;
-                let known = self.called.borrow().connection.as_ptr();
+                let known = self.current.borrow().connection.as_ptr();
                 if !is_forked && std::ptr::eq(known, Arc::as_ptr(&connection)) {
                     return Ok(());
                 }
                 (connection.client().clone(), Arc::downgrade(&connection))
             }
         };
-        self.line.connect(client);
-        self.called.replace(Called {
-            process: Some(forks::so_far()),
+        self.client_slot.connect(client);
+        self.current.replace(CurrentConnection {
+            process: Some(forks::process_number()),
             connection,
         });
         Ok(())
@@ -113,6 +114,6 @@ impl McpServer {
 
     /// Returns whether the tools use a connection of the parent process, or none yet.
     pub fn is_of_another_process(&self) -> bool {
-        self.called.borrow().process != Some(forks::so_far())
+        self.current.borrow().process != Some(forks::process_number())
     }
 }

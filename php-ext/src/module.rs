@@ -22,8 +22,8 @@ pub fn get_module(module: ModuleBuilder<'_>) -> ModuleBuilder<'_> {
 }
 
 fn startup(_kind: i32, module: i32) -> i32 {
-    if let Err(error) = runtime::forks::watch() {
-        let message = format!("Pillion cannot be told of forks: {error}");
+    if let Err(error) = runtime::forks::start_counting() {
+        let message = format!("Pillion cannot register its fork handler: {error}");
         php_error(&ErrorType::CoreWarning, &message);
         return ZEND_RESULT_CODE_FAILURE;
     }
@@ -41,12 +41,12 @@ extern "C" fn shutdown(_kind: i32, _module: i32) -> i32 {
 
 extern "C" fn information(module: *mut ModuleEntry) {
     // A panic must not cross into C. It ends the table early.
-    let _ = catch_unwind(|| show(module));
+    let _ = catch_unwind(|| print_table(module));
 }
 
 /// Prints the table of `phpinfo()` and `php --ri`. It starts nothing, and shows no credentials,
 /// because the settings contain none.
-fn show(module: *mut ModuleEntry) {
+fn print_table(module: *mut ModuleEntry) {
     ext_php_rs::info_table_start!();
     ext_php_rs::info_table_row!("Pillion", "enabled");
     ext_php_rs::info_table_row!("Version", env!("CARGO_PKG_VERSION"));

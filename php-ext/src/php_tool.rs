@@ -8,7 +8,7 @@ use pillion_core::tool::{
     ToolFuture, ToolOrigin,
 };
 
-use crate::switchboard::{Run, Switchboard, Work};
+use crate::execution_registry::{ExecutionJob, ExecutionRegistry, ToolRun};
 
 /// A tool that the PHP thread runs while it waits for the call. The PHP object itself stays in the
 /// registry's property `$tools`.
@@ -16,7 +16,7 @@ pub struct PhpTool {
     definition: ToolDefinition,
     origin: ToolOrigin,
     approval_policy: Option<ApprovalPolicy>,
-    switchboard: Arc<Switchboard>,
+    executions: Arc<ExecutionRegistry>,
     number: u64,
 }
 
@@ -25,14 +25,14 @@ impl PhpTool {
     pub fn new(
         definition: ToolDefinition,
         origin: ToolOrigin,
-        switchboard: Arc<Switchboard>,
+        executions: Arc<ExecutionRegistry>,
     ) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
             definition,
             origin,
             approval_policy: None,
-            switchboard,
+            executions,
             number: NEXT.fetch_add(1, Ordering::Relaxed),
         }
     }
@@ -76,19 +76,21 @@ impl Tool for PhpTool {
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
         Box::pin(async move {
             let name = self.definition.name().as_str();
-            let line = self.switchboard.find(&context).ok_or_else(|| {
+            let execution = self.executions.find(&context).ok_or_else(|| {
                 ToolFailure::new(
                     ErrorCode::Unavailable,
                     format!("Tool '{name}' is PHP code, and no PHP thread waits for this call"),
                 )
             })?;
-            let run = Run {
+            let run = ToolRun {
                 tool: name.to_owned(),
                 number: self.number,
                 arguments,
                 call_id: context.call_id,
             };
-            line.ask(Work::Run, run, &format!("Tool '{name}'")).await
+            execution
+                .request(ExecutionJob::Run, run, &format!("Tool '{name}'"))
+                .await
         })
     }
 }

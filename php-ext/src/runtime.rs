@@ -29,24 +29,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub use bound::Bound;
-pub use engine::{Engine, Unattended};
+pub use engine::{Engine, UnattendedGuard};
 use futures_util::future::join_all;
 use pillion_chat::HttpModel;
 use pillion_client::Client;
-use pillion_core::mcp::McpClient;
 use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::McpClient;
 use recent::Recent;
 use sessions::Sessions;
 
-use crate::mcp::{Connection, Offers, Server};
+use crate::mcp::{ClientCapabilities, Connection, Server};
 use crate::zend::{Failure, note_interrupt};
 use crate::{exception, settings};
 
 /// Maximum time at the end of a process for closing its MCP sessions.
-const GOODBYE: Duration = Duration::from_millis(500);
+const CLOSE_SESSIONS_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Maximum time for work that was abandoned just before the end of the process.
-const LAST_WORDS: Duration = Duration::from_millis(50);
+const ABANDONED_WORK_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The state of one process. A forked child leaks it.
 struct Process {
@@ -62,7 +62,7 @@ fn with_process<R>(work: impl FnOnce(&mut Process) -> R) -> Result<R, Failure> {
     // A panic while the lock is held leaves a valid value behind.
     let mut slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     if slot.as_ref().is_none_or(|process| process.get().is_none()) {
-        let engine = start()?;
+        let engine = start_engine()?;
         let sessions = Sessions::new(&engine, settings::max_sessions(), settings::session_idle());
         *slot = Some(Bound::new(Process {
             engine,
@@ -76,7 +76,7 @@ fn with_process<R>(work: impl FnOnce(&mut Process) -> R) -> Result<R, Failure> {
         .ok_or_else(|| Failure::error("Pillion has no runtime"))
 }
 
-fn start() -> Result<Arc<Engine>, Failure> {
+fn start_engine() -> Result<Arc<Engine>, Failure> {
     Engine::start().map_err(|error| {
         let message = format!("Pillion cannot start its thread: {error}");
         exception::of_code(ErrorCode::Unavailable, message)
@@ -126,8 +126,8 @@ pub fn mcp_connection(
 ///
 /// # Errors
 /// Same as [`engine`].
-pub fn known_mcp_connection(key: &str) -> Result<Option<Arc<Connection>>, Failure> {
-    with_process(|process| process.sessions.known(key))
+pub fn find_mcp_connection(key: &str) -> Result<Option<Arc<Connection>>, Failure> {
+    with_process(|process| process.sessions.find(key))
 }
 
 /// Moves a connection to another key.
@@ -144,7 +144,7 @@ pub fn release(connection: Option<Bound<Arc<Connection>>>) {
     let Some(connection) = connection.and_then(Bound::into_inner) else {
         return;
     };
-    let _ = with_process(|process| process.sessions.let_go([connection]));
+    let _ = with_process(|process| process.sessions.drop_connections([connection]));
 }
 
 /// Returns a client of an MCP server without callbacks for the server's requests.
@@ -153,7 +153,13 @@ pub fn release(connection: Option<Bound<Arc<Connection>>>) {
 /// Same as [`engine`].
 pub fn mcp_client(server: &Server) -> Result<McpClient, Failure> {
     let tokens = server.oauth().map(|_| Arc::default());
-    let make = || Connection::new(server.config().clone(), &Offers::default(), tokens);
+    let make = || {
+        Connection::new(
+            server.config().clone(),
+            &ClientCapabilities::default(),
+            tokens,
+        )
+    };
     let connection = mcp_connection(server.key(), make)?;
     Ok(connection.client().clone())
 }
@@ -197,8 +203,8 @@ pub fn status() -> Option<Status> {
 }
 
 /// Ends the runtime at module shutdown, without waiting for running work. The MCP sessions are
-/// closed in parallel, within [`GOODBYE`]; otherwise each command-line script would leave a session
-/// on its servers. MCP servers that run as child processes need no notification: a helper process
+/// closed in parallel, within [`CLOSE_SESSIONS_TIMEOUT`]; otherwise each command-line script would
+/// leave a session on its servers. MCP servers that run as child processes need no notification: a helper process
 /// ends them as soon as this process has ended. A forked child closes no sessions, because they
 /// belong to its parent. Neither does a process that a signal handler ends while work is running.
 pub fn shut_down() {
@@ -218,16 +224,16 @@ pub fn shut_down() {
         return;
     };
     // The panic has already been written to stderr, and there is no other place to report it.
-    let _ = catch_unwind(AssertUnwindSafe(|| say_goodbye(&engine, &sessions)));
+    let _ = catch_unwind(AssertUnwindSafe(|| close_sessions(&engine, &sessions)));
     drop((sessions, models));
     engine.stop();
 }
 
-fn say_goodbye(engine: &Arc<Engine>, sessions: &Sessions) {
+fn close_sessions(engine: &Arc<Engine>, sessions: &Sessions) {
     // The tasks that end abandoned calls or dropped sessions may not have run yet.
-    if engine.is_untidy() {
+    if engine.has_cleanup() {
         let tasks = engine.handle().metrics();
-        engine.drive(LAST_WORDS, async {
+        engine.drive(ABANDONED_WORK_TIMEOUT, async {
             while tasks.num_alive_tasks() > 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
@@ -241,7 +247,7 @@ fn say_goodbye(engine: &Arc<Engine>, sessions: &Sessions) {
         .collect();
     if !remote.is_empty() {
         engine.drive(
-            GOODBYE,
+            CLOSE_SESSIONS_TIMEOUT,
             join_all(remote.into_iter().map(McpClient::disconnect)),
         );
     }

@@ -80,8 +80,8 @@ impl LogLevel {
             ("info", Self::Info),
             ("debug", Self::Debug),
         ];
-        let is_it = |(known, _): &&(&str, Self)| known.eq_ignore_ascii_case(name);
-        levels.iter().find(is_it).map(|(_, level)| *level)
+        let is_same = |(known, _): &&(&str, Self)| known.eq_ignore_ascii_case(name);
+        levels.iter().find(is_same).map(|(_, level)| *level)
     }
 }
 
@@ -151,50 +151,62 @@ fn number(text: &str) -> Option<u64> {
     digits.then(|| text.parse().ok()).flatten()
 }
 
-fn check_level(name: &str, value: &str, tells: bool) -> bool {
+fn check_level(name: &str, value: &str, reports_itself: bool) -> bool {
     let expected = "off, error, warning, info or debug";
     accept(
         LogLevel::parse(value).is_some(),
         name,
         value,
         expected,
-        tells,
+        reports_itself,
     )
 }
 
-fn check_bytes(name: &str, value: &str, tells: bool) -> bool {
+fn check_bytes(name: &str, value: &str, reports_itself: bool) -> bool {
     let expected = "bytes, such as 1048576 or 16M, up to 4G; 0: each client's own limit";
-    accept(parse_bytes(value).is_some(), name, value, expected, tells)
+    accept(
+        parse_bytes(value).is_some(),
+        name,
+        value,
+        expected,
+        reports_itself,
+    )
 }
 
-fn check_time(name: &str, value: &str, tells: bool) -> bool {
+fn check_time(name: &str, value: &str, reports_itself: bool) -> bool {
     let expected = "whole milliseconds, up to 2147483647";
-    accept(parse_time(value).is_some(), name, value, expected, tells)
+    accept(
+        parse_time(value).is_some(),
+        name,
+        value,
+        expected,
+        reports_itself,
+    )
 }
 
-fn check_sessions(name: &str, value: &str, tells: bool) -> bool {
+fn check_sessions(name: &str, value: &str, reports_itself: bool) -> bool {
     let expected = "a number from 1 to 10000";
     accept(
         parse_sessions(value).is_some(),
         name,
         value,
         expected,
-        tells,
+        reports_itself,
     )
 }
 
-fn check_path(name: &str, value: &str, tells: bool) -> bool {
+fn check_path(name: &str, value: &str, reports_itself: bool) -> bool {
     let expected = "a path without a NUL";
-    accept(!value.contains('\0'), name, value, expected, tells)
+    accept(!value.contains('\0'), name, value, expected, reports_itself)
 }
 
-fn accept(sense: bool, name: &str, value: &str, expected: &str, tells: bool) -> bool {
-    if !sense && !tells {
+fn accept(is_valid: bool, name: &str, value: &str, expected: &str, reports_itself: bool) -> bool {
+    if !is_valid && !reports_itself {
         log(
             LogLevel::Warning,
-            "A setting is not valid, and what it was before holds",
+            "Invalid setting ignored: the previous value stays in effect",
             || json!({"setting": name, "value": value, "expected": expected}),
         );
     }
-    sense
+    is_valid
 }

@@ -18,7 +18,7 @@ use crate::exception;
 use crate::zend::{Failure, Object, array_of, entries, string_of};
 use doc_comment::DocComment;
 use reflection::attribute_of;
-pub use reflection::attributed;
+pub use reflection::find_attributed;
 pub use target::Target;
 
 /// The parameters of a tool's PHP code by name, each with the conversion of its argument: the name
@@ -35,7 +35,7 @@ pub struct Signature {
 
 /// Values that the caller specifies and that override those of the code.
 #[derive(Default)]
-pub struct Said<'a> {
+pub struct SignatureOverrides<'a> {
     pub name: Option<&'a str>,
     pub description: Option<&'a str>,
 }
@@ -69,7 +69,7 @@ pub fn bind(binding: &Zval, arguments: &Zval) -> Result<Zval, Failure> {
             continue;
         };
         let value = match kind.dereference().str() {
-            Some(php_type::WHOLE) => php_type::whole(&name, value)?,
+            Some(php_type::INTEGER) => php_type::to_integer(&name, value)?,
             Some(class) => php_type::case_of(class, value)?,
             None => value.dereference().shallow_clone(),
         };
@@ -86,7 +86,7 @@ pub fn bind(binding: &Zval, arguments: &Zval) -> Result<Zval, Failure> {
 /// # Errors
 /// An `InvalidInputException` that names the code and the part that cannot be expressed as a tool.
 /// An exception of PHP code that runs meanwhile, such as an autoloader.
-pub fn read(target: &Target, said: &Said<'_>) -> Result<Signature, Failure> {
+pub fn read(target: &Target, overrides: &SignatureOverrides<'_>) -> Result<Signature, Failure> {
     let function = &target.function;
     let comment = function.text("getDocComment")?.unwrap_or_default();
     let comment = DocComment::parse(&comment);
@@ -95,28 +95,30 @@ pub fn read(target: &Target, said: &Said<'_>) -> Result<Signature, Failure> {
         None => target.attribute()?,
     };
     let attribute = attribute.as_ref().and_then(Object::of);
-    let refuse = |why: &str| exception::invalid_input(format!("{} {why}", target.label));
-    let stated = |key: &str| match attribute {
+    let invalid = |why: &str| exception::invalid_input(format!("{} {why}", target.label));
+    let attribute_value = |key: &str| match attribute {
         Some(attribute) => Ok::<_, Failure>(attributes::of_tool(attribute, key)?.string()),
         None => Ok(None),
     };
-    let name = match said.name.map(str::to_owned) {
+    let name = match overrides.name.map(str::to_owned) {
         Some(name) => Some(name),
-        None => stated("name")?,
+        None => attribute_value("name")?,
     };
     let name = name
         .or_else(|| target.name.clone())
-        .ok_or_else(|| refuse("has no name: give it one with #[Pillion\\AsTool(name: '...')]"))?;
-    let description = match said.description.map(str::to_owned) {
+        .ok_or_else(|| invalid("has no name: give it one with #[Pillion\\AsTool(name: '...')]"))?;
+    let description = match overrides.description.map(str::to_owned) {
         Some(description) => Some(description),
-        None => stated("description")?,
+        None => attribute_value("description")?,
     };
     let description = match description.or(comment.summary.clone()) {
         Some(description) => Some(description),
         None => target.summary()?,
     };
     let description = description.ok_or_else(|| {
-        refuse("has no description: write a doc comment, or #[Pillion\\AsTool(description: '...')]")
+        invalid(
+            "has no description: write a doc comment, or #[Pillion\\AsTool(description: '...')]",
+        )
     })?;
     let strict = match attribute {
         Some(attribute) => attributes::of_tool(attribute, "strict")?.bool() == Some(true),
@@ -129,7 +131,7 @@ pub fn read(target: &Target, said: &Said<'_>) -> Result<Signature, Failure> {
     }
     let definition = builder
         .build()
-        .map_err(|error| refuse(&format!("cannot be a tool: {error}")))?;
+        .map_err(|error| invalid(&format!("cannot be a tool: {error}")))?;
     Ok(Signature {
         definition,
         binding,

@@ -18,14 +18,14 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, yield_now};
 
-use crate::runtime::{self, Bound, Engine, Unattended};
+use crate::runtime::{self, Bound, Engine, UnattendedGuard};
 use crate::zend::{Failure, check_interrupt};
 
-/// Maximum delay of a signal.
-const SLICE: Duration = Duration::from_millis(20);
+/// Maximum delay of a signal: the duration of a slice.
+const MAX_SIGNAL_DELAY: Duration = Duration::from_millis(20);
 
 /// Maximum time that stopped work has to end. It ends at its next await point.
-const FAREWELL: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The sender of an answer. It is bound to the process, because a forked child must not wake the
 /// parent's task: waking takes locks that another thread of the parent may have held at the fork.
@@ -114,17 +114,17 @@ where
     J: Send + 'static,
     W: Future<Output = T> + Send + 'static,
 {
-    let waiting = Waiting::new(work)?;
+    let handle = WorkHandle::new(work)?;
     loop {
-        match waiting.next()? {
+        match handle.next()? {
             Event::Done(value) => return Ok(value),
             Event::Job(job) => serve(job)?,
         }
     }
 }
 
-/// Work on the runtime, from the PHP thread's point of view. Dropping it ends the work.
-pub struct Waiting<T, J> {
+/// The PHP thread's handle to work on the runtime. Dropping it ends the work.
+pub struct WorkHandle<T, J> {
     /// Bound to the process, because an operation of another thread stays half done in a forked
     /// child.
     inner: Bound<Inner<T, J>>,
@@ -132,12 +132,12 @@ pub struct Waiting<T, J> {
 
 struct Inner<T, J> {
     inbox: RefCell<UnboundedReceiver<Event<Result<T, String>, J>>>,
-    unattended: RefCell<Option<Unattended>>,
+    unattended: RefCell<Option<UnattendedGuard>>,
     task: RefCell<JoinHandle<()>>,
     engine: Arc<Engine>,
 }
 
-impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
+impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
     /// Starts `work` on the runtime. It continues while PHP does something else.
     ///
     /// # Errors
@@ -146,9 +146,9 @@ impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
     where
         W: Future<Output = T> + Send + 'static,
     {
-        let waiting = Self::new(work)?;
-        waiting.leave();
-        Ok(waiting)
+        let handle = Self::new(work)?;
+        handle.mark_unattended();
+        Ok(handle)
     }
 
     /// Same as [`start`](Self::start), for work that PHP waits for immediately.
@@ -195,11 +195,11 @@ impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
     }
 
     /// Called when PHP continues with something else.
-    fn leave(&self) {
+    fn mark_unattended(&self) {
         if let Some(inner) = self.inner.get() {
             inner
                 .unattended
-                .replace(Some(Unattended::new(&inner.engine)));
+                .replace(Some(UnattendedGuard::new(&inner.engine)));
         }
     }
 
@@ -212,13 +212,13 @@ impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
         loop {
             let Some(inner) = self.inner.get() else {
                 return Err(Failure::error(
-                    "Pillion: the process was forked inside a tool or a callback; only the parent goes on with the call",
+                    "Pillion: the process was forked inside a tool or a callback; only the parent continues the call",
                 ));
             };
             inner.unattended.replace(None);
-            match inner.turn() {
+            match inner.drive_once() {
                 Some(Event::Job(job)) => {
-                    self.leave();
+                    self.mark_unattended();
                     return Ok(Event::Job(job));
                 }
                 Some(Event::Done(Ok(value))) => return Ok(Event::Done(value)),
@@ -235,9 +235,9 @@ impl<T: Send + 'static, J: Send + 'static> Waiting<T, J> {
 
 impl<T, J> Inner<T, J> {
     /// Drives the runtime until there is an event, at most for one slice.
-    fn turn(&self) -> Option<Event<Result<T, String>, J>> {
+    fn drive_once(&self) -> Option<Event<Result<T, String>, J>> {
         let mut inbox = self.inbox.borrow_mut();
-        let received = self.engine.drive(SLICE, inbox.recv())?;
+        let received = self.engine.drive(MAX_SIGNAL_DELAY, inbox.recv())?;
         Some(received.unwrap_or_else(|| Event::Done(Err("the work ended".to_owned()))))
     }
 
@@ -246,10 +246,10 @@ impl<T, J> Inner<T, J> {
             return;
         };
         task.abort();
-        let end = Instant::now() + FAREWELL;
+        let end = Instant::now() + STOP_TIMEOUT;
         while !task.is_finished() && Instant::now() < end {
             // The outcome does not matter.
-            let _ = self.engine.drive(SLICE, &mut *task);
+            let _ = self.engine.drive(MAX_SIGNAL_DELAY, &mut *task);
         }
     }
 }
@@ -259,7 +259,7 @@ impl<T, J> Drop for Inner<T, J> {
         let task = self.task.get_mut();
         if !task.is_finished() {
             task.abort();
-            self.engine.clear_up();
+            self.engine.schedule_cleanup();
         }
     }
 }

@@ -24,7 +24,7 @@ mod value;
 mod web_client;
 
 pub use call::{Call, Outcome};
-pub use callback::{call_callable, call_with_names, guarded, take_exception, throw_again};
+pub use callback::{call_callable, call_with_names, guarded, rethrow, take_exception};
 pub use class::{AttributeTargets, Class, ClassSlot, Method, Parameter, Property};
 pub use failure::{Failure, Thrown};
 pub use ffi::{iterator, json_serializable, runtime_exception};

@@ -140,7 +140,7 @@ fn g3_a_denial_is_returned_with_its_reason_and_remains_valid() {
         assert_eq!(result["error_code"], "denied");
         assert_eq!(
             result["error"],
-            "The call of tool 'calculator' was denied: not on a Sunday"
+            "The call to tool 'calculator' was denied: not on a Sunday"
         );
     }
     assert_eq!(logged(socket), ["denied"]);

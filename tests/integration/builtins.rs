@@ -179,7 +179,7 @@ fn d7_a_provider_without_its_key_is_an_error_at_start() {
     assert!(!output.status.success());
     let error = crate::program::stderr(&output);
     assert!(
-        error.contains("needs BRAVE_SEARCH_API_KEY, or api_key_env"),
+        error.contains("set the environment variable BRAVE_SEARCH_API_KEY or api_key_env"),
         "{error}"
     );
 }
@@ -190,11 +190,11 @@ fn l1_a_key_for_a_tool_without_keyed_provider_is_rejected_with_a_list() {
     for (tool, expected) in [
         (
             "web_search",
-            "web_search has no provider that wants a key: set tools.web_search.provider (google, brave)",
+            "The tool web_search has no provider that needs an API key: set tools.web_search.provider (google, brave)",
         ),
         (
             "get_time",
-            "There is no such built-in tool whose service wants a key",
+            "There is no built-in tool with this name whose service needs an API key",
         ),
     ] {
         let path = format!("/api/v1/tool-keys/{tool}");
@@ -250,7 +250,7 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
 
     // A provider without keys has another error than an unknown tool.
     let set_key = |tool: &str| stderr(&run(&["tools", "set-key", tool, "--socket", socket], &[]));
-    assert!(set_key("nope").contains("no such built-in tool"));
+    assert!(set_key("nope").contains("no built-in tool with this name"));
     let said = set_key("get_weather");
     assert!(
         said.contains("set tools.get_weather.provider (openweathermap)"),

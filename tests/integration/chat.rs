@@ -451,13 +451,13 @@ async fn invalid_requests_are_rejected_with_a_message() {
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let long = "x".repeat(300);
     for (body, status, words) in [
-        (json!({}), 400, "'message' must be there"),
+        (json!({}), 400, "'message' must be set"),
         (json!([]), 400, "expected a map"),
         (json!({"mesage": "x"}), 400, "unknown field `mesage`"),
         (
             json!({"message": "x", "messages": []}),
             400,
-            "'message' must be absent",
+            "'message' must be omitted",
         ),
         (json!({"messages": [{"content": "x"}]}), 400, "messages[0]"),
         (

@@ -305,7 +305,7 @@ fn p_errors_in_a_declaration_name_the_line() {
         (
             declared("").replace("\"x\"", "\"calculator\"")
                 + "steps = [{ name = \"a\", tool = \"b\" }]",
-            "composed_tools[0].name: there is another tool 'calculator'",
+            "composed_tools[0].name: the tool name 'calculator' is used twice",
         ),
         (
             "composed_tools = 1".to_owned(),

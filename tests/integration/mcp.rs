@@ -31,8 +31,8 @@ mod websocket;
 
 use std::time::Duration;
 
-use pillion_core::mcp::{McpClient, McpError, McpErrorKind, ServerConfig, TransportKind};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpClient, McpError, McpErrorKind, ServerConfig, TransportKind};
 use pillion_testkit::{Dialect, Endpoint, Fault, FaultServer, Recorded, Reply};
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -93,7 +93,7 @@ async fn faulty_once(faults: Vec<Fault>) -> FaultServer {
 
 /// The expected failure of a call.
 struct Failure {
-    code: ErrorCode,
+    class: ErrorClass,
     text: &'static str,
     kind: fn(&McpErrorKind) -> bool,
 }
@@ -101,7 +101,7 @@ struct Failure {
 impl Failure {
     fn check(&self, error: &McpError, case: &str) {
         assert!((self.kind)(error.kind()), "{case}: {error:?}");
-        assert_eq!(error.code(), self.code, "{case}");
+        assert_eq!(error.class(), self.class, "{case}");
         assert_eq!(error.to_string(), self.text, "{case}");
     }
 }

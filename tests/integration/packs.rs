@@ -401,7 +401,11 @@ async fn n2_reloads_add_and_remove_the_pack_and_its_model() {
     let gone = get(&daemon.socket, "/api/v1/tools/orchestrate_action");
     assert_eq!(gone.status, 404);
     assert_eq!(get(&daemon.socket, "/api/v1/streams/app").status, 404);
-    assert!(!daemon.log().contains("takes effect at the next start"));
+    assert!(
+        !daemon
+            .log()
+            .contains("restart the sidecar to apply the change")
+    );
     reload(&daemon, ENABLED);
     assert_eq!(read(&daemon, "scene://cave")["messages"], 1);
 }
@@ -537,7 +541,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
     let again = packs(&daemon, &scene);
     assert_eq!(again.status.code(), Some(1));
     assert!(
-        stderr(&again).contains("keeps nothing of that name"),
+        stderr(&again).contains("stores no entry with this name"),
         "{again:?}"
     );
     let character = ["remove", "tabletop", "characters", "Aria Stone", "--json"];
@@ -548,7 +552,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
         let log = daemon.log();
         let mut lines = log.lines();
         lines.any(|line| {
-            line.contains("What a pack kept is removed")
+            line.contains("Removed a stored entry of a pack")
                 && line.contains("\"client\":\"uid:")
                 && line.contains("Aria Stone")
         })

@@ -137,7 +137,7 @@ fn l3_a_world_accessible_socket_requires_rules() {
     assert_eq!(output.status.code(), Some(2));
     let error = program::stderr(&output);
     assert!(
-        error.contains("socket.mode: 0666 lets everybody in"),
+        error.contains("socket.mode: mode 0666 allows all users"),
         "{error}"
     );
     let user = [("PILLION__SOCKET__ALLOW_USERS", "[\"nobody at all\"]")];

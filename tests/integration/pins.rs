@@ -99,7 +99,7 @@ fn a_changed_tool_stays_blocked_until_accepted_even_after_a_crash() {
     let table = stdout(&pins(&daemon, &["list", "--changed"]));
     assert_eq!(table.lines().count(), 2, "{table}");
     assert!(
-        table.contains("changed") && table.contains("direction of text"),
+        table.contains("changed") && table.contains("change the text direction"),
         "{table}"
     );
     let difference = stdout(&pins(&daemon, &["diff", "far", "echo"]));
@@ -120,7 +120,7 @@ fn a_changed_tool_stays_blocked_until_accepted_even_after_a_crash() {
     assert!(is_listed(&daemon));
     let again = pins(&daemon, &["accept", "far", "echo"]);
     assert!(
-        stderr(&again).contains("what it was accepted to be"),
+        stderr(&again).contains("has not changed since it was accepted"),
         "{}",
         stderr(&again)
     );
@@ -166,7 +166,11 @@ fn by_default_a_change_is_only_reported() {
     server.set_tools(json!([tool("Two")]));
     look_again(&daemon, &server);
     assert!(is_listed(&daemon));
-    assert!(daemon.log().contains("A tool is another than it was"));
+    assert!(
+        daemon
+            .log()
+            .contains("The definition of a pinned tool has changed")
+    );
     let listed = http::get(&daemon.socket, "/api/v1/pins/?server=far").json();
     assert_eq!(listed["pins"][0]["status"], "changed");
     // A server may be trusted, and another not.
@@ -205,7 +209,7 @@ fn hidden_text_in_a_definition_is_reported_in_the_list_and_the_log() {
     assert!(
         daemon
             .log()
-            .contains("Something is hidden in the definition of a tool")
+            .contains("The definition of a tool contains hidden text")
     );
     let calculator = list.tools.iter().find(|tool| tool.name == "calculator");
     assert!(calculator.unwrap().warnings.is_empty());

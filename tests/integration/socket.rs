@@ -186,7 +186,7 @@ async fn invalid_paths_are_rejected() {
     assert!(
         error
             .to_string()
-            .starts_with("the socket path is 108 bytes long, and the system takes at most 107"),
+            .starts_with("the socket path is 108 bytes long, but the system allows at most 107"),
         "{error}"
     );
     let error = Socket::bind(Path::new("/dev/null/s"), None)

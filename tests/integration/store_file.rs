@@ -34,7 +34,9 @@ fn f4_no_call_is_acknowledged_while_the_store_file_is_removed() {
         "{said}"
     );
     eventually("the log says so", || {
-        daemon.log().contains("The store is gone: calls fail")
+        daemon
+            .log()
+            .contains("The store file is missing or was replaced")
     });
     fs::rename(&moved, &file).unwrap();
     assert_eq!(calculate(&daemon)["success"], true);

@@ -245,6 +245,6 @@ fn the_service_manager_is_notified_of_a_reload_and_its_outcome() {
     eventually("the failed reload is reported", || {
         manager
             .hear()
-            .contains("the new configuration is refused: pillion.toml:1: ")
+            .contains("rejected the new configuration: pillion.toml:1: ")
     });
 }

@@ -307,7 +307,7 @@ fn a_client_that_never_reads_is_disconnected() {
         .unwrap();
     while stream.write_all(request.repeat(200).as_bytes()).is_ok() {}
     eventually("the connection is cut off", || {
-        server.daemon.log().contains("whose reader does not read")
+        server.daemon.log().contains("the client stopped reading")
     });
     let (_, _, metrics) = server.authorized(READER, "GET /metrics", "");
     let line = "pillion_connections_seen_total{transport=\"tcp\",fate=\"cut_off\"} 1";

@@ -292,13 +292,13 @@ fn m1_a_dead_collector_is_logged_once_and_delays_nothing() {
         assert_eq!(call(&daemon, "get_time", "01").status, 200);
     }
     eventually("the log says so", || {
-        daemon.log().contains("takes no traces")
+        daemon.log().contains("does not accept traces")
     });
     let stopping = Instant::now();
     daemon.signal(Signal::SIGTERM);
     assert!(daemon.wait().success());
     assert!(stopping.elapsed() < Duration::from_secs(15));
-    assert_eq!(daemon.log().matches("takes no traces").count(), 1);
+    assert_eq!(daemon.log().matches("does not accept traces").count(), 1);
     assert!(!daemon.log().contains("ERROR"), "{}", daemon.log());
 }
 
@@ -326,7 +326,7 @@ fn m1_environment_variables_configure_the_export() {
 
     let off = [("OTEL_SDK_DISABLED", "true")];
     let daemon = traced(&server(), &collector.url, &off);
-    assert!(!daemon.log().contains("Traces go to"));
+    assert!(!daemon.log().contains("Exporting traces to"));
     let none = [("OTEL_TRACES_SAMPLER", "always_off")];
     let mut silent = traced(&server(), &collector.url, &none);
     let before = collector.spans().len();

@@ -515,12 +515,12 @@ fn an_invalid_registration_is_rejected_and_changes_nothing() {
         (
             tool("calculator", json!({"type": "object"})),
             "409",
-            "'calculator' belongs",
+            "'calculator' is already used",
         ),
         (
             tool("not a name", json!({"type": "object"})),
             "400",
-            "index 0",
+            "tools[0]",
         ),
         (tool("t", json!({"type": "string"})), "400", "type object"),
         (
@@ -536,7 +536,7 @@ fn an_invalid_registration_is_rejected_and_changes_nothing() {
         (
             json!({"name": "x", "tools": [{"name": "a", "description": "x"}, {"name": "a", "description": "x"}]}),
             "400",
-            "twice",
+            "two tools with the name 'a'",
         ),
         (
             json!({"name": "x", "tools": [{"name": "a", "description": "x", "cooldownSeconds": -1}]}),
@@ -645,7 +645,7 @@ fn the_call_of_a_killed_worker_fails_at_once_though_its_child_holds_the_connecti
     kill(left, Signal::SIGKILL).unwrap();
     assert_eq!(answer["result"]["error_code"], "unavailable", "{answer}");
     let error = answer["result"]["error"].as_str().unwrap();
-    assert!(error.contains("its process has ended"), "{error}");
+    assert!(error.contains("the worker's process has ended"), "{error}");
     assert!(took < Duration::from_secs(15), "{took:?}");
     eventually("the tool is removed", || workers(&daemon.socket).is_empty());
 }

@@ -91,7 +91,7 @@ impl GetWeather {
             return Err(ToolFailure::invalid_input("No location provided"));
         }
         if location.chars().count() > MAX_LOCATION_LEN {
-            let text = format!("The location has more than {MAX_LOCATION_LEN} characters");
+            let text = format!("The location is longer than {MAX_LOCATION_LEN} characters");
             return Err(ToolFailure::invalid_input(text));
         }
         let units = text("units").and_then(Units::from_name);

@@ -22,11 +22,11 @@ use scope::MemoryScope;
 pub use search::SearchMemory;
 
 /// Maximum length of a memory, in characters.
-const LONGEST: usize = 2000;
+const MAX_CONTENT_CHARS: usize = 2000;
 
 /// Maximum number of memories of one user in one channel, and of shared memories of one channel.
 /// This also limits how many memories a search reads.
-const MOST: u32 = 10_000;
+const MAX_MEMORIES: u32 = 10_000;
 
 /// Returns the three tools over a store, in listing order.
 #[must_use]
@@ -40,8 +40,11 @@ pub fn memory(store: &Arc<dyn MemoryStore>) -> [Arc<dyn Tool>; 3] {
 
 /// Returns the failure of a call if the store fails. Details are only logged.
 fn unavailable(error: &StoreError) -> ToolFailure {
-    tracing::warn!(%error, "The memories cannot be reached");
-    ToolFailure::new(ErrorCode::Unavailable, "The memories cannot be reached")
+    tracing::warn!(%error, "The store of the memories is unavailable");
+    ToolFailure::new(
+        ErrorCode::Unavailable,
+        "The store of the memories is unavailable",
+    )
 }
 
 /// Removes characters that databases cannot store or that are invisible.

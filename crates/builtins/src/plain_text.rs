@@ -58,10 +58,10 @@ fn without_markup(text: &str) -> Cow<'_, str> {
 /// Removes the `<` of what looks like the beginning of markup at the end of the text, because
 /// removing markup must not join it with the text that follows.
 fn break_beginning(text: &mut String) {
-    const LONGEST: usize = 16;
+    const MAX_TAG_START_BYTES: usize = 16;
     let is_of_a_tag = |byte: &u8| byte.is_ascii_alphanumeric() || b"/!-".contains(byte);
     loop {
-        let end = text.as_bytes().iter().rev().take(LONGEST);
+        let end = text.as_bytes().iter().rev().take(MAX_TAG_START_BYTES);
         let length = end.take_while(|byte| is_of_a_tag(byte)).count();
         let Some(at) = text.len().checked_sub(length + 1) else {
             return;

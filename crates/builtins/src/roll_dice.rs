@@ -78,8 +78,9 @@ fn throw(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
     let request = RollRequest::of(arguments)?;
     let mut dice = match request.seed {
         Some(seed) => Dice::seeded(seed),
-        None => Dice::from_system()
-            .map_err(|_| ToolFailure::internal("The system has no randomness to give"))?,
+        None => Dice::from_system().map_err(|_| {
+            ToolFailure::internal("The operating system's random number generator failed")
+        })?,
     };
     let roll = request.notation.roll(&mut dice);
     let mut data = roll.to_json();

@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use pillion_core::egress::{EgressPolicy, HttpClient, HttpError, HttpRequest};
 use pillion_core::tool::{ErrorCode, ToolFailure};
+use pillion_egress::{EgressPolicy, HttpClient, HttpError, HttpRequest};
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
@@ -113,25 +113,28 @@ impl Service {
             Fault::WrongKey => {
                 let hint = self.key_hint;
                 let text = match hint.is_empty() {
-                    true => format!("{name} refuses the request"),
-                    false => format!("{name} refuses the key: check {hint}"),
+                    true => format!("{name} rejected the request"),
+                    false => format!("{name} rejected the API key: check {hint}"),
                 };
                 ToolFailure::new(ErrorCode::Unavailable, text)
             }
             Fault::Limit(wait) => {
-                let text = format!("{name} has had too many requests");
+                let text = format!("{name} received too many requests");
                 ToolFailure::new(ErrorCode::RateLimited, text).with_retry_after(wait)
             }
             Fault::Input(said) => {
-                let text = format!("{name} refuses the request{}", self.saying(&said));
+                let text = format!("{name} rejected the request{}", self.saying(&said));
                 ToolFailure::invalid_input(text)
             }
             Fault::Redirect => {
-                let text = format!("{name} answered with a redirect, which is not followed");
+                let text = format!("{name} responded with a redirect, which is not followed");
                 ToolFailure::new(ErrorCode::Unavailable, text)
             }
             Fault::Status(status, said) => {
-                let text = format!("{name} answered with status {status}{}", self.saying(&said));
+                let text = format!(
+                    "{name} responded with HTTP status {status}{}",
+                    self.saying(&said)
+                );
                 ToolFailure::new(ErrorCode::Unavailable, text)
             }
         }
@@ -139,7 +142,7 @@ impl Service {
 
     /// Returns the failure for an invalid answer; `what` describes the answer.
     pub(crate) fn unreadable(&self, what: &str) -> ToolFailure {
-        ToolFailure::internal(format!("{} answered with {what}", self.name))
+        ToolFailure::internal(format!("{} responded with {what}", self.name))
     }
 
     fn unreached(&self, error: &HttpError) -> ToolFailure {
@@ -184,7 +187,7 @@ pub(crate) async fn within<T>(
 }
 
 fn timed_out(name: &str, limit: Duration) -> ToolFailure {
-    let text = format!("{name} did not answer within {:?}s", limit.as_secs_f64());
+    let text = format!("{name} did not respond within {:?}s", limit.as_secs_f64());
     ToolFailure::new(ErrorCode::Timeout, text)
 }
 

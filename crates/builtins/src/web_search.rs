@@ -90,7 +90,7 @@ impl WebSearch {
             return Err(ToolFailure::invalid_input("No query provided"));
         }
         if query.chars().count() > MAX_QUERY_LEN {
-            let text = format!("The query has more than {MAX_QUERY_LEN} characters");
+            let text = format!("The query is longer than {MAX_QUERY_LEN} characters");
             return Err(ToolFailure::invalid_input(text));
         }
         let wanted = wanted_results(arguments.get("num_results"));

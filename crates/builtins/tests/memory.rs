@@ -69,7 +69,7 @@ impl MemoryStore for List {
         });
         match memories.len() < before {
             true => Ok(()),
-            false => Err(StoreError::not_found("there is no memory of that id")),
+            false => Err(StoreError::not_found("the memory does not exist")),
         }
     }
 }
@@ -165,10 +165,7 @@ async fn d5_users_cannot_find_or_remove_memories_of_other_users() {
     for context in [&bob, &caller("", "table"), &caller("alice", "elsewhere")] {
         let result = call(&executor, context, "forget", forget.clone()).await;
         assert_eq!(result.error_code, Some(ErrorCode::NotFound));
-        assert_eq!(
-            result.error.unwrap(),
-            format!("There is no memory with the id {id}")
-        );
+        assert_eq!(result.error.unwrap(), format!("Memory not found: {id}"));
     }
     let result = call(&executor, &alice, "forget", forget).await;
     assert_eq!((result.success, result.result), (true, json!("Forgotten")));
@@ -234,7 +231,7 @@ async fn d5_invalid_memories_are_rejected() {
         (
             "remember",
             json!({"content": "x".repeat(2001)}),
-            "The content has more than 2000 characters",
+            "The content is longer than 2000 characters",
         ),
         (
             "remember",
@@ -274,6 +271,9 @@ async fn d5_a_failing_store_is_unavailable_without_details() {
     ] {
         let result = call(&executor, &caller("alice", "c"), tool, arguments).await;
         assert_eq!(result.error_code, Some(ErrorCode::Unavailable), "{tool}");
-        assert_eq!(result.error.unwrap(), "The memories cannot be reached");
+        assert_eq!(
+            result.error.unwrap(),
+            "The store of the memories is unavailable"
+        );
     }
 }

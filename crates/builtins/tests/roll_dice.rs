@@ -157,7 +157,7 @@ async fn d3_the_notation_parameter_has_three_names() {
         .unwrap_err();
     assert_eq!(
         several.message,
-        "Give the dice once: as notation, formula or dice"
+        "Pass the dice only once: as 'notation', 'formula' or 'dice'"
     );
     assert_eq!(several.code, ErrorCode::InvalidInput);
 }
@@ -283,6 +283,6 @@ async fn d3_equal_seeds_give_equal_output() {
     assert_ne!(roll(Value::Null).await, roll(Value::Null).await);
     for seed in [json!(1.5), json!(1e300)] {
         let failure = roll(seed).await.unwrap_err();
-        assert_eq!(failure.message, "The seed must be an integer of 64 bits");
+        assert_eq!(failure.message, "The seed must be a 64-bit integer");
     }
 }

@@ -185,12 +185,14 @@ impl ChatLoop {
     pub fn add(&self, state: &mut ChatState, messages: &[Value]) -> Result<(), ModelError> {
         self.check_provider(state)?;
         if state.round.is_some() {
-            return Err(refused("calls of the last answer have no results yet"));
+            return Err(refused(
+                "tool calls of the model's last response have no results yet",
+            ));
         }
         let Conversation { system, messages } = self.model.conversation(messages)?;
         if system.is_some() {
             return Err(refused(
-                "a message of the system's stands at the beginning of the chat",
+                "a system message is only allowed at the beginning of the chat",
             ));
         }
         check_depth("messages", &messages)?;
@@ -265,7 +267,8 @@ impl ChatLoop {
         let provider = state.provider();
         if is_too_deep(&answer.body) {
             let message = format!(
-                "The answer of the provider '{provider}' is nested deeper than {DEEPEST} levels"
+                "The response of the provider '{provider}' is nested more than {DEEPEST} levels \
+                deep"
             );
             return Err(ModelError::new(ModelErrorKind::Malformed, message).into());
         }
@@ -366,7 +369,8 @@ impl ChatLoop {
             return Ok(());
         }
         Err(refused(format!(
-            "the chat is in the shapes of '{theirs}', the model in those of '{ours}'"
+            "the chat is stored in the format of the provider '{theirs}', but the model uses \
+            the format of '{ours}'"
         )))
     }
 }
@@ -377,7 +381,7 @@ fn says_something(provider: Provider, finish: &Finish) -> Result<(), ModelError>
     match finish {
         Finish::Other(word) if !finish.is_pause() => Err(ModelError::new(
             ModelErrorKind::Malformed,
-            format!("The provider '{provider}' ended the answer before its first word: {word}"),
+            format!("The provider '{provider}' ended the response without text: {word}"),
         )),
         _ => Ok(()),
     }
@@ -389,7 +393,7 @@ fn check_depth<'a>(
 ) -> Result<(), ModelError> {
     match values.into_iter().any(is_too_deep) {
         true => Err(refused(format!(
-            "{what}: nothing may be nested deeper than {DEEPEST} levels"
+            "{what}: JSON must not be nested more than {DEEPEST} levels deep"
         ))),
         false => Ok(()),
     }
@@ -400,7 +404,7 @@ fn refused(message: impl Into<String>) -> ModelError {
 }
 
 fn out_of_time() -> ModelError {
-    ModelError::new(ModelErrorKind::Timeout, "the time of the chat is over")
+    ModelError::new(ModelErrorKind::Timeout, "the chat timed out")
 }
 
 fn malformed(error: &ProviderError) -> ModelError {

@@ -17,8 +17,8 @@ mod words;
 use std::sync::Arc;
 
 use http::HeaderMap;
-use pillion_core::mcp::SseEvent;
 use pillion_core::provider::Provider;
+use pillion_sse::SseEvent;
 use serde_json::Value;
 use url::Url;
 

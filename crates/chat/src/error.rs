@@ -89,7 +89,8 @@ pub enum ChatError {
     Model(#[from] ModelError),
     /// The next request could exceed the chat's token limit.
     #[error(
-        "the chat may spend {limit} tokens; {spent} are spent, and the next request needs more than are left"
+        "the chat's limit is {limit} tokens; {spent} are spent, and the next request needs more \
+        than the rest"
     )]
     Spent {
         /// The chat's token limit.
@@ -98,7 +99,7 @@ pub enum ChatError {
         spent: u64,
     },
     /// The listener could not save the state.
-    #[error("the chat could not be kept: {0}")]
+    #[error("the chat could not be saved: {0}")]
     NotKept(#[source] ToolFailure),
 }
 

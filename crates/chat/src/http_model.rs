@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::HeaderMap;
-use pillion_core::egress::{EgressPolicy, HttpClient, HttpError, HttpRequest};
 use pillion_core::provider::Provider;
+use pillion_egress::{EgressPolicy, HttpClient, HttpError, HttpRequest};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -137,7 +137,7 @@ impl HttpModel {
         let dialect = dialect::of(config.provider, &config.base_url, config.reasoning);
         let dialect = dialect.ok_or_else(|| {
             refused(format!(
-                "The provider '{}' is not spoken to",
+                "The provider '{}' is not supported",
                 config.provider
             ))
         })?;
@@ -270,7 +270,10 @@ impl LanguageModel for HttpModel {
             if pause >= deadline.saturating_duration_since(Instant::now()) {
                 return Err(error);
             }
-            tracing::debug!(model = %self.config.model, %error, ?pause, "A model's provider is asked once more");
+            tracing::debug!(
+                model = %self.config.model, %error, ?pause,
+                "Retrying a request to the model's provider"
+            );
             tokio::time::sleep(pause).await;
             retries += 1;
         }

@@ -29,7 +29,7 @@ pub trait ToolRunner: Send + Sync {
     /// pauses the chat as in [`run`](Self::run). The default implementation denies every call.
     async fn permit(&self, call: ToolCall, context: &CallContext) -> ToolResult {
         let _ = context;
-        let message = "The provider may make no calls by itself";
+        let message = "The provider is not allowed to call tools itself";
         ToolResult::failure(call.id, call.name, ErrorCode::Denied, message)
     }
 }

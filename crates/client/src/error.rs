@@ -11,7 +11,7 @@ use pillion_wire::Failure;
 #[non_exhaustive]
 pub enum ClientError {
     /// There is no socket at the path, or no process listens on it.
-    #[error("The sidecar is not running: nobody listens on {}", path.display())]
+    #[error("The sidecar is not running: no process listens on {}", path.display())]
     NotRunning {
         /// The socket's path.
         path: PathBuf,
@@ -29,13 +29,13 @@ pub enum ClientError {
         source: io::Error,
     },
     /// The deadline passed before the sidecar answered. The tool may have run.
-    #[error("The sidecar did not answer within {:.1}s", after.as_secs_f64())]
+    #[error("The sidecar did not respond within {:.1}s", after.as_secs_f64())]
     Timeout {
         /// The timeout of the call.
         after: Duration,
     },
     /// The deadline passed while one or more tools ran. The tools may still run.
-    #[error("{tools} gave no result within {:.1}s", after.as_secs_f64())]
+    #[error("{tools} returned no result within {:.1}s", after.as_secs_f64())]
     ToolTimeout {
         /// The tools that ran, as text: `Tool 'slow'`.
         tools: String,
@@ -47,7 +47,7 @@ pub enum ClientError {
     Interrupted,
     /// The connection broke before the answer was complete. The tool may have run, so the
     /// client does not send the call again by itself.
-    #[error("The sidecar closed the connection before it had answered: {source}")]
+    #[error("The sidecar closed the connection before it sent a response: {source}")]
     Disconnected {
         /// The error of the operating system.
         #[source]
@@ -61,20 +61,20 @@ pub enum ClientError {
         reason: String,
     },
     /// The answer is longer than the client's limit.
-    #[error("The sidecar's answer is longer than {limit_bytes} bytes")]
+    #[error("The sidecar's response is longer than {limit_bytes} bytes")]
     TooLarge {
         /// The client's limit, in bytes.
         limit_bytes: u64,
     },
     /// The response is not valid HTTP.
-    #[error("The sidecar's answer is not valid HTTP: {source}")]
+    #[error("The sidecar's response is not valid HTTP: {source}")]
     Protocol {
         /// The violation of HTTP.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The response is not the expected JSON.
-    #[error("The sidecar's answer (HTTP status {status}) is not the JSON it should be: {source}")]
+    #[error("The sidecar's response (HTTP status {status}) is not the expected JSON: {source}")]
     Decode {
         /// The HTTP status.
         status: u16,
@@ -83,7 +83,7 @@ pub enum ClientError {
         source: serde_json::Error,
     },
     /// The arguments cannot be encoded as JSON.
-    #[error("The arguments cannot be written as JSON: {source}")]
+    #[error("The arguments cannot be encoded as JSON: {source}")]
     Encode {
         /// The error of the encoder.
         #[source]
@@ -91,7 +91,7 @@ pub enum ClientError {
     },
     /// A user, channel or request id with characters that HTTP headers cannot contain, such as a
     /// line break.
-    #[error("The value for the header {header} has characters that no header can carry")]
+    #[error("The value of the header {header} has characters that are not allowed in a header")]
     InvalidHeader {
         /// The header.
         header: &'static str,
@@ -178,8 +178,8 @@ impl ClientError {
 fn rule(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied => {
-            ": the socket's permissions let in the sidecar's user and root, and with socket.group \
-             its members"
+            ": the socket's permissions allow only the sidecar's user and root, and the members \
+            of socket.group if it is set"
         }
         _ => "",
     }

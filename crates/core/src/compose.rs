@@ -23,12 +23,12 @@
 //! [`FurtherCalls`](crate::tool::FurtherCalls) only.
 
 mod check;
+mod checkpoint;
 mod circles;
 mod condition;
 mod entry;
 mod error;
 mod input;
-mod keeper;
 mod pointer;
 mod run;
 mod step;
@@ -42,10 +42,10 @@ use serde_json::Value;
 
 use crate::digest::sha256_hex;
 use crate::tool::{CallContext, JsonObject, Tool, ToolDefinition, ToolFuture};
+pub use checkpoint::{CheckpointStore, MemoryCheckpoints, SaveFuture, StepCheckpoint, TakeFuture};
 pub use circles::circles;
 pub use error::ComposeError;
 pub use input::InputTemplate;
-pub use keeper::{KeepFuture, KeptInMemory, KeptSteps, StepKeeper, TakeFuture};
 use step::Step;
 use template::Template;
 
@@ -121,17 +121,17 @@ impl Composition {
 /// A [`Composition`] as a [`Tool`].
 pub struct ComposedTool {
     composition: Composition,
-    keeper: Arc<dyn StepKeeper>,
+    checkpoints: Arc<dyn CheckpointStore>,
 }
 
 impl ComposedTool {
-    /// Creates the tool. `keeper` stores the results of finished steps while another step waits for
-    /// an approval.
+    /// Creates the tool. `checkpoints` stores the results of finished steps while another step
+    /// waits for an approval.
     #[must_use]
-    pub fn new(composition: Composition, keeper: Arc<dyn StepKeeper>) -> Self {
+    pub fn new(composition: Composition, checkpoints: Arc<dyn CheckpointStore>) -> Self {
         Self {
             composition,
-            keeper,
+            checkpoints,
         }
     }
 }
@@ -154,8 +154,8 @@ impl Tool for ComposedTool {
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
-        Box::pin(
-            async move { run::run(&self.composition, &*self.keeper, arguments, context).await },
-        )
+        Box::pin(async move {
+            run::run(&self.composition, &*self.checkpoints, arguments, context).await
+        })
     }
 }

@@ -1,5 +1,5 @@
 //! Pillion's engine: tools, the tool registry, the executor that runs tool calls, the capability
-//! filter that decides which tools a model gets, the formats of model providers, and an MCP client.
+//! filter that decides which tools a model gets, and the formats of model providers.
 //!
 //! A [`ToolCall`](tool::ToolCall) goes through the stages of the [`Executor`](executor::Executor),
 //! which finds the tool in a [`ToolRegistry`](registry::ToolRegistry), runs the tool, and returns
@@ -30,19 +30,16 @@
 //! ```
 //!
 //! The types of `tool` and the records of `store` are plain data. `capability` and `provider` do no
-//! I/O; `mcp` and `executor` do. `egress` decides which addresses requests may reach.
+//! I/O; `executor` does.
 
 pub mod capability;
 pub mod compose;
 pub mod digest;
-pub mod egress;
 pub mod executor;
 mod json_error;
-pub mod mcp;
 pub mod pack;
 pub mod provider;
 pub mod registry;
-pub mod schema;
 pub mod store;
 pub mod tool;
 

@@ -47,21 +47,21 @@
 
 mod changes;
 mod counters;
-mod keeping;
 mod packs;
 mod resource;
+mod stored_items;
 mod stream;
 
 use std::sync::Arc;
 
 pub use changes::{ChangeListener, ResourceChange, ResourceChanges};
 pub use counters::Counters;
-pub use keeping::{Keeping, Kept};
 pub use packs::{PackContents, PackError, Packs};
 pub use resource::{
     Reader, Resource, ResourceBody, ResourceContents, ResourceError, ResourceProvider,
     ResourceTemplate, without_query,
 };
+pub use stored_items::{StoredItem, StoredItems};
 pub use stream::{EventStream, Heard, StreamEvent, StreamListener};
 
 use crate::tool::Tool;
@@ -94,7 +94,7 @@ pub trait Pack: Send + Sync {
     }
 
     /// Returns the kinds of stored items, for operators.
-    fn keeps(&self) -> Vec<Arc<dyn Keeping>> {
+    fn stored_items(&self) -> Vec<Arc<dyn StoredItems>> {
         Vec::new()
     }
 }

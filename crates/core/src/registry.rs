@@ -9,9 +9,9 @@ use indexmap::IndexMap;
 use parking_lot::RwLock;
 use serde_json::Value;
 
-use crate::schema::SchemaError;
 use crate::tool::{Tool, ToolName, ToolOrigin};
 pub use entry::RegisteredTool;
+use pillion_schema::SchemaError;
 
 /// The registered tools by name, in insertion order. Lookup takes constant time; the registry can
 /// be shared between threads.
@@ -65,7 +65,7 @@ pub enum RegistryError {
     #[error("Tool '{0}' is not registered")]
     UnknownAliasTarget(String),
     /// The alias is the name of a registered tool, which it would hide.
-    #[error("The alias '{0}' is the name of a registered tool")]
+    #[error("The alias '{0}' is already the name of a registered tool")]
     AliasIsTool(String),
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn value_of(headers: &HeaderMap, body: String) -> Result<Value, ToolF
     match serde_json::from_str(&body) {
         Ok(value) if says_json || essence.is_none() => Ok(value),
         Err(_) if says_json => Err(ToolFailure::internal(
-            "The answer says that it is JSON, and is none",
+            "The response is not valid JSON, although its content type is JSON",
         )),
         _ => Ok(Value::String(body)),
     }
@@ -44,12 +44,12 @@ pub(crate) fn output(
     let value = match result_at {
         None => value,
         Some(place) => value.pointer(place).cloned().ok_or_else(|| {
-            ToolFailure::internal(format!("There is nothing at {place} in the answer"))
+            ToolFailure::internal(format!("The response has no value at {place}"))
         })?,
     };
     let output = match value {
         Value::Null if result_at.is_none() => {
-            let said = format!("Done: status {}, without more", status.as_u16());
+            let said = format!("Done: status {}, no response body", status.as_u16());
             ToolOutput::text(said).with_data(Value::Null)
         }
         value => ToolOutput::value(value),
@@ -75,7 +75,10 @@ pub(crate) fn failure(
     };
     let reason = reason(&value).map(|reason| format!(": {reason}"));
     let reason = reason.unwrap_or_default();
-    let message = format!("'{host}' answered with status {}{reason}", status.as_u16());
+    let message = format!(
+        "'{host}' responded with HTTP status {}{reason}",
+        status.as_u16()
+    );
     let mut failure = ToolFailure::new(code, message)
         .with_result(shortened(value))
         .with_metadata("http_status", json!(status.as_u16()));

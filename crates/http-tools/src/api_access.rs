@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use pillion_core::egress::{EgressPolicy, HttpClient, HttpError};
-use pillion_core::mcp::Authentication;
 use pillion_core::tool::{ErrorCode, ToolFailure};
+use pillion_egress::{EgressPolicy, HttpClient, HttpError};
+use pillion_mcp_client::Authentication;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use url::Url;
@@ -58,14 +58,19 @@ impl ApiAccess {
     pub(crate) fn new(keys: DoorKeys) -> Result<Arc<Self>, HttpToolError> {
         let key = "authentication";
         if matches!(keys.authentication, Authentication::OAuth(_)) {
-            let what = "HTTP tools have one of bearer, api-key and basic";
+            let what = "HTTP tools support only bearer, api-key and basic";
             return Err(HttpToolError::new(key, what));
         }
         let mut credential = HeaderMap::new();
         let identity = identity(&keys.authentication);
         let (secret_headers, mut secrets): (Vec<_>, Vec<_>) = keys.secrets.into_iter().unzip();
         if let Some((name, value)) = keys.authentication.header() {
-            let wrong = || HttpToolError::new(key, "it has characters that no header has");
+            let wrong = || {
+                HttpToolError::new(
+                    key,
+                    "the credential has characters that are not allowed in a header",
+                )
+            };
             let name: HeaderName = name.parse().map_err(|_| wrong())?;
             let mut header = HeaderValue::from_str(&value).map_err(|_| wrong())?;
             header.set_sensitive(true);
@@ -82,7 +87,7 @@ impl ApiAccess {
         }
         let timeout = keys.timeout_ms.unwrap_or(30_000);
         if !(1..=3_600_000).contains(&timeout) {
-            let what = "a timeout is between 1 and 3600000 milliseconds";
+            let what = "the timeout must be from 1 to 3600000 milliseconds";
             return Err(HttpToolError::new("timeout_ms", what));
         }
         let max_answer_bytes = keys.max_answer_bytes.unwrap_or(1024 * 1024);
@@ -172,12 +177,12 @@ pub(crate) fn failure(error: &HttpError, host: &str, door: &ApiAccess) -> ToolFa
             let seconds = door.limits.timeout.as_secs_f64();
             (
                 ErrorCode::Timeout,
-                format!("'{host}' gave no answer within {seconds:?}s"),
+                format!("'{host}' did not respond within {seconds:?}s"),
             )
         }
         HttpError::TooLong { limit } => (
             ErrorCode::InternalError,
-            format!("The answer of '{host}' is longer than {limit} bytes"),
+            format!("The response of '{host}' is longer than {limit} bytes"),
         ),
         other => (ErrorCode::Unavailable, format!("'{host}': {other}")),
     };

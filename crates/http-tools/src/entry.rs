@@ -3,10 +3,10 @@ use std::sync::Arc;
 
 use http::{HeaderName, Method};
 use pillion_core::compose::InputTemplate;
-use pillion_core::egress::{CONNECTION_HEADERS, EgressPolicy};
-use pillion_core::mcp::Authentication;
-use pillion_core::schema::CompiledSchema;
 use pillion_core::tool::{JsonObject, ToolDefinition};
+use pillion_egress::{CONNECTION_HEADERS, EgressPolicy};
+use pillion_mcp_client::Authentication;
+use pillion_schema::CompiledSchema;
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -69,13 +69,13 @@ pub struct HttpToolEntry {
 pub(crate) fn tool_of(entry: HttpToolEntry) -> Result<HttpTool, HttpToolError> {
     let method = method(entry.method.as_deref().unwrap_or("GET"))?;
     if entry.body.is_some() && matches!(method, Method::GET | Method::HEAD) {
-        let what = format!("a {method} has no body");
+        let what = format!("a {method} request cannot have a body");
         return Err(HttpToolError::new("body", what));
     }
     if let Some(place) = entry.result_at.as_deref().filter(|place| !place.is_empty())
         && !place.starts_with('/')
     {
-        let what = format!("'{place}' is not a JSON pointer: it begins with /");
+        let what = format!("'{place}' is not a JSON pointer: it must begin with /");
         return Err(HttpToolError::new("result_at", what));
     }
     let query = entry.query.into_iter().map(|(name, value)| {
@@ -147,7 +147,7 @@ fn method(text: &str) -> Result<Method, HttpToolError> {
         "DELETE" => Ok(Method::DELETE),
         _ => Err(HttpToolError::new(
             "method",
-            "a method is GET, HEAD, POST, PUT, PATCH or DELETE",
+            "the method must be GET, HEAD, POST, PUT, PATCH or DELETE",
         )),
     }
 }
@@ -161,7 +161,9 @@ pub(crate) fn headers(
             .parse()
             .map_err(|_| fault(format!("'{name}' is not a valid header name")))?;
         if CONNECTION_HEADERS.contains(&header.as_str()) {
-            return Err(fault(format!("'{name}' is the connection's own")));
+            return Err(fault(format!(
+                "'{name}' is set by the client and cannot be configured"
+            )));
         }
         Ok((header, template("headers", &name, value)?))
     });
@@ -181,7 +183,8 @@ pub(crate) fn values_of(
         match value {
             Some((header, Value::String(value))) => Ok((header.clone(), SecretString::from(value))),
             _ => {
-                let what = format!("'{name}' is no header with a text for its value");
+                let what =
+                    format!("'{name}' is not a configured header with a constant string value");
                 Err(HttpToolError::new("secret_headers", what))
             }
         }
@@ -235,7 +238,7 @@ fn declared(schema: Value, plan: &RequestPlan) -> Result<Value, HttpToolError> {
     match missing {
         None => Ok(schema),
         Some(name) => {
-            let what = format!("'{name}' is none of its properties");
+            let what = format!("the schema has no property '{name}', which the request uses");
             Err(HttpToolError::new("input_schema", what))
         }
     }

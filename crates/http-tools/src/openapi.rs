@@ -7,9 +7,9 @@ mod schema;
 
 use std::path::PathBuf;
 
-use pillion_core::egress::EgressPolicy;
-use pillion_core::mcp::Authentication;
 use pillion_core::tool::JsonObject;
+use pillion_egress::EgressPolicy;
+use pillion_mcp_client::Authentication;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -72,7 +72,8 @@ impl OpenApiEntry {
         let prefix = self.prefix.unwrap_or_else(|| format!("{}_", self.name));
         let headers = entry::headers(self.headers)?;
         if headers.iter().any(|(_, value)| !value.is_constant()) {
-            let what = "these stand in every request, and have no place for arguments";
+            let what =
+                "headers of an OpenAPI document apply to all requests and must not use arguments";
             return Err(HttpToolError::new("headers", what));
         }
         let door = ApiAccess::new(DoorKeys {
@@ -86,7 +87,8 @@ impl OpenApiEntry {
         let wants_all = self.operations.iter().any(|wanted| wanted == "*");
         if self.operations.is_empty() {
             let known = document.operation_ids().join(", ");
-            let what = format!("name operations, or [\"*\"] for all. There are: {known}");
+            let what =
+                format!("name the operations, or [\"*\"] for all. The document has: {known}");
             return Err(HttpToolError::new("operations", what));
         }
         let mut tools = Vec::new();
@@ -104,12 +106,17 @@ impl OpenApiEntry {
             match tool {
                 Ok(tool) => tools.push(tool),
                 Err(error) if is_named => return Err(error),
-                Err(error) => tracing::warn!(api = %self.name, "Left out: {error}"),
+                Err(error) => {
+                    tracing::warn!(
+                        api = %self.name,
+                        "Skipped an operation of an OpenAPI document: {error}"
+                    );
+                }
             }
         }
         if let Some(stray) = left.iter().find(|wanted| *wanted != "*") {
             let known = document.operation_ids().join(", ");
-            let what = format!("there is no operation '{stray}'. There are: {known}");
+            let what = format!("unknown operation '{stray}'. The document has: {known}");
             return Err(HttpToolError::new("operations", what));
         }
         Ok(tools)

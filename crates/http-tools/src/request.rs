@@ -1,8 +1,8 @@
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use pillion_core::compose::InputTemplate;
-use pillion_core::egress::HttpRequest;
 use pillion_core::tool::ToolFailure;
+use pillion_egress::HttpRequest;
 use serde_json::Value;
 
 use crate::api_access::ApiAccess;
@@ -74,7 +74,10 @@ impl RequestPlan {
             };
             let Some(text) = text? else { continue };
             let mut header = HeaderValue::from_str(&text).map_err(|_| {
-                ToolFailure::invalid_input(format!("No header '{name}' has such characters"))
+                ToolFailure::invalid_input(format!(
+                    "The value of the header '{name}' has characters that are not allowed in a \
+                    header"
+                ))
             })?;
             // The operator may have taken the value from the environment.
             header.set_sensitive(value.is_constant());
@@ -144,6 +147,6 @@ fn scalar(value: &Value) -> Option<String> {
 
 fn misfit(name: &str) -> ToolFailure {
     ToolFailure::invalid_input(format!(
-        "'{name}' takes texts, numbers and truth values, one or a list"
+        "'{name}' must be a string, number or boolean, or an array of these"
     ))
 }

@@ -30,7 +30,9 @@ impl<'de> Deserialize<'de> for StatusRange {
             One(u16),
             Text(String),
         }
-        let wrong = || D::Error::custom("a status is a number such as 404, or \"2XX\"");
+        let wrong = || {
+            D::Error::custom("a status must be a number such as 404, or a class such as \"2XX\"")
+        };
         match Written::deserialize(deserializer).map_err(|_| wrong())? {
             Written::One(status @ 100..=599) => Ok(Self {
                 first: status,

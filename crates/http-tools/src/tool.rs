@@ -47,7 +47,7 @@ impl HttpTool {
             .any(|range| range.contains(status.as_u16()));
         let Ok(body) = body else {
             return match is_success {
-                true => Err(ToolFailure::internal("The answer is no text")),
+                true => Err(ToolFailure::internal("The response is not text")),
                 false => Err(answer::failure(&host, status, &headers, Value::Null)),
             };
         };

@@ -41,27 +41,34 @@ impl UrlTemplate {
     pub(crate) fn parse(text: &str) -> Result<Self, HttpToolError> {
         let fault = |what: &str| HttpToolError::new("url", what);
         let pieces = pieces(text).ok_or_else(|| {
-            fault("a place for an argument is its name in braces: https://x.example/users/{id}")
+            fault(
+                "write a placeholder for an argument as its name in braces: \
+                https://x.example/users/{id}",
+            )
         })?;
         let authority = text.find("://").map(|begin| begin + 3);
         let path = authority.and_then(|begin| Some(begin + text[begin..].find(['/', '?'])?));
         if let Some(place) = text.find('{')
             && path.is_none_or(|path| place < path)
         {
-            return Err(fault("arguments have their places after the host alone"));
+            return Err(fault(
+                "placeholders for arguments are only allowed after the host",
+            ));
         }
         let written = join(&pieces, |_| Ok::<_, HttpToolError>("x".to_owned()))?;
-        let sample = Url::parse(&written).map_err(|_| fault("this is not a valid URL"))?;
+        let sample = Url::parse(&written).map_err(|_| fault("not a valid URL"))?;
         if !sample.username().is_empty() || sample.password().is_some() {
             return Err(fault(
-                "the URL holds a user or password: put them into 'authentication'",
+                "the URL contains a user or password: put them into 'authentication'",
             ));
         }
         if sample.fragment().is_some() {
-            return Err(fault("what stands after '#' is never sent"));
+            return Err(fault(
+                "the URL must not have a fragment ('#...'), because it is never sent",
+            ));
         }
         if !is_as_written(&sample, &written) {
-            let what = format!("write the URL as it is sent: {sample}");
+            let what = format!("write the URL in its normalized form: {sample}");
             return Err(HttpToolError::new("url", what));
         }
         Ok(Self {
@@ -94,7 +101,7 @@ impl UrlTemplate {
                 Some(Value::String(text)) => text.clone(),
                 Some(scalar @ (Value::Number(_) | Value::Bool(_))) => scalar.to_string(),
                 None | Some(Value::Null) => return Err(bad(name, "is missing")),
-                Some(_) => return Err(bad(name, "is a text, a number or a truth value")),
+                Some(_) => return Err(bad(name, "must be a string, number or boolean")),
             };
             if text.is_empty() {
                 return Err(bad(name, "is empty"));
@@ -222,7 +229,7 @@ mod tests {
         for (bad, what) in [
             (json!(""), "is empty"),
             (json!(null), "is missing"),
-            (json!([1]), "is a text, a number or a truth value"),
+            (json!([1]), "must be a string, number or boolean"),
         ] {
             assert_eq!(url(bad), Err(format!("The argument 'id' {what}")));
         }
@@ -231,16 +238,16 @@ mod tests {
     #[test]
     fn a_host_is_never_an_argument() {
         for (bad, what) in [
-            ("https://{host}/x", "after the host alone"),
-            ("{url}", "after the host alone"),
-            ("https://x.example{rest}", "after the host alone"),
-            ("https://x.example:{port}/x", "after the host alone"),
+            ("https://{host}/x", "only allowed after the host"),
+            ("{url}", "only allowed after the host"),
+            ("https://x.example{rest}", "only allowed after the host"),
+            ("https://x.example:{port}/x", "only allowed after the host"),
             ("https://u:p@x.example/", "'authentication'"),
             ("https://x.example/#a", "never sent"),
             ("https://x.example/{", "in braces"),
             ("https://x.example/{}", "in braces"),
             ("https://x.example/a}", "in braces"),
-            ("https://x.example/a/../b", "write the URL as it is sent"),
+            ("https://x.example/a/../b", "in its normalized form"),
             ("nothing", "not a valid URL"),
         ] {
             let error = UrlTemplate::parse(bad).unwrap_err().to_string();

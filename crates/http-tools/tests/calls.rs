@@ -167,7 +167,10 @@ async fn an_argument_cannot_become_another_header() {
     for bad in ["x\r\nX-B: 1", "x\nX-B: 1", "x\0"] {
         let failure = call(&tool, json!({"a": bad})).await.unwrap_err();
         assert_eq!(failure.code, ErrorCode::InvalidInput, "{bad:?}");
-        assert_eq!(failure.message, "No header 'x-a' has such characters");
+        assert_eq!(
+            failure.message,
+            "The value of the header 'x-a' has characters that are not allowed in a header"
+        );
     }
 }
 
@@ -191,7 +194,7 @@ async fn statuses_become_error_codes() {
         if what == "422" {
             assert_eq!(
                 failure.message,
-                "'127.0.0.1' answered with status 422: size is too small"
+                "'127.0.0.1' responded with HTTP status 422: size is too small"
             );
             assert_eq!(failure.result, json!({"detail": "size is too small"}));
         }
@@ -199,7 +202,7 @@ async fn statuses_become_error_codes() {
         assert_eq!(wait, (what == "429").then_some(&json!(7)), "{what}");
     }
     let output = call(&tool, json!({"what": "204"})).await.unwrap();
-    assert_eq!(output.result, json!("Done: status 204, without more"));
+    assert_eq!(output.result, json!("Done: status 204, no response body"));
     // A text response stays text, even if it could be parsed as JSON.
     let output = call(&tool, json!({"what": "text"})).await.unwrap();
     assert_eq!(output.result, json!("[1]"));
@@ -217,10 +220,7 @@ async fn the_operator_configures_accepted_statuses_and_the_result() {
     );
     let lacking = tool(json!({"url": format!("{url}/x"), "result_at": "/nothing"}));
     let failure = call(&lacking, json!({})).await.unwrap_err();
-    assert_eq!(
-        failure.message,
-        "There is nothing at /nothing in the answer"
-    );
+    assert_eq!(failure.message, "The response has no value at /nothing");
 }
 
 #[tokio::test]
@@ -229,12 +229,12 @@ async fn time_and_size_of_responses_are_limited() {
     let slow = tool(json!({"url": format!("{url}/slow"), "timeout_ms": 200}));
     let failure = call(&slow, json!({})).await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::Timeout);
-    assert_eq!(failure.message, "'127.0.0.1' gave no answer within 0.2s");
+    assert_eq!(failure.message, "'127.0.0.1' did not respond within 0.2s");
     let long = tool(json!({"url": format!("{url}/long"), "max_answer_bytes": 1000}));
     let failure = call(&long, json!({})).await.unwrap_err();
     assert_eq!(
         failure.message,
-        "The answer of '127.0.0.1' is longer than 1000 bytes"
+        "The response of '127.0.0.1' is longer than 1000 bytes"
     );
     let nobody = tool(json!({"url": "http://127.0.0.1:1/"}));
     let failure = call(&nobody, json!({})).await.unwrap_err();
@@ -249,7 +249,9 @@ async fn l1_a_redirect_to_another_origin_is_not_followed() {
     }));
     let failure = call(&away, json!({})).await.unwrap_err();
     assert!(
-        failure.message.contains("another place was refused"),
+        failure
+            .message
+            .contains("to another origin, which is not followed"),
         "{failure}"
     );
     assert!(!format!("{away:?}").contains("hush"));
@@ -289,11 +291,14 @@ async fn invalid_declarations_are_rejected_at_start() {
             "url: the link-local address",
         ),
         (json!({"url": "ftp://x.example/"}), "url: only https"),
-        (json!({"body": {}}), "body: a GET has no body"),
+        (
+            json!({"body": {}}),
+            "body: a GET request cannot have a body",
+        ),
         (json!({"method": "CONNECT"}), "method: a method is"),
         (
             json!({"headers": {"Host": "y"}}),
-            "headers: 'Host' is the connection's own",
+            "headers: 'Host' is set by the client and cannot be configured",
         ),
         (
             json!({"headers": {"a b": "y"}}),
@@ -301,11 +306,11 @@ async fn invalid_declarations_are_rejected_at_start() {
         ),
         (
             json!({"query": {"q": {"$from": "/steps/a"}}}),
-            "query: q: '/steps/a': there are no steps",
+            "query: q: '/steps/a': references to steps are not allowed here",
         ),
         (
             json!({"query": {"q": {"$from": "/input/q"}}, "input_schema": {}}),
-            "'q' is none of its properties",
+            "the schema has no property 'q', which the request uses",
         ),
         (
             json!({"input_schema": {"properties": {"q": {"type": "strange"}}}}),

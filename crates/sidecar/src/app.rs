@@ -7,7 +7,7 @@ mod unknown_tools;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::compose::StepKeeper;
+use pillion_core::compose::CheckpointStore;
 use pillion_core::executor::Executor;
 use pillion_core::pack::Packs;
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
@@ -43,7 +43,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// The state that all request handlers share. Cheap to clone.
 ///
 /// An `App` never changes: a reload of the configuration builds a new `App`, and each request keeps
-/// the `App` with which the request began ([`Live`](crate::live::Live)).
+/// the `App` with which the request began ([`CurrentApp`](crate::current_app::CurrentApp)).
 #[derive(Debug, Clone)]
 pub struct App {
     shared: Arc<Shared>,
@@ -69,7 +69,7 @@ struct Shared {
     /// Whether `registered` includes built-in tools and packs; otherwise only declared tools.
     has_all_tools: bool,
     /// Stores the steps of composed tools; in memory if there is no store.
-    keeper: Arc<dyn StepKeeper>,
+    checkpoints: Arc<dyn CheckpointStore>,
     shelf: Shelf,
     process: Arc<Process>,
     /// Closes when the last clone of this `App` is dropped.

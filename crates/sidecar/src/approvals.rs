@@ -101,11 +101,11 @@ impl Approvals {
         store.decide_approval(id, decision).await?;
         self.shared.pending.decided(id);
         let record = store.approval(id).await?;
-        let record = record.ok_or_else(|| StoreError::not_found("the approval is gone"))?;
+        let record = record.ok_or_else(|| StoreError::not_found("the approval was removed"))?;
         self.shared.events.tell(&Event::ApprovalDecided(&record));
         tracing::info!(
             approval.id = id, tool.name = %record.tool, decided_by = %decision.by,
-            "A call was {}", decision.verdict.as_str()
+            "A tool call was {}", decision.verdict.as_str()
         );
         if let (Verdict::Denied, Some(call)) = (decision.verdict, record.call) {
             let denied = failure::denied(&record);
@@ -167,7 +167,7 @@ impl Approvals {
         if waiting.of_user >= left {
             return Err(ToolFailure::new(
                 ErrorCode::Unavailable,
-                "Too many calls wait for approval",
+                "Too many calls are waiting for approval (approvals.max_pending): try again later",
             ));
         }
         let arguments = redaction.shown(&Value::Object(request.arguments.clone()));
@@ -190,7 +190,10 @@ impl Approvals {
         };
         let stored = store.insert_approval(&record).await;
         stored.map_err(failure::of_store)?;
-        tracing::info!(approval.id = %record.id, tool.name = %record.tool, "A call needs approval");
+        tracing::info!(
+            approval.id = %record.id, tool.name = %record.tool,
+            "A tool call needs approval"
+        );
         events.tell(&Event::ApprovalRequested(&record));
         Ok(record)
     }
@@ -328,7 +331,10 @@ async fn close_call(
     };
     match closed.await {
         Err(error) if !error.is_conflict() => {
-            tracing::warn!(call.record = %id, %error, "The call log does not know of the end of a call that waited");
+            tracing::warn!(
+                call.record = %id, %error,
+                "Cannot record in the call log that a call stopped waiting for approval"
+            );
         }
         _ => {}
     }

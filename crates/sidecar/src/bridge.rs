@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use pillion_core::mcp::RpcError;
+use pillion_mcp_client::RpcError;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncBufRead, AsyncWrite};
@@ -174,7 +174,7 @@ impl Bridge {
             Event::Gone(leg) => self.lose(leg).await,
             Event::Connected(connection) => self.begin(connection).await,
             Event::NotConnected(error) => {
-                tracing::debug!(%error, "No sidecar yet");
+                tracing::debug!(%error, "Cannot connect to a sidecar; retrying");
                 if let Some(away) = &mut self.away {
                     away.problem = error.to_string();
                 }
@@ -230,7 +230,8 @@ impl Bridge {
         } else {
             self.refuse(
                 &request.id,
-                "Too many requests wait for a sidecar".to_owned(),
+                "Not connected to a sidecar, and too many requests are already waiting for one"
+                    .to_owned(),
             )
             .await;
         }
@@ -247,13 +248,13 @@ impl Bridge {
                 self.tell(line.into()).await;
             }
             SidecarMessage::Draining => {
-                tracing::info!("The sidecar ends; looking for the next one");
+                tracing::info!("The sidecar is shutting down; connecting to its successor");
                 leg.phase = Phase::Draining;
-                self.look_for_another("The sidecar ends".to_owned());
+                self.look_for_another("The sidecar is shutting down".to_owned());
             }
             SidecarMessage::Greeted => self.open(number).await,
             SidecarMessage::NotGreeted(error) => {
-                tracing::warn!(%error, "The next sidecar does not take this client");
+                tracing::warn!(%error, "The new sidecar rejected this client's session");
                 self.legs.retain(|leg| leg.number != number);
                 self.look_on(Some(error));
             }
@@ -285,7 +286,7 @@ impl Bridge {
     async fn open(&mut self, number: u64) {
         let was_away = self.away.take().is_some();
         if was_away {
-            tracing::info!("There is a sidecar again");
+            tracing::info!("Reconnected to a sidecar");
             for change in CHANGES.into_iter().filter(|_| self.greeting.was_said()) {
                 self.tell(message::outgoing(None, change, &json!({}))).await;
             }
@@ -309,23 +310,24 @@ impl Bridge {
         };
         let leg = self.legs.remove(index);
         for id in leg.unanswered() {
-            let reason = "The sidecar ended before it had answered; a tool that was called may \
-                          have run all the same";
+            let reason = "The sidecar stopped before it answered; a tool that was called may have \
+                          run anyway";
             self.refuse(id, reason.to_owned()).await;
         }
         for id in &leg.asked {
             let Ok(id) = RawValue::from_string(id.clone()) else {
                 continue;
             };
-            let params = json!({"requestId": id, "reason": "The sidecar has gone"});
+            let params =
+                json!({"requestId": id, "reason": "The connection to the sidecar was lost"});
             let notice = message::outgoing(None, "notifications/cancelled", &params);
             self.tell(notice).await;
         }
         match leg.phase {
             Phase::Draining => {}
             Phase::Open => {
-                tracing::warn!("The connection to the sidecar broke; looking for the next one");
-                self.look_for_another("The sidecar has gone".to_owned());
+                tracing::warn!("Lost the connection to the sidecar; reconnecting");
+                self.look_for_another("The connection to the sidecar was lost".to_owned());
             }
             Phase::Opening => self.look_on(None),
         }

@@ -27,7 +27,7 @@ use uuid::Uuid;
 use crate::app::App;
 use crate::approvals::Approvals;
 use crate::models::{Model, NativeTools};
-use crate::moment::text_of;
+use crate::timestamp::format_timestamp;
 use crate::visibility::Visibility;
 use chat_recorder::ChatRecorder;
 pub(crate) use chat_recorder::Listener;
@@ -291,7 +291,10 @@ pub(crate) async fn list(app: &App, context: &CallContext) -> Result<Vec<ChatAns
             summary => match serde_json::from_str(summary) {
                 Ok(answer) => answer,
                 Err(error) => {
-                    tracing::warn!(chat = chat.id, %error, "A chat is not listed");
+                    tracing::warn!(
+                        chat = chat.id, %error,
+                        "Cannot list a stored chat: its summary is invalid"
+                    );
                     continue;
                 }
             },
@@ -318,8 +321,8 @@ pub(crate) async fn show(
             answer::of(&record.id, &kept, Vec::new()),
             record.claim.as_ref(),
         ),
-        created_at: text_of(record.created_at),
-        updated_at: text_of(record.updated_at),
+        created_at: format_timestamp(record.created_at),
+        updated_at: format_timestamp(record.updated_at),
         system: kept.state.system().cloned(),
         messages: kept.state.messages().to_vec(),
     })
@@ -437,7 +440,7 @@ async fn find(
     let record = store.chat(&owner_of(context), id).await?;
     let record = record.ok_or(ChatRefusal::Unknown)?;
     let kept = StoredChat::from_json(&record.json).map_err(|error| {
-        tracing::warn!(chat = id, %error, "A chat cannot be read");
+        tracing::warn!(chat = id, %error, "Cannot read a stored chat");
         ChatRefusal::Unreadable
     })?;
     Ok((record, kept))

@@ -191,15 +191,14 @@ impl Config {
         let mut names = BTreeSet::new();
         for (index, provider) in self.providers.iter().enumerate() {
             if !names.insert(&provider.name) {
-                let message = format!("two providers have the name '{}'", provider.name);
+                let message = format!("the name '{}' is used by two providers", provider.name);
                 return Some((place("providers", index, "name"), message));
             }
             if provider.is_nowhere() {
                 let mut known = Provider::ALL.map(|known| known.to_string());
                 known.sort();
                 let message = format!(
-                    "'{}' is not the name of a provider that is known here ({}): say where it is \
-                     with base_url",
+                    "'{}' is not the name of a built-in provider ({}): set base_url",
                     provider.name,
                     known.join(", ")
                 );
@@ -209,7 +208,7 @@ impl Config {
         let mut ids = BTreeSet::new();
         for (index, model) in self.models.iter().enumerate() {
             if !ids.insert(&model.config.id) {
-                let message = format!("two models have the name '{}'", model.config.id);
+                let message = format!("the name '{}' is used by two models", model.config.id);
                 return Some((place("models", index, "id"), message));
             }
         }
@@ -227,7 +226,7 @@ impl Config {
         let default = self.chat.model.as_ref().filter(|id| !ids.contains(id));
         default.map(|id| {
             let key = KeyPath::from_names(["chat", "model"]);
-            (key, format!("no [[models]] has the name '{id}'"))
+            (key, format!("there is no [[models]] entry named '{id}'"))
         })
     }
 

@@ -51,7 +51,7 @@ pub enum DaemonError {
     #[error(transparent)]
     Registry(#[from] RegistryError),
     /// The threads that serve connections cannot be created.
-    #[error("cannot start the threads that serve: {0}")]
+    #[error("cannot start the server threads: {0}")]
     Threads(#[source] io::Error),
     /// Signal handlers cannot be installed.
     #[error("cannot listen for signals: {0}")]
@@ -85,14 +85,20 @@ impl Daemon {
         let state = State::open(&self.config, &sockets.path, &sockets.predecessors).await?;
         let access = access_of(&self.config, Some(&(state.store() as _)))?;
         let Assembly {
-            live,
+            current_app,
             servers,
             past_calls,
         } = Assembly::of(&self.config, &state, access).await?;
         let caught_up = Arc::clone(&servers);
         let grace = self.config.shutdown.grace;
         let mut lanes = Lanes::start().map_err(DaemonError::Threads)?;
-        let reloader = Reloader::new(self.source, self.config, live.clone(), servers, self.log);
+        let reloader = Reloader::new(
+            self.source,
+            self.config,
+            current_app.clone(),
+            servers,
+            self.log,
+        );
         let reloads = tokio::spawn(reloader.run(self.before, hangup));
         tracing::info!(
             socket = %sockets.path.display(), version = env!("CARGO_PKG_VERSION"),
@@ -128,16 +134,16 @@ impl Daemon {
             stopping_since = Some(Instant::now());
             stop
         };
-        let drained = server::serve(listeners, &live, &mut lanes, grace, shutdown).await;
+        let drained = server::serve(listeners, &current_app, &mut lanes, grace, shutdown).await;
         reloads.abort();
         // Calls that outlive their callers share the grace period.
         let left = stopping_since.map_or(grace, |since| grace.saturating_sub(since.elapsed()));
-        live.app().process().finish_calls(left).await;
+        current_app.app().process().finish_calls(left).await;
         drop(following);
         // Ends the remaining tasks first, because nothing can be recorded after the store is
         // closed.
         lanes.end().await;
-        if let Some(telemetry) = live.app().process().telemetry.clone() {
+        if let Some(telemetry) = current_app.app().process().telemetry.clone() {
             telemetry.stop().await;
         }
         state.close().await;
@@ -155,7 +161,11 @@ async fn catch_up(servers: Arc<Servers>) {
     for wait in [Duration::ZERO, LAST_REQUESTS + LAST_REQUESTS_BEFORE_RESTART] {
         tokio::time::sleep(wait).await;
         if let Err(error) = servers.refresh().await {
-            tracing::warn!(%error, "Cannot look for servers that were added meanwhile");
+            tracing::warn!(
+                %error,
+                "Cannot load the MCP server changes that the previous sidecar accepted before it \
+                 stopped"
+            );
         }
     }
 }

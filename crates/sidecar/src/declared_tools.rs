@@ -7,7 +7,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use pillion_core::compose::{ComposedTool, StepKeeper};
+use pillion_core::compose::{CheckpointStore, ComposedTool};
 use pillion_core::registry::{Placed, RegisteredTool, ToolRegistry};
 use pillion_core::tool::Tool;
 
@@ -21,9 +21,9 @@ pub(crate) struct Registered(Vec<Arc<RegisteredTool>>);
 
 impl DeclaredTools {
     /// Returns the declared tools.
-    pub(crate) fn tools(&self, keeper: &Arc<dyn StepKeeper>) -> Vec<Arc<dyn Tool>> {
+    pub(crate) fn tools(&self, checkpoints: &Arc<dyn CheckpointStore>) -> Vec<Arc<dyn Tool>> {
         let composed = self.composed.iter().map(|composition| {
-            let tool = ComposedTool::new(composition.clone(), Arc::clone(keeper));
+            let tool = ComposedTool::new(composition.clone(), Arc::clone(checkpoints));
             Arc::new(tool) as Arc<dyn Tool>
         });
         let http = self.http.iter().map(|tool| Arc::clone(tool) as _);
@@ -57,15 +57,18 @@ impl Registered {
             let put = match registry.put(tool, may_replace) {
                 Ok(put) => put,
                 Err(error) => {
-                    tracing::warn!(tool.name = %name, %error, "A tool of the configuration is not offered");
+                    tracing::warn!(
+                        tool.name = %name, %error,
+                        "Cannot register a tool of the configuration"
+                    );
                     continue;
                 }
             };
             if put.outcome == Placed::StandsBy {
                 tracing::warn!(
                     tool.name = %name,
-                    "The name {name} belongs to another tool, which stays; that of the \
-                     configuration is offered when it is gone"
+                    "Another tool already has the name {name}: the tool of the configuration is \
+                     offered once that tool is removed"
                 );
             }
             now.push(put.entry);

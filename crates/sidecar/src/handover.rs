@@ -108,7 +108,10 @@ impl Control {
             match self.listener.accept().await {
                 Ok((stream, _)) => return Successor(stream),
                 Err(error) => {
-                    tracing::warn!(%error, "Cannot accept a process that wants to take over");
+                    tracing::warn!(
+                        %error,
+                        "Cannot accept the connection of a new sidecar that takes over"
+                    );
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }

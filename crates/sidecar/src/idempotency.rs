@@ -193,7 +193,8 @@ impl KeyLedger {
             call: held.call.to_string(),
         };
         let text = serde_json::to_string(&own).map_err(|error| {
-            StoreError::invalid("the key's claim cannot be written").with_source(error)
+            StoreError::invalid("cannot serialize the claim of an idempotency key")
+                .with_source(error)
         })?;
         let now = Timestamp::now();
         let claim = self.store.claim_key(key, &text, now, now.plus(ttl)).await?;
@@ -207,7 +208,11 @@ impl KeyLedger {
                 fingerprint,
                 result,
             } => (fingerprint, Ok(result)),
-            _ => return Err(StoreError::unavailable("the key is in an unknown state")),
+            _ => {
+                return Err(StoreError::unavailable(
+                    "the stored idempotency key has an unknown state",
+                ));
+            }
         };
         let other = Fingerprint::read(&fingerprint)?;
         let is_same_request = other.request == request;
@@ -248,7 +253,10 @@ impl KeyLedger {
                 // Another process has stored a result.
                 Err(error) if error.is_conflict() => return,
                 Err(error) if attempt == ATTEMPTS => {
-                    tracing::error!(%error, "The result of a request with a key is not stored");
+                    tracing::error!(
+                        %error,
+                        "Cannot store the response of a request with an Idempotency-Key"
+                    );
                 }
                 Err(_) => tokio::time::sleep(APART).await,
             }
@@ -273,7 +281,10 @@ impl Held {
         match admitted.await {
             Ok(is_admitted) => is_admitted,
             Err(error) => {
-                tracing::warn!(%error, "The stored answers cannot be counted");
+                tracing::warn!(
+                    %error,
+                    "Cannot determine the size of the responses stored for Idempotency-Keys"
+                );
                 true
             }
         }
@@ -288,7 +299,10 @@ impl Held {
     pub(crate) async fn did_not_run(self) {
         if let Err(error) = self.ledger.store.release_key(&self.key).await {
             // The next attempt examines the claim and finds no call that has run.
-            tracing::warn!(%error, "A key whose request did not run is still claimed");
+            tracing::warn!(
+                %error,
+                "Cannot release the Idempotency-Key of a request that did not run"
+            );
         }
     }
 }

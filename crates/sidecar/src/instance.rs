@@ -29,13 +29,15 @@ pub(crate) fn owner(config: &Config, socket: &Path) -> String {
     if let Some(instance) = &config.store.instance {
         return owner_at(instance, socket);
     }
-    let directory = state_directory().ok_or_else(|| io::Error::other("there is none"));
+    let directory =
+        state_directory().ok_or_else(|| io::Error::other("this user has no state directory"));
     match directory.and_then(|directory| id_in(&directory)) {
         Ok(id) => format!("{id}@{owner}"),
         Err(error) => {
             tracing::warn!(
                 %error,
-                "The state directory cannot keep an id: set store.instance if other hosts of this name have the same store"
+                "Cannot store this host's instance ID in the state directory: set store.instance \
+                 if another host with the same name uses the same store"
             );
             owner
         }

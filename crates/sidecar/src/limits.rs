@@ -9,7 +9,7 @@ use std::time::Duration;
 use pillion_core::executor::{Account, PastCall};
 use pillion_core::store::{CallId, PageRequest, StoreError, Timestamp};
 
-use crate::live::Live;
+use crate::current_app::CurrentApp;
 use crate::state::State;
 
 /// Maximum time between the start of a call and its admission, for example while it waits for
@@ -34,7 +34,7 @@ const AHEAD: Duration = Duration::from_secs(60);
 /// The calls of earlier processes of this sidecar that were counted.
 pub(crate) struct PastCalls {
     state: State,
-    live: Live,
+    current_app: CurrentApp,
     /// Where the next read starts; `None` before the first read.
     from: Option<Timestamp>,
     /// The calls since `from` that were counted.
@@ -42,10 +42,10 @@ pub(crate) struct PastCalls {
 }
 
 impl PastCalls {
-    pub(crate) fn new(state: State, live: Live) -> Self {
+    pub(crate) fn new(state: State, current_app: CurrentApp) -> Self {
         Self {
             state,
-            live,
+            current_app,
             from: None,
             counted: HashSet::new(),
         }
@@ -56,7 +56,7 @@ impl PastCalls {
     /// # Errors
     /// If the call log cannot be read.
     pub(crate) async fn count(&mut self) -> Result<usize, StoreError> {
-        let app = self.live.app();
+        let app = self.current_app.app();
         let look_back = app.executor().limits_look_back();
         let store = self.state.store();
         let process = self.state.process();
@@ -97,7 +97,10 @@ impl PastCalls {
         for (looks, apart) in LOOKS {
             for _ in 0..looks {
                 if let Err(error) = self.count().await {
-                    tracing::warn!(%error, "Cannot read which calls count towards the limits");
+                    tracing::warn!(
+                        %error,
+                        "Cannot read the recorded calls that count towards the rate limits"
+                    );
                 }
                 tokio::time::sleep(apart).await;
             }
@@ -105,8 +108,8 @@ impl PastCalls {
     }
 }
 
-/// Returns how long ago `moment` was; zero if it is in the future because the clock was set back.
-fn age(moment: Timestamp, now: Timestamp) -> Duration {
-    let milliseconds = now.as_millis().saturating_sub(moment.as_millis());
+/// Returns how long ago `since` was; zero if it is in the future because the clock was set back.
+fn age(since: Timestamp, now: Timestamp) -> Duration {
+    let milliseconds = now.as_millis().saturating_sub(since.as_millis());
     Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))
 }

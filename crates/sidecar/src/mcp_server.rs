@@ -28,9 +28,9 @@ mod tools;
 
 use std::sync::Arc;
 
-use pillion_core::mcp::RpcError;
 use pillion_core::pack::Packs;
 use pillion_core::tool::CallContext;
+use pillion_mcp_client::RpcError;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 

@@ -132,8 +132,11 @@ fn voice(
 fn without_provider(section: &ModelSection) -> ModelError {
     let id = &section.config.id;
     let message = match &section.config.provider {
-        Some(name) => format!("No [[providers]] has the name '{name}', which model '{id}' says"),
-        None => format!("Model '{id}' has no provider"),
+        Some(name) => format!(
+            "Model '{id}' has the provider '{name}', which is not configured: add a [[providers]] \
+             with this name"
+        ),
+        None => format!("Model '{id}' has no provider: set provider in its [[models]]"),
     };
     ModelError::new(ModelErrorKind::Unavailable, message)
 }
@@ -146,8 +149,8 @@ impl KeySource for KeyInVariable {
     async fn key(&self) -> Result<Option<SecretString>, ModelError> {
         let Some(value) = key_in(&self.0) else {
             let message = format!(
-                "The variable {} with the provider's key is not set in the environment of `pillion \
-                 serve`: set it there and restart",
+                "The environment variable {} with the provider's API key is not set for `pillion \
+                 serve`: set it and restart",
                 self.0
             );
             return Err(ModelError::new(ModelErrorKind::Unauthorized, message));
@@ -176,7 +179,10 @@ impl KeySource for KeyInVault {
         };
         let key = vault.get(SecretKind::ProviderKey, &self.provider).await;
         key.map_err(|error| {
-            let message = format!("The key of provider '{}': {error}", self.provider);
+            let message = format!(
+                "Cannot read the API key of provider '{}': {error}",
+                self.provider
+            );
             ModelError::new(ModelErrorKind::Unavailable, message)
         })
     }

@@ -35,14 +35,21 @@ impl Shelf {
         let wanted = section.model.as_deref().filter(|_| config.features.llm);
         if wanted.is_none() {
             tracing::info!(
-                "orchestrate_action has no model and accepts nothing: set features.llm and tabletop.model"
+                "The tool orchestrate_action has no model and accepts no actions: set features.llm \
+                 and tabletop.model"
             );
         }
         let model = wanted.and_then(|name| {
             let model = models.get(name).map(|model| model.voice.clone());
             match model {
-                None => tracing::warn!(model = name, "tabletop.model: there is no such model"),
-                Some(Err(error)) => tracing::warn!(model = name, %error, "tabletop.model"),
+                None => tracing::warn!(
+                    model = name,
+                    "tabletop.model names a model that is not configured"
+                ),
+                Some(Err(error)) => tracing::warn!(
+                    model = name, %error,
+                    "Cannot use the model of tabletop.model"
+                ),
                 Some(Ok(model)) => return Some(model),
             }
             None
@@ -57,7 +64,7 @@ impl Shelf {
         };
         let mut packs = Packs::default();
         let tools = packs.include(&*tabletop).unwrap_or_else(|error| {
-            tracing::error!(%error, "A pack is not offered");
+            tracing::error!(%error, "Cannot register the tools of a pack");
             Vec::new()
         });
         let shelf = Self {

@@ -48,7 +48,7 @@ impl Pins {
         let changed = match (&self.store, policy) {
             (_, PinPolicy::Off) | (None, PinPolicy::Warn) => return Ok(HashSet::new()),
             (None, PinPolicy::Block) => {
-                return Err("pin = \"block\" needs a store, and there is none".to_owned());
+                return Err("pin = \"block\" needs a store, and this sidecar has none".to_owned());
             }
             (Some(store), _) => changed(&**store, owner, tools).await,
         };
@@ -56,10 +56,13 @@ impl Pins {
             (Ok(changed), PinPolicy::Block) => Ok(changed),
             (Ok(_), _) => Ok(HashSet::new()),
             (Err(error), PinPolicy::Block) => Err(format!(
-                "its tools cannot be compared with their pins: {error}"
+                "cannot compare the server's tools with their pins: {error}"
             )),
             (Err(error), _) => {
-                tracing::warn!(server.label = owner.server, %error, "Cannot compare tools with their pins");
+                tracing::warn!(
+                    server.label = owner.server, %error,
+                    "Cannot compare the tools of an MCP server with their pins"
+                );
                 Ok(HashSet::new())
             }
         }
@@ -111,7 +114,7 @@ async fn changed(
             noted.await?;
             tracing::warn!(
                 server.label = owner.server, user = owner.user, tool.name = %name,
-                "A tool is another than it was: see `pillion pins diff`"
+                "The definition of a pinned tool has changed: see `pillion pins diff`"
             );
         }
         changed.insert(name);
@@ -130,8 +133,9 @@ pub(crate) async fn accept(
     hash: Option<&str>,
 ) -> Result<(), StoreError> {
     let pin = store.pin(owner, tool).await?;
-    let pin = pin.ok_or_else(|| StoreError::not_found("that tool is not pinned"))?;
-    let nothing = || StoreError::conflict("the tool is what it was accepted to be");
+    let pin = pin.ok_or_else(|| StoreError::not_found("the tool is not pinned"))?;
+    let nothing =
+        || StoreError::conflict("the tool's definition has not changed since it was accepted");
     let pending = pin.pending.ok_or_else(nothing)?;
     let hash = hash.unwrap_or(&pending.hash);
     store.accept_pin(owner, tool, hash, Timestamp::now()).await

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::net::UnixStream;
 
 /// Maximum number of predecessors that are handed over: enough for one restart per second.
-const MOST: usize = 60;
+const MAX_PREDECESSORS: usize = 60;
 
 /// Maximum time in which an ending process closes its resources.
 const CLOSING: Duration = Duration::from_millis(100);
@@ -44,7 +44,7 @@ impl Predecessors {
     /// Returns copies of the newest predecessors for a successor, oldest first.
     pub(crate) fn copied(&self) -> io::Result<Vec<Predecessor>> {
         let all = self.0.lock();
-        let young = all.iter().skip(all.len().saturating_sub(MOST));
+        let young = all.iter().skip(all.len().saturating_sub(MAX_PREDECESSORS));
         let copied = young.map(|one| {
             let line = one.line.as_ref();
             Ok(Predecessor {
@@ -70,10 +70,10 @@ impl Predecessors {
             let (this, has_ended) = (self.clone(), has_ended.clone());
             tokio::spawn(async move {
                 if let Err(error) = end_of(line).await {
-                    tracing::warn!(%error, "It is not known when the sidecar before ends");
+                    tracing::warn!(%error, "Cannot observe when the previous sidecar ends");
                     return;
                 }
-                tracing::info!(life, "The sidecar before has ended");
+                tracing::info!(life, "The previous sidecar has ended");
                 // The process closes its connections in any order, so others may still be open.
                 tokio::time::sleep(CLOSING).await;
                 this.0.lock().retain(|one| one.life != life);

@@ -72,7 +72,7 @@ impl AdmissionWatch {
             uid,
             gid,
             pid,
-            "The connection of a process ends that no rule lets in any more"
+            "Closing a connection: the socket rules no longer allow its process"
         );
     }
 }

@@ -17,7 +17,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::access::{Access, AccessError};
 use crate::config::{Config, ConfigError};
-use crate::live::Live;
+use crate::current_app::CurrentApp;
 use crate::logging::LogControl;
 use crate::process::Process;
 use crate::servers::{ServerError, Servers};
@@ -91,7 +91,7 @@ pub(crate) fn access_of(
 /// Watches for reasons to reload.
 pub(crate) struct Reloader {
     pub(crate) source: Source,
-    pub(crate) live: Live,
+    pub(crate) current_app: CurrentApp,
     pub(crate) servers: Arc<Servers>,
     /// The current configuration.
     pub(crate) config: Config,
@@ -105,14 +105,14 @@ impl Reloader {
     pub(crate) fn new(
         source: Source,
         config: Config,
-        live: Live,
+        current_app: CurrentApp,
         servers: Arc<Servers>,
         log: LogControl,
     ) -> Self {
         tell_doubts(&config);
         Self {
             source,
-            live,
+            current_app,
             servers,
             config,
             log,
@@ -162,7 +162,7 @@ impl Reloader {
         // Reading files and looking up users may block, for example on a network.
         let loaded = tokio::task::spawn_blocking(move || source.load_with_access(&store)).await;
         let loaded = loaded.unwrap_or(Err(ReloadError::Panicked));
-        let process = self.live.app().process().clone();
+        let process = self.current_app.app().process().clone();
         let outcome = match loaded {
             Ok((config, access)) => {
                 let outcome = self.put_in_force(config, access).await;
@@ -187,7 +187,10 @@ impl Reloader {
     async fn put_in_force(&mut self, config: Config, access: Access) -> Result<(), ServerError> {
         self.servers.reconfigure(&config, access).await?;
         for key in needing_a_restart(&self.config, &config) {
-            tracing::warn!(key, "{key} has changed; it takes effect at the next start");
+            tracing::warn!(
+                key,
+                "{key} has changed: restart the sidecar to apply the change"
+            );
         }
         self.log.set_filter(&config.log.filter);
         tell_doubts(&config);
@@ -198,14 +201,14 @@ impl Reloader {
 
 /// Logs the warnings about the configuration that `pillion check` prints.
 fn tell_doubts(config: &Config) {
-    for doubt in config.doubts(|name| std::env::var(name).ok()) {
-        tracing::warn!("The configuration may not mean what it says: {doubt}");
+    for warning in config.warnings(|name| std::env::var(name).ok()) {
+        tracing::warn!("Configuration warning: {warning}");
     }
 }
 
 /// Reports why the configuration was rejected.
 fn refuse(process: &Process, error: String) {
-    tracing::error!(%error, "The configuration is refused; what held before still does");
+    tracing::error!(%error, "Rejected the new configuration; the previous one stays in effect");
     service_manager::reload_failed(&error);
     process.reloaded(Some(error));
 }

@@ -90,7 +90,7 @@ impl Results {
         });
         if let Ok(Err(error)) = cleaned.await {
             let directory = self.directory.path.display();
-            tracing::warn!(%error, %directory, "Cannot remove old results");
+            tracing::warn!(%error, %directory, "Cannot remove old stored results");
         }
     }
 
@@ -107,7 +107,9 @@ impl Results {
         let (content, media_type) = file::content_of(&result.output);
         let bytes = content.len() as u64;
         if bytes > self.max_bytes {
-            return Err(io::Error::other("it is larger than results.max_bytes"));
+            return Err(io::Error::other(
+                "the result is larger than results.max_bytes",
+            ));
         }
         let header = Header {
             principal: result.context.principal.clone(),
@@ -195,10 +197,10 @@ impl Spill for Results {
             let put = spawn_blocking(move || this.put_now(&result)).await;
             put.unwrap_or_else(|error| Err(io::Error::other(error)))
                 .map_err(|error| {
-                    tracing::error!(tool.name = %name, %error, "A large result is lost");
+                    tracing::error!(tool.name = %name, %error, "Cannot store a large tool result");
                     let message = format!(
-                        "Tool '{name}' has run, and its result is too large to be handed over \
-                         and could not be put aside"
+                        "Tool '{name}' has run, but its result is too large to return and could \
+                         not be stored"
                     );
                     ToolFailure::new(ErrorCode::Unavailable, message)
                 })

@@ -1,4 +1,4 @@
-//! Serves the [`App`] of a [`Live`] on listeners until shutdown.
+//! Serves the [`App`] of a [`CurrentApp`] on listeners until shutdown.
 
 mod connection;
 mod intake;
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::{Admission, Peer};
 use crate::app::App;
-use crate::live::Live;
+use crate::current_app::CurrentApp;
 use crate::routes;
 use connection::{Connection, ConnectionPermit};
 pub use lanes::Lanes;
@@ -101,14 +101,14 @@ pub async fn run(
         shutdown.await;
         Stop::Ending
     };
-    let live = Live::new(app, routes::router);
-    Ok(serve(listeners, &live, &mut lanes, grace, ending).await)
+    let current_app = CurrentApp::new(app, routes::router);
+    Ok(serve(listeners, &current_app, &mut lanes, grace, ending).await)
 }
 
 /// Like [`run`], with several listeners, an [`App`] that may change, and a reason for the shutdown.
 pub async fn serve(
     listeners: Listeners,
-    live: &Live,
+    current_app: &CurrentApp,
     lanes: &mut Lanes,
     grace: Duration,
     shutdown: impl Future<Output = Stop>,
@@ -119,7 +119,9 @@ pub async fn serve(
         mut replacements,
         tcp,
     } = listeners;
-    let unix_places = Arc::new(Semaphore::new(live.app().http().max_connections.get()));
+    let unix_places = Arc::new(Semaphore::new(
+        current_app.app().http().max_connections.get(),
+    ));
     let mut tcp = tcp.map(Tcp::new);
     let waiting = WaitingBytes::new();
     let mut connections = JoinSet::new();
@@ -137,22 +139,22 @@ pub async fn serve(
             (stream, peer, place) = accept_unix(&unix, &mut waiting_elsewhere, &unix_places) => {
                 let (ending, lane) = (ending.clone(), lanes.next());
                 let share = waiting.share();
-                let connection = Connection { live: live.clone(), peer, share, ending };
+                let connection = Connection { current_app: current_app.clone(), peer, share, ending };
                 connections.spawn_on(connection.serve::<UnixListener>(stream, ConnectionPermit::Of { _permit: place }), &lane);
             }
             (stream, peer, guest) = Tcp::accept(&mut tcp) => {
                 let (ending, lane) = (ending.clone(), lanes.next());
                 let share = waiting.share();
-                let connection = Connection { live: live.clone(), peer, share, ending };
+                let connection = Connection { current_app: current_app.clone(), peer, share, ending };
                 connections.spawn_on(connection.serve::<TcpListener>(stream, ConnectionPermit::Asked(guest)), &lane);
             }
         }
     };
-    live.app().process().start_draining();
+    current_app.app().process().start_draining();
     drop((unix, waiting_elsewhere, tcp));
-    live.app().mcp().stop();
-    live.app().process().events.close();
-    live.app().process().pending.close();
+    current_app.app().mcp().stop();
+    current_app.app().process().events.close();
+    current_app.app().process().pending.close();
     if let Stop::Continued { last_requests } = stop {
         let done = async {
             while !connections.is_empty() {
@@ -162,8 +164,8 @@ pub async fn serve(
         };
         drop(tokio::time::timeout(last_requests.min(grace), done).await);
     }
-    let drained = drain(&ending, connections, live, grace).await;
-    live.app().disconnect().await;
+    let drained = drain(&ending, connections, current_app, grace).await;
+    current_app.app().disconnect().await;
     drained
 }
 
@@ -249,10 +251,10 @@ async fn next_of<T>(channel: &mut Option<mpsc::Receiver<T>>) -> Option<T> {
 async fn drain(
     ending: &CancellationToken,
     mut connections: JoinSet<()>,
-    live: &Live,
+    current_app: &CurrentApp,
     grace: Duration,
 ) -> Drained {
-    let process = Arc::clone(live.app().process());
+    let process = Arc::clone(current_app.app().process());
     // All clients were notified of the shutdown, and disconnect when they have their responses.
     let clients = &process.clients;
     clients.close();
@@ -271,7 +273,7 @@ async fn drain(
     let cut_off = connections.len() + clients.len();
     tracing::warn!(
         connections = cut_off,
-        "The grace time is over; cutting off what is still running"
+        "The shutdown grace period is over; closing the remaining connections"
     );
     connections.shutdown().await;
     Drained { cut_off }

@@ -18,8 +18,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
-use pillion_core::mcp::TokenKey;
 use pillion_core::store::{ServerRecord, Store};
+use pillion_mcp_client::TokenKey;
 use pillion_store::MasterKey;
 use pillion_wire::ServerTrial;
 use serde_json::{Map, Value};
@@ -31,8 +31,8 @@ use crate::config::{Config, McpServerSection};
 use crate::credentials::{
     Account, CredentialError, UserCredentials, file_id, next_key_file, open_vault,
 };
+use crate::current_app::{CurrentApp, WeakCurrentApp};
 use crate::events::ToolListener;
-use crate::live::{Live, WeakLive};
 pub(crate) use catalog::{Catalog, CatalogServer, How, Who, of_the_file};
 pub(crate) use error::ServerError;
 pub(crate) use server::Server;
@@ -41,7 +41,7 @@ use watching::{note_connections, sweep_users};
 /// All servers, and the operations that change them.
 pub(crate) struct Servers {
     store: Arc<dyn Store>,
-    live: OnceLock<WeakLive>,
+    current_app: OnceLock<WeakCurrentApp>,
     /// The current configuration file, without the servers of the store. Locked during a change.
     base: Mutex<Config>,
     /// The users' credentials, with the vault, which is replaced when its key changes.
@@ -64,13 +64,13 @@ impl Servers {
         let vault = open_vault(&store, config).await?;
         if vault.is_none() && !store.secrets().await?.is_empty() {
             tracing::warn!(
-                "The store has credentials, and no key opens them: set vault.key_file or \
-                 vault.key_env"
+                "The store has encrypted credentials, but no key is configured: set vault.key_file \
+                 or vault.key_env"
             );
         }
         let servers = Self {
             store,
-            live: OnceLock::new(),
+            current_app: OnceLock::new(),
             base: Mutex::new(config.clone()),
             user_credentials: UserCredentials::default(),
             all: RwLock::default(),
@@ -85,13 +85,13 @@ impl Servers {
         Arc::clone(&self.store)
     }
 
-    /// Applies later changes to `live`, and starts to record connections and to close outdated user
-    /// connections.
-    pub(crate) fn attach(self: &Arc<Self>, live: &Live) {
-        if self.live.set(live.downgrade()).is_ok() {
-            let connections = live.app().process().connections.clone();
+    /// Applies later changes to `current_app`, and starts to record connections and to close outdated
+    /// user connections.
+    pub(crate) fn attach(self: &Arc<Self>, current_app: &CurrentApp) {
+        if self.current_app.set(current_app.downgrade()).is_ok() {
+            let connections = current_app.app().process().connections.clone();
             tokio::spawn(note_connections(Arc::downgrade(self), connections));
-            tokio::spawn(sweep_users(live.downgrade()));
+            tokio::spawn(sweep_users(current_app.downgrade()));
         }
     }
 
@@ -101,8 +101,8 @@ impl Servers {
     }
 
     /// Returns the state to which changes are applied.
-    pub(crate) fn live(&self) -> Option<Live> {
-        self.live.get()?.upgrade()
+    pub(crate) fn current_app(&self) -> Option<CurrentApp> {
+        self.current_app.get()?.upgrade()
     }
 
     /// Returns the configuration with the servers of the store added.
@@ -115,7 +115,10 @@ impl Servers {
         let known = match catalog.all().await {
             Ok(known) => known.into_iter().map(Arc::new).collect(),
             Err(error) => {
-                tracing::error!(%error, "The servers of the store cannot be read; those that are known stay");
+                tracing::error!(
+                    %error,
+                    "Cannot read the MCP servers of the store; keeping those already loaded"
+                );
                 self.known()
             }
         };
@@ -130,7 +133,7 @@ impl Servers {
             let is_taken = config.mcp_servers.iter().any(|it| it.label() == name);
             let problem = match &known.section {
                 _ if is_taken => {
-                    Some("the configuration file has a server of this name".to_owned())
+                    Some("the configuration file has a server with this name".to_owned())
                 }
                 Err(error) => Some(error.to_string()),
                 Ok(_) => None,
@@ -143,7 +146,7 @@ impl Servers {
                     tracing::warn!(
                         server.label = name,
                         problem,
-                        "A server of the store is left out"
+                        "Skipped an MCP server of the store"
                     );
                 }
                 _ => {}
@@ -222,8 +225,8 @@ impl Servers {
         let vault = open_vault(&self.store, &base).await?;
         self.user_credentials.move_to(vault);
         self.put_in_force(&base, None).await;
-        if let Some(live) = self.live() {
-            live.app().upstreams().sweep_users().await;
+        if let Some(current_app) = self.current_app() {
+            current_app.app().upstreams().sweep_users().await;
         }
         Ok(())
     }
@@ -250,7 +253,7 @@ impl Servers {
         self.check_file(&base, &keys)?;
         let record = self.catalog(&base, Who::Caller).add(keys).await?;
         self.put_in_force(&base, None).await;
-        tracing::info!(server.label = record.name, "A server was added");
+        tracing::info!(server.label = record.name, "An MCP server was added");
         Ok(record.id)
     }
 
@@ -267,7 +270,7 @@ impl Servers {
         let catalog = self.catalog(&base, Who::Caller);
         let record = catalog.change(&record, keys, how).await?;
         self.put_in_force(&base, None).await;
-        tracing::info!(server.label = record.name, "A server was changed");
+        tracing::info!(server.label = record.name, "An MCP server was changed");
         Ok(record.id)
     }
 
@@ -277,7 +280,7 @@ impl Servers {
         let record = self.record(&base, key).await?;
         self.catalog(&base, Who::Caller).remove(&record).await?;
         self.put_in_force(&base, None).await;
-        tracing::info!(server.label = record.name, "A server was removed");
+        tracing::info!(server.label = record.name, "An MCP server was removed");
         Ok(record.id)
     }
 
@@ -325,7 +328,10 @@ impl Servers {
         let vault = self.user_credentials.vault();
         let vault = vault.ok_or(CredentialError::NoKey)?;
         let rotated = vault.rotate(next).await?;
-        tracing::info!(secrets = rotated, "The vault has another key");
+        tracing::info!(
+            secrets = rotated,
+            "Encrypted the stored secrets with a new key"
+        );
         Ok(rotated)
     }
 
@@ -366,15 +372,15 @@ impl Servers {
 
     async fn put_in_force(&self, base: &Config, access: Option<Access>) {
         let config = self.merged(base).await;
-        let Some(live) = self.live() else {
+        let Some(current_app) = self.current_app() else {
             return;
         };
-        let before = live.app();
+        let before = current_app.app();
         let app = match access {
             Some(access) => before.succeeded_by(&config, access).await,
             None => before.with_servers_of(&config).await,
         };
-        let old = live.replace(app.clone());
+        let old = current_app.replace(app.clone());
         app.process().let_in(&app.access().peers);
         app.mcp().servers_changed(&app);
         if before.upstreams().tools_for_clients() != app.upstreams().tools_for_clients() {

@@ -31,7 +31,7 @@ impl Activated {
             let owned = unsafe { OwnedFd::from_raw_fd(raw) };
             if !rustix::net::sockopt::socket_acceptconn(&owned)? {
                 return Err(io::Error::other(format!(
-                    "descriptor {raw} does not listen"
+                    "file descriptor {raw} is not a listening socket"
                 )));
             }
             rustix::io::ioctl_fionbio(&owned, true)?;
@@ -41,12 +41,14 @@ impl Activated {
                 AddressFamily::INET | AddressFamily::INET6 => &mut activated.tcp,
                 _ => {
                     return Err(io::Error::other(format!(
-                        "descriptor {raw} is no socket of ours"
+                        "file descriptor {raw} is neither a Unix socket nor a TCP socket"
                     )));
                 }
             };
             if place.replace(owned).is_some() {
-                return Err(io::Error::other("there are two sockets of one kind"));
+                return Err(io::Error::other(
+                    "expected at most one Unix socket and one TCP socket",
+                ));
             }
         }
         Ok(activated)
@@ -74,7 +76,7 @@ pub(crate) fn reloading() {
 
 /// Reports that the new configuration was rejected, and the old one stays in force.
 pub(crate) fn reload_failed(error: &str) {
-    let status = format!("Serving; the new configuration is refused: {error}");
+    let status = format!("Serving; rejected the new configuration: {error}");
     tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }
 
@@ -85,6 +87,6 @@ pub(crate) fn stopping() {
 
 fn tell(what: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(what) {
-        tracing::warn!(%error, "Cannot tell the service manager");
+        tracing::warn!(%error, "Cannot notify the service manager");
     }
 }

@@ -20,8 +20,8 @@ use crate::clock::ClockWatch;
 use crate::config::Config;
 use crate::idempotency::KeyLedger;
 use crate::instance;
-use crate::lives::{Life, Lives};
 use crate::predecessors::Predecessors;
+use crate::process_locks::{ProcessLock, ProcessLocks};
 use crate::results::{ResultDirectory, Results};
 
 /// Interval of the store's maintenance, such as removing old calls.
@@ -43,7 +43,7 @@ pub struct State {
     clean_up: Arc<AbortOnDropHandle<()>>,
     file_watch: Arc<AbortOnDropHandle<()>>,
     /// The lock file of this process, if it serves no socket.
-    life: Option<Arc<Life>>,
+    process_lock: Option<Arc<ProcessLock>>,
     /// The store's id.
     store_id: Option<String>,
 }
@@ -65,7 +65,7 @@ impl State {
             life: Uuid::now_v7().to_string(),
         };
         interrupt_calls(&store, &process, predecessors).await?;
-        warn_of(interrupt_lives(&store, Lives::of(config)).await?);
+        warn_of(interrupt_ended_processes(&store, ProcessLocks::of(config)).await?);
         let store_id = store_id::of_or_new(&*store).await?;
         Ok(Self {
             store_id,
@@ -80,24 +80,25 @@ impl State {
     /// If the store cannot be opened: `unavailable`, `corrupt`.
     pub(crate) async fn open_beside_others(config: &Config) -> Result<Self, StoreError> {
         let store = open_store(config).await?;
-        let lives = Lives::of(config);
+        let locks = ProcessLocks::of(config);
         let name = Uuid::now_v7().to_string();
         let mut process = ProcessLife {
             owner: "alone".to_owned(),
             life: name.clone(),
         };
-        let mut life = None;
-        if let Some(lives) = &lives {
-            let begun = lives.begin(name).map_err(|error| {
-                let message = format!("Cannot show that this process lives: {error}");
+        let mut process_lock = None;
+        if let Some(locks) = &locks {
+            let lock = locks.acquire(name).map_err(|error| {
+                let message =
+                    format!("Cannot lock the file that marks this process as running: {error}");
                 StoreError::unavailable(message).with_source(error)
             })?;
-            process.owner = lives.owner();
-            life = Some(Arc::new(begun));
+            process.owner = locks.owner();
+            process_lock = Some(Arc::new(lock));
         }
-        warn_of(interrupt_lives(&store, lives).await?);
+        warn_of(interrupt_ended_processes(&store, locks).await?);
         Ok(Self {
-            life,
+            process_lock,
             ..Self::over(store, process, Predecessors::default(), config)
         })
     }
@@ -127,7 +128,7 @@ impl State {
             process,
             clean_up: Arc::new(AbortOnDropHandle::new(clean_up)),
             file_watch: Arc::new(AbortOnDropHandle::new(file_watch)),
-            life: None,
+            process_lock: None,
             store_id: None,
         }
     }
@@ -166,7 +167,7 @@ impl State {
             let (store, process, others) = (Arc::clone(&store), process.clone(), others.clone());
             async move {
                 if let Err(error) = interrupt_calls(&store, &process, &others).await {
-                    tracing::warn!(%error, "Cannot mark the calls that were interrupted");
+                    tracing::warn!(%error, "Cannot mark interrupted calls in the call log");
                 }
             }
         });
@@ -200,12 +201,12 @@ impl State {
     pub async fn close(self) {
         self.clean_up.abort();
         self.file_watch.abort();
-        let Some(life) = &self.life else {
+        let Some(lock) = &self.process_lock else {
             return self.store.close().await;
         };
         // There may be no later process that would mark the unfinished calls.
         if self.cut_off_calls().await {
-            life.end();
+            lock.remove();
         }
         self.store.close().await;
     }
@@ -215,7 +216,10 @@ impl State {
         let left = self.store.interrupt_life(&self.process, Timestamp::now());
         let outcome = left.await;
         if let Err(error) = &outcome {
-            tracing::warn!(%error, "Cannot say which calls were cut off");
+            tracing::warn!(
+                %error,
+                "Cannot mark the unfinished calls of this process as interrupted"
+            );
         }
         outcome.is_ok()
     }
@@ -237,25 +241,28 @@ async fn open_store(config: &Config) -> Result<Arc<SqlStore>, StoreError> {
 
 /// Marks the unfinished calls of ended processes without a socket as interrupted. Returns their
 /// number.
-async fn interrupt_lives(store: &SqlStore, lives: Option<Lives>) -> Result<u64, StoreError> {
-    let Some(lives) = lives else {
+async fn interrupt_ended_processes(
+    store: &SqlStore,
+    locks: Option<ProcessLocks>,
+) -> Result<u64, StoreError> {
+    let Some(locks) = locks else {
         return Ok(0);
     };
-    let ended = match lives.ended() {
+    let ended = match locks.acquire_ended() {
         Ok(ended) => ended,
         Err(error) => {
-            tracing::warn!(%error, "Cannot see which processes have ended");
+            tracing::warn!(%error, "Cannot determine which sidecar processes have ended");
             return Ok(0);
         }
     };
     let mut interrupted = 0;
-    for life in ended {
+    for lock in ended {
         let process = ProcessLife {
-            owner: lives.owner(),
-            life: life.name.clone(),
+            owner: locks.owner(),
+            life: lock.name.clone(),
         };
         interrupted += store.interrupt_life(&process, Timestamp::now()).await?;
-        life.end();
+        lock.remove();
     }
     Ok(interrupted)
 }
@@ -264,7 +271,7 @@ fn warn_of(interrupted: u64) {
     if interrupted > 0 {
         tracing::warn!(
             calls = interrupted,
-            "Calls were interrupted by an earlier end"
+            "Marked calls of ended sidecar processes as interrupted"
         );
     }
 }
@@ -272,7 +279,9 @@ fn warn_of(interrupted: u64) {
 /// Returns the location and options of the store.
 pub(crate) fn store_options(config: &Config) -> Result<StoreOptions, StoreError> {
     config.store.options().ok_or_else(|| {
-        StoreError::unavailable("This user has no directory for a store: set store.location")
+        StoreError::unavailable(
+            "This user has no state directory for the store: set store.location",
+        )
     })
 }
 
@@ -319,7 +328,7 @@ async fn clean_up(
             tracing::warn!(
                 seconds = by.as_secs(),
                 forward = set.is_ok(),
-                "The system's clock was set; nothing is removed for its age now"
+                "The system clock was changed; skipping the removal of old records this time"
             );
             tokio::time::sleep(CLEAN_UP_EVERY).await;
             continue;
@@ -329,13 +338,10 @@ async fn clean_up(
         }
         match store.prune_calls(&retention, Timestamp::now()).await {
             Ok(pruned) if pruned.calls > 0 => {
-                tracing::info!(
-                    calls = pruned.calls,
-                    "Removed calls that were too old or too many"
-                );
+                tracing::info!(calls = pruned.calls, "Removed old calls from the call log");
             }
             Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "Cannot remove old calls"),
+            Err(error) => tracing::warn!(%error, "Cannot remove old calls from the call log"),
         }
         let chats = store.remove_old_chats(Timestamp::now().minus(keep_chats));
         if let Err(error) = chats.await {
@@ -344,13 +350,16 @@ async fn clean_up(
         let a_while_ago = Timestamp::now().minus(BETWEEN_APPROVAL_AND_RUN);
         let cancelled = store.cancel_undecided(a_while_ago, Timestamp::now());
         if let Err(error) = cancelled.await {
-            tracing::warn!(%error, "Cannot look for calls that wait in vain");
+            tracing::warn!(
+                %error,
+                "Cannot cancel calls whose approval has expired or was used by another call"
+            );
         }
         if let Err(error) = store.remove_expired_keys(Timestamp::now()).await {
             tracing::warn!(%error, "Cannot remove old idempotency keys");
         }
         if let Err(error) = store.remove_expired_steps(Timestamp::now()).await {
-            tracing::warn!(%error, "Cannot remove steps that wait in vain");
+            tracing::warn!(%error, "Cannot remove expired checkpoints of composed tools");
         }
         let long_ago = Timestamp::now().minus(KEPT_APPROVALS);
         if let Err(error) = store.remove_expired_approvals(long_ago).await {

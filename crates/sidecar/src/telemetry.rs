@@ -48,11 +48,11 @@ impl Telemetry {
         let host = url.host_str().unwrap_or_default().to_owned();
         match Self::to(section, url) {
             Ok(telemetry) => {
-                tracing::info!(collector = host, "Traces go to a collector");
+                tracing::info!(collector = host, "Exporting traces to a collector");
                 Some(Arc::new(telemetry))
             }
             Err(error) => {
-                tracing::warn!(collector = host, error, "There are no traces");
+                tracing::warn!(collector = host, error, "Cannot export traces");
                 None
             }
         }
@@ -87,7 +87,7 @@ impl Telemetry {
     pub(crate) async fn stop(self: Arc<Self>) {
         let stopped = tokio::task::spawn_blocking(move || {
             if let Err(error) = self.provider.shutdown_with_timeout(LAST_SPANS) {
-                tracing::debug!(%error, "The last spans did not go out");
+                tracing::debug!(%error, "Cannot export the last spans");
             }
         });
         drop(tokio::time::timeout(LAST_SPANS, stopped).await);
@@ -105,7 +105,10 @@ fn collector_url(section: &TelemetrySection) -> Option<Url> {
     let read = |name: &str, value: String| {
         let url = Url::parse(&value).ok().filter(Url::has_host);
         if url.is_none() {
-            tracing::warn!(variable = name, "Not a valid URL: no traces are sent");
+            tracing::warn!(
+                variable = name,
+                "The environment variable is not a valid URL: no traces are exported"
+            );
         }
         url
     };

@@ -61,12 +61,14 @@ impl KeyedTool {
             None => None,
             Some(vault) => {
                 let key = vault.get(SecretKind::ToolKey, &vault_id(&self.key)).await;
-                key.map_err(|error| unavailable(format!("The key of {tool}: {error}")))?
+                key.map_err(|error| {
+                    unavailable(format!("Cannot read the API key of tool '{tool}': {error}"))
+                })?
             }
         };
         let Some(key) = key else {
             return Err(unavailable(format!(
-                "The vault has no key for {service}: `pillion tools set-key {tool}`"
+                "The vault has no API key for {service}: set it with `pillion tools set-key {tool}`"
             )));
         };
         let mut made = self.made.lock();

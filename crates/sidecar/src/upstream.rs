@@ -11,9 +11,9 @@ mod absent;
 mod connecting;
 mod connection;
 mod discovery;
-mod doubt;
 mod entries;
 mod named;
+mod notification_pause;
 mod offer;
 mod own;
 mod resources;
@@ -30,9 +30,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use indexmap::IndexMap;
 use parking_lot::RwLock;
-use pillion_core::mcp::LogLevel;
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::tool::{ToolName, ToolOrigin};
+use pillion_mcp_client::LogLevel;
 
 use crate::config::{McpSection, McpServerSection, OfferedTools};
 use crate::connections::{ConnectionStatus, Connections, ServerReport};
@@ -108,8 +108,8 @@ impl Blocked {
     pub(crate) fn reason(&self, name: &str) -> String {
         let (server, tool) = (&self.server.label, &self.tool);
         format!(
-            "Tool '{name}' is blocked: its server has changed it since it was accepted. See \
-             `pillion pins diff {server} {tool}`, and accept it with \
+            "Tool '{name}' is blocked: its MCP server has changed its definition since it was \
+             accepted. See `pillion pins diff {server} {tool}`, and accept the change with \
              `pillion pins accept {server} {tool}`"
         )
     }
@@ -252,7 +252,10 @@ impl Upstreams {
             let server = Arc::clone(server);
             tokio::spawn(async move {
                 if let Err(error) = server.shared.client.set_log_level(level).await {
-                    tracing::debug!(server.label = server.label, %error, "No log messages");
+                    tracing::debug!(
+                        server.label = server.label, %error,
+                        "Cannot set the log level of an MCP server"
+                    );
                 }
             });
         }

@@ -78,7 +78,9 @@ impl WasmTools {
         let (looked, first_look) = oneshot::channel();
         tokio::spawn(watch_over(Arc::downgrade(self), wanted, looked));
         if has_folder && timeout(FIRST_LOOK, first_look).await.is_err() {
-            tracing::warn!("The folder of tools takes its time; they follow as they are compiled");
+            tracing::warn!(
+                "Still compiling WebAssembly tools; each one is offered as soon as it is compiled"
+            );
         }
     }
 
@@ -135,7 +137,7 @@ impl WasmTools {
                     code,
                     error,
                     is_older_offered,
-                    "WebAssembly tool cannot be used"
+                    "Cannot use a WebAssembly tool"
                 );
             }
         }
@@ -198,7 +200,7 @@ async fn watch_over(
             None => match WasmFolder::new(section) {
                 Ok(folder) => folder,
                 Err(error) => {
-                    tracing::error!(%error, "There is no WebAssembly here");
+                    tracing::error!(%error, "Cannot start the WebAssembly runtime");
                     return;
                 }
             },
@@ -235,7 +237,7 @@ async fn search(folder: &mut WasmFolder) {
     match spawn_blocking(move || search.run()).await {
         Ok(found) => folder.found(found),
         Err(error) => {
-            tracing::error!(%error, "Looking at the folder of tools failed unexpectedly");
+            tracing::error!(%error, "Reading the folder of WebAssembly tools failed unexpectedly");
         }
     }
 }

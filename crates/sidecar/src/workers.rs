@@ -58,11 +58,11 @@ pub(crate) struct WorkerReport {
 pub(crate) enum WorkerRefusal {
     #[error(transparent)]
     Registration(#[from] RegistrationError),
-    #[error("The name '{0}' belongs to a tool that is no worker's")]
+    #[error("The tool name '{0}' is already used by a tool that no worker offers")]
     NameTaken(ToolName),
-    #[error("There are {most} workers already; workers.max_workers has the limit")]
+    #[error("{most} workers are already connected, the limit of workers.max_workers")]
     TooMany { most: usize },
-    #[error("This sidecar takes no workers: workers.enabled is false")]
+    #[error("This sidecar accepts no workers: workers.enabled is false")]
     Disabled,
 }
 
@@ -133,7 +133,7 @@ impl Workers {
             worker.id = id,
             pid,
             tools = own.len(),
-            "A worker is there"
+            "A worker connected"
         );
         let worker = Worker {
             name,
@@ -192,7 +192,7 @@ impl Workers {
             Some(offered) => {
                 if let Err(error) = self.registry.replace(Arc::<WorkerTool>::clone(tool)) {
                     // The tool was registered successfully in a trial registry before.
-                    tracing::error!(%error, "A worker's tool cannot be registered");
+                    tracing::error!(%error, "Cannot register a worker's tool");
                 }
                 if offered.tool.asks_otherwise(tool) {
                     for (_, job) in offered.waiting.drain(..) {
@@ -218,7 +218,7 @@ impl Workers {
         let mut state = self.state.lock();
         let state = &mut *state;
         let Some(offered) = state.tools.get_mut(tool.name()) else {
-            let message = format!("No worker offers '{}' any more", tool.name());
+            let message = format!("No connected worker offers tool '{}'", tool.name());
             return Err(ToolFailure::new(ErrorCode::Unavailable, message));
         };
         if offered.tool.asks_otherwise(tool) {
@@ -238,7 +238,7 @@ impl Workers {
         offered.waiting.retain(|(_, job)| !job.reply.is_closed());
         if offered.waiting.len() >= MAX_WAITING {
             let message = format!(
-                "{MAX_WAITING} calls of '{}' wait for a worker already",
+                "{MAX_WAITING} calls to tool '{}' are already waiting for a worker",
                 tool.name()
             );
             return Err(ToolFailure::new(ErrorCode::Unavailable, message));
@@ -275,7 +275,7 @@ impl Workers {
             worker = worker.name,
             worker.id = id,
             calls = worker.calls,
-            "A worker is gone"
+            "A worker disconnected"
         );
         let mut changes = ToolChanges::default();
         let mut orphans = Vec::new();
@@ -344,9 +344,12 @@ impl Workers {
             ..ToolChanges::default()
         });
         for Offered { tool, waiting } in withdrawn {
-            tracing::warn!(tool.name = %tool.name(), "The last worker of a tool is gone, and the tool with it");
+            tracing::warn!(
+                tool.name = %tool.name(),
+                "Removed a tool: its last worker disconnected"
+            );
             for (_, job) in waiting {
-                let message = format!("No worker offers '{}' any more", tool.name());
+                let message = format!("No connected worker offers tool '{}'", tool.name());
                 drop(
                     job.reply
                         .send(Err(ToolFailure::new(ErrorCode::Unavailable, message))),

@@ -48,7 +48,7 @@ impl AccessTokenStore for SqlStore {
         let sql = "UPDATE access_tokens SET revoked_at = COALESCE(revoked_at, $2) WHERE name = $1";
         let values = vec![name.into(), at.into()];
         match self.database.write(sql, values).await? {
-            0 => Err(StoreError::not_found("there is no token of that name")),
+            0 => Err(StoreError::not_found("the token does not exist")),
             _ => Ok(()),
         }
     }

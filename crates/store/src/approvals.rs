@@ -130,12 +130,8 @@ impl ApprovalStore for SqlStore {
             (&decision.reason).into(),
         ];
         let changed = self.database.write(sql, values).await?;
-        self.changed(
-            changed,
-            id,
-            "it has expired, or somebody has decided before",
-        )
-        .await
+        self.changed(changed, id, "it has expired or was already decided")
+            .await
     }
 
     async fn use_approval(&self, id: &str, at: Timestamp) -> Result<(), StoreError> {
@@ -143,8 +139,12 @@ impl ApprovalStore for SqlStore {
                    AND used_at IS NULL AND expires_at > $2";
         let values = vec![id.into(), at.into()];
         let changed = self.database.write(sql, values).await?;
-        self.changed(changed, id, "it is not approved, has expired or was used")
-            .await
+        self.changed(
+            changed,
+            id,
+            "it is not approved, has expired or was already used",
+        )
+        .await
     }
 
     async fn remove_expired_approvals(&self, before: Timestamp) -> Result<u64, StoreError> {
@@ -161,7 +161,7 @@ impl SqlStore {
         }
         Err(match self.approval(id).await? {
             Some(_) => StoreError::conflict(format!("the approval cannot be changed: {why}")),
-            None => StoreError::not_found("there is no approval of that id"),
+            None => StoreError::not_found("the approval does not exist"),
         })
     }
 }
@@ -178,7 +178,7 @@ fn place(cursor: &Cursor) -> Result<(i64, String), StoreError> {
         let (created_at, id) = text.split_once(':')?;
         Some((created_at.parse().ok()?, id.to_owned()))
     });
-    place.ok_or_else(|| StoreError::invalid("that is no cursor of this list"))
+    place.ok_or_else(|| StoreError::invalid("not a valid cursor of this list"))
 }
 
 fn read(row: &Row) -> Result<ApprovalRecord, StoreError> {

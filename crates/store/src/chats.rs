@@ -27,7 +27,7 @@ impl ChatStore for SqlStore {
         ];
         match self.database.write(sql, values).await? {
             1 => Ok(()),
-            _ => Err(StoreError::conflict("there is a chat of that id")),
+            _ => Err(StoreError::conflict("a chat with this id already exists")),
         }
     }
 
@@ -51,7 +51,9 @@ impl ChatStore for SqlStore {
         ];
         match self.database.write(sql, values).await? {
             1 => Ok(()),
-            _ => Err(StoreError::conflict("somebody else has changed that chat")),
+            _ => Err(StoreError::conflict(
+                "the chat was changed by another request",
+            )),
         }
     }
 
@@ -102,7 +104,7 @@ impl ChatStore for SqlStore {
         let values = vec![owner.into(), id.into()];
         match self.database.write(sql, values).await? {
             1 => Ok(()),
-            _ => Err(StoreError::not_found("there is no chat of that id")),
+            _ => Err(StoreError::not_found("the chat does not exist")),
         }
     }
 
@@ -116,7 +118,9 @@ impl ChatStore for SqlStore {
         let revision = i64::try_from(revision).unwrap_or(i64::MAX);
         let values = vec![owner.into(), id.into(), revision.into()];
         if self.database.write(sql, values).await? == 0 && self.chat(owner, id).await?.is_some() {
-            return Err(StoreError::conflict("somebody else has changed that chat"));
+            return Err(StoreError::conflict(
+                "the chat was changed by another request",
+            ));
         }
         Ok(())
     }

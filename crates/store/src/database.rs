@@ -132,7 +132,10 @@ impl Database {
                 // durable.
                 let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
                 if let Err(error) = self.write(sql, vec![]).await {
-                    tracing::debug!(%error, "The store keeps its log");
+                    tracing::debug!(
+                        %error,
+                        "Cannot move the write-ahead log into the database file"
+                    );
                 }
                 readers.close().await;
                 writer.close().await;

@@ -63,8 +63,8 @@ impl IdempotencyStore for SqlStore {
         let sql = "SELECT 1 AS present FROM idempotency_keys WHERE scope = $1 AND name = $2";
         let values = vec![(&key.scope).into(), (&key.key).into()];
         Err(match self.database.read_one(sql, values).await? {
-            Some(_) => StoreError::conflict("that key has a result"),
-            None => StoreError::not_found("nobody has claimed that key"),
+            Some(_) => StoreError::conflict("the idempotency key already has a result"),
+            None => StoreError::not_found("the idempotency key is not claimed"),
         })
     }
 

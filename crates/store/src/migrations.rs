@@ -75,7 +75,7 @@ pub(crate) async fn present(database: &Database) -> Result<i64, StoreError> {
         if error.is_unavailable() {
             return error;
         }
-        StoreError::corrupt("what is there is no store of Pillion's").with_source(error)
+        StoreError::corrupt("the database is not a Pillion store").with_source(error)
     })?;
     known(&rows)
 }
@@ -88,8 +88,8 @@ fn known(rows: &[Row]) -> Result<i64, StoreError> {
     };
     if present > NEWEST {
         return Err(StoreError::corrupt(format!(
-            "the store was made by a newer Pillion: its schema is {present}, and this program \
-             knows up to {NEWEST}"
+            "the store was created by a newer version of Pillion: its schema is {present}, and \
+            this version supports schemas up to {NEWEST}"
         )));
     }
     Ok(present)

@@ -49,7 +49,7 @@ pub struct UnknownLocation;
 
 impl fmt::Display for UnknownLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a store is a path, sqlite:PATH, postgres://... or memory")
+        f.write_str("a store must be a path, sqlite:PATH, postgres://... or memory")
     }
 }
 

@@ -229,7 +229,7 @@ fn check_names(names: [&str; 2]) -> Result<(), StoreError> {
     match names.iter().all(|name| name.len() <= MAX_NAME_LEN) {
         true => Ok(()),
         false => Err(StoreError::invalid(format!(
-            "a name has at most {MAX_NAME_LEN} bytes"
+            "a name of pack data must not be longer than {MAX_NAME_LEN} bytes"
         ))),
     }
 }
@@ -250,7 +250,7 @@ async fn check_room(
     let row = rows.first().ok_or_else(|| unreadable("number"))?;
     match row.count("number")? > u64::from(most) {
         true => Err(StoreError::full(format!(
-            "there are {most} {what} of the pack already"
+            "the pack already has {most} {what}, the maximum"
         ))),
         false => Ok(()),
     }

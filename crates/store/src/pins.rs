@@ -83,7 +83,8 @@ impl PinStore for SqlStore {
             return Ok(());
         }
         self.pin(owner, tool).await?.ok_or_else(not_pinned)?;
-        let message = "another definition of that tool waits to be accepted, or none";
+        let message =
+            "the tool's pending definition has changed or does not exist: list the pins again";
         Err(StoreError::conflict(message))
     }
 
@@ -95,7 +96,7 @@ impl PinStore for SqlStore {
 }
 
 fn not_pinned() -> StoreError {
-    StoreError::not_found("that tool is not pinned")
+    StoreError::not_found("the tool is not pinned")
 }
 
 /// Returns the values of the columns `server` and `user_name`. The empty name means no user.

@@ -54,7 +54,8 @@ impl SecretStore for SqlStore {
     }
 
     async fn replace_secrets(&self, all: &[SecretReplacement]) -> Result<(), StoreError> {
-        let changed = || StoreError::conflict("the secrets have changed meanwhile");
+        let changed =
+            || StoreError::conflict("another process changed the secrets in the meantime");
         let mut transaction = self.database.begin().await?;
         transaction.lock("secrets").await?;
         let sql = "SELECT COUNT(*) AS number FROM secrets";

@@ -67,7 +67,7 @@ impl ServerStore for SqlStore {
         if let Some(before) = before
             && let Err(error) = self.rename_late_calls(&before, &server.name).await
         {
-            tracing::warn!(%error, "Calls of a server that was renamed may go by its old name");
+            tracing::warn!(%error, "Some recorded calls of a renamed server may keep its old name");
         }
         Ok(())
     }
@@ -160,7 +160,7 @@ fn found(changed: u64) -> Result<(), StoreError> {
 
 fn name_taken(error: StoreError) -> StoreError {
     if error.is_conflict() {
-        StoreError::conflict("there is a server of that name or id").with_source(error)
+        StoreError::conflict("a server with this name or id already exists").with_source(error)
     } else {
         error
     }

@@ -56,7 +56,7 @@ impl SqlStore {
                 StoreError::unavailable(message).with_source(error)
             })?;
             if !is_there {
-                let message = format!("there is no store '{}'", path.display());
+                let message = format!("the store '{}' does not exist", path.display());
                 return Err(StoreError::not_found(message));
             }
         }
@@ -69,7 +69,10 @@ impl SqlStore {
         if let Some(file) = &file
             && let Err(error) = recover(file, &database).await
         {
-            tracing::warn!(%error, "Recorded calls stay beside the store");
+            tracing::warn!(
+                %error,
+                "Cannot write the recorded calls to the store; they stay in the files beside it"
+            );
         }
         Ok(Self::of(database, None, file))
     }
@@ -153,7 +156,7 @@ impl SqlStore {
             return;
         }
         if let Err(error) = self.catch_up().await {
-            tracing::debug!(%error, "Recorded calls are not in the database yet");
+            tracing::debug!(%error, "Cannot write the recorded calls to the database yet");
         }
     }
 
@@ -209,7 +212,10 @@ impl SqlStore {
             Database::Sqlite { .. } => closing.await,
             Database::Postgres(_) => {
                 if timeout(CLOSE, closing).await.is_err() {
-                    tracing::warn!("The store does not answer; it is left as it is");
+                    tracing::warn!(
+                        "The store does not respond; closed it without writing the remaining \
+                        records"
+                    );
                 }
             }
         }

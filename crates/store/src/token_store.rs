@@ -1,8 +1,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pillion_core::mcp::{OAuthCredentials, StoreFuture, TokenKey, TokenStore, TokenStoreError};
 use pillion_core::store::SecretKind;
+use pillion_mcp_client::{OAuthCredentials, StoreFuture, TokenKey, TokenStore, TokenStoreError};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;
@@ -86,9 +86,9 @@ impl TokenStore for VaultTokenStore {
             };
             let credentials = serde_json::from_str(json.expose_secret());
             // The parser's error could contain a part of a token.
-            credentials
-                .map(Some)
-                .map_err(|_| TokenStoreError::new("what is stored are no credentials"))
+            credentials.map(Some).map_err(|_| {
+                TokenStoreError::new("the stored value is not a set of OAuth credentials")
+            })
         })
     }
 

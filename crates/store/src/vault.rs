@@ -151,7 +151,8 @@ impl Vault {
                 Err(error) => return Err(error.into()),
             }
         }
-        let message = "secrets keep changing: no new key while other processes write them";
+        let message =
+            "the key was not replaced because other processes keep changing the secrets: try again";
         Err(StoreError::unavailable(message).into())
     }
 }

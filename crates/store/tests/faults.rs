@@ -223,7 +223,10 @@ async fn the_store_of_a_newer_version_is_not_changed() {
         .await
         .unwrap_err();
     assert!(refused.is_corrupt());
-    assert!(refused.to_string().contains("newer Pillion"), "{refused}");
+    assert!(
+        refused.to_string().contains("newer version of Pillion"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]

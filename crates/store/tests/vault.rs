@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pillion_core::mcp::{OAuthConfig, OAuthCredentials, TokenKey, TokenStore};
 use pillion_core::store::{SecretKind, SecretPlace, SecretStore};
+use pillion_mcp_client::{OAuthConfig, OAuthCredentials, TokenKey, TokenStore};
 use pillion_store::{
     MasterKey, SqlStore, StoreLocation, StoreOptions, Vault, VaultError, VaultTokenStore,
 };

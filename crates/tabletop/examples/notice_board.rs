@@ -11,8 +11,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pillion_core::executor::{Executor, ExecutorConfig};
 use pillion_core::pack::{
-    ChangeListener, Counters, EventStream, Heard, Keeping, Kept, Pack, Packs, Reader, Resource,
-    ResourceChange, ResourceChanges, ResourceContents, ResourceError, ResourceProvider,
+    ChangeListener, Counters, EventStream, Heard, Pack, Packs, Reader, Resource, ResourceChange,
+    ResourceChanges, ResourceContents, ResourceError, ResourceProvider, StoredItem, StoredItems,
 };
 use pillion_core::registry::ToolRegistry;
 use pillion_core::store::{LogBounds, PackStore, StoreError, Timestamp};
@@ -88,15 +88,15 @@ impl ResourceProvider for BoardResource {
 }
 
 /// The board as a stored item, whose size operators can see and which they can clear.
-struct KeptBoard(Arc<Board>);
+struct StoredBoard(Arc<Board>);
 
 #[async_trait]
-impl Keeping for KeptBoard {
+impl StoredItems for StoredBoard {
     fn kind(&self) -> &str {
         "boards"
     }
 
-    fn most(&self) -> Option<u32> {
+    fn max_items(&self) -> Option<u32> {
         Some(1)
     }
 
@@ -104,10 +104,11 @@ impl Keeping for KeptBoard {
         self.0.store.count_logs(NAME, "").await
     }
 
-    async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<Kept>, StoreError> {
+    async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredItem>, StoreError> {
         let boards = self.0.store.logs_by_name(NAME, "", after, limit).await?;
         let boards = boards.into_iter();
-        let kept = boards.map(|board| Kept::new(board.log).with("posted", board.latest.number));
+        let kept =
+            boards.map(|board| StoredItem::new(board.log).with("posted", board.latest.number));
         Ok(kept.collect())
     }
 
@@ -180,8 +181,8 @@ impl Pack for Notices {
         Some(Arc::clone(&self.board.counters))
     }
 
-    fn keeps(&self) -> Vec<Arc<dyn Keeping>> {
-        vec![Arc::new(KeptBoard(Arc::clone(&self.board)))]
+    fn stored_items(&self) -> Vec<Arc<dyn StoredItems>> {
+        vec![Arc::new(StoredBoard(Arc::clone(&self.board)))]
     }
 }
 
@@ -212,7 +213,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let contents = provider.read(URI, reader).await?;
     assert!(format!("{contents:?}").contains("Rats"));
-    let boards = packs.get(NAME).and_then(|pack| pack.keeping("boards"));
+    let boards = packs
+        .get(NAME)
+        .and_then(|pack| pack.stored_items_of("boards"));
     let boards = boards.ok_or("no boards")?;
     for board in boards.list(None, 10).await? {
         println!("{}: {:?}", board.name, board.facts);

@@ -39,7 +39,7 @@ pub(crate) fn name(
 ) -> Result<String, ToolFailure> {
     let text = text(arguments, name, longest)?;
     match text.chars().any(char::is_control) {
-        true => Err(wrong(name, "must not have control characters")),
+        true => Err(wrong(name, "must not contain control characters")),
         false => Ok(text),
     }
 }
@@ -78,7 +78,7 @@ pub(crate) fn seed(arguments: &JsonObject, name: &str) -> Result<Option<u64>, To
     let seed = value.as_u64();
     seed.or_else(|| whole(value).map(i64::cast_unsigned))
         .map(Some)
-        .ok_or_else(|| wrong(name, "must be an integer of 64 bits"))
+        .ok_or_else(|| wrong(name, "must be a 64-bit integer"))
 }
 
 /// Returns the number if it is an integer.

@@ -9,7 +9,7 @@ use crate::arguments::{flag, given, integer, text, whole, wrong};
 use crate::dice::D20;
 
 /// Maximum absolute value of scores, bonuses and difficulty classes.
-const MOST: i64 = 1_000;
+const MAX_ABSOLUTE_VALUE: i64 = 1_000;
 
 /// Maximum number of given rolls.
 const MAX_ROLLS: usize = 10;
@@ -173,11 +173,12 @@ impl Check {
         let missing = || ToolFailure::invalid_input("Missing required parameter: score");
         Ok(Self {
             ability: ability.parse().map_err(unknown)?,
-            score: integer(arguments, "score", MOST)?.ok_or_else(missing)?,
+            score: integer(arguments, "score", MAX_ABSOLUTE_VALUE)?.ok_or_else(missing)?,
             proficient: flag(arguments, "proficient")?,
             expertise: flag(arguments, "expertise")?,
-            proficiency_bonus: integer(arguments, "proficiency_bonus", MOST)?.unwrap_or(2),
-            dc: integer(arguments, "dc", MOST)?,
+            proficiency_bonus: integer(arguments, "proficiency_bonus", MAX_ABSOLUTE_VALUE)?
+                .unwrap_or(2),
+            dc: integer(arguments, "dc", MAX_ABSOLUTE_VALUE)?,
             advantage: flag(arguments, "advantage")?,
             disadvantage: flag(arguments, "disadvantage")?,
         })

@@ -11,18 +11,18 @@
 mod arguments;
 mod check;
 mod dice;
-mod keeping;
 mod orchestrator;
 mod resources;
 mod scenes;
-mod telling;
+mod stored_items;
+mod telemetry;
 mod tools;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_chat::LanguageModel;
-use pillion_core::pack::{Counters, EventStream, Keeping, Pack, ResourceProvider};
+use pillion_core::pack::{Counters, EventStream, Pack, ResourceProvider, StoredItems};
 use pillion_core::store::PackStore;
 use pillion_core::tool::Tool;
 
@@ -32,7 +32,7 @@ pub use dice::D20;
 use orchestrator::{Orchestrator, Settings};
 use resources::TableResources;
 use scenes::{SceneLimits, Scenes};
-use telling::Telling;
+use telemetry::TabletopTelemetry;
 
 /// Upper limit of the number of characters, which is also the size of their list.
 pub const MAX_CHARACTERS: u32 = 1_000;
@@ -69,7 +69,7 @@ impl Default for TabletopOptions {
 /// The tabletop pack.
 pub struct Tabletop {
     scenes: Arc<Scenes>,
-    telling: Arc<Telling>,
+    telemetry: Arc<TabletopTelemetry>,
     orchestrator: Arc<Orchestrator>,
 }
 
@@ -85,14 +85,14 @@ impl Tabletop {
         model: Option<Arc<dyn LanguageModel>>,
         options: TabletopOptions,
     ) -> Self {
-        let telling = Arc::new(Telling::default());
-        let scenes = Scenes::new(store, Arc::clone(&telling), SceneLimits::of(&options));
+        let telemetry = Arc::new(TabletopTelemetry::default());
+        let scenes = Scenes::new(store, Arc::clone(&telemetry), SceneLimits::of(&options));
         let scenes = Arc::new(scenes);
         let settings = Settings { model, options };
-        let orchestrator = Orchestrator::new(settings, Arc::clone(&scenes), Arc::clone(&telling));
+        let orchestrator = Orchestrator::new(settings, Arc::clone(&scenes), Arc::clone(&telemetry));
         Self {
             scenes,
-            telling,
+            telemetry,
             orchestrator: Arc::new(orchestrator),
         }
     }
@@ -114,19 +114,19 @@ impl Pack for Tabletop {
     }
 
     fn resources(&self) -> Vec<Arc<dyn ResourceProvider>> {
-        let (scenes, telling) = (Arc::clone(&self.scenes), Arc::clone(&self.telling));
-        vec![Arc::new(TableResources::new(scenes, telling))]
+        let (scenes, telemetry) = (Arc::clone(&self.scenes), Arc::clone(&self.telemetry));
+        vec![Arc::new(TableResources::new(scenes, telemetry))]
     }
 
     fn streams(&self) -> Vec<Arc<EventStream>> {
-        self.telling.streams()
+        self.telemetry.streams()
     }
 
     fn counters(&self) -> Option<Arc<Counters>> {
-        Some(Arc::clone(self.telling.counters()))
+        Some(Arc::clone(self.telemetry.counters()))
     }
 
-    fn keeps(&self) -> Vec<Arc<dyn Keeping>> {
-        keeping::all(&self.scenes, &self.orchestrator)
+    fn stored_items(&self) -> Vec<Arc<dyn StoredItems>> {
+        stored_items::all(&self.scenes, &self.orchestrator)
     }
 }

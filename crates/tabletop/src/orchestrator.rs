@@ -20,7 +20,7 @@ use crate::TabletopOptions;
 use crate::check::{Check, Mechanics};
 use crate::dice::D20;
 use crate::scenes::{Line, Scenes};
-use crate::telling::{Level, Place, Telling, count};
+use crate::telemetry::{Level, LogContext, TabletopTelemetry, count};
 use proposal::Proposal;
 use recent::Recent;
 
@@ -28,7 +28,7 @@ pub(crate) use prompt::facts;
 
 /// The rejection reason without a configured model, and how to configure one.
 const UNCONFIGURED: &str = "llm_unconfigured";
-const NO_MODEL: &str = "no model can be asked: set features.llm and tabletop.model";
+const NO_MODEL: &str = "no language model is configured: set features.llm and tabletop.model";
 
 /// Number of transcript messages in the prompt.
 const FACTS: u32 = 15;
@@ -73,7 +73,7 @@ type Outcome = Result<Arc<Answer>, ToolFailure>;
 pub(crate) struct Orchestrator {
     settings: RwLock<Settings>,
     scenes: Arc<Scenes>,
-    telling: Arc<Telling>,
+    telemetry: Arc<TabletopTelemetry>,
     recent: Recent,
 }
 
@@ -91,11 +91,15 @@ struct Accepted {
 }
 
 impl Orchestrator {
-    pub(crate) fn new(settings: Settings, scenes: Arc<Scenes>, telling: Arc<Telling>) -> Self {
+    pub(crate) fn new(
+        settings: Settings,
+        scenes: Arc<Scenes>,
+        telemetry: Arc<TabletopTelemetry>,
+    ) -> Self {
         Self {
             settings: RwLock::new(settings),
             scenes,
-            telling,
+            telemetry,
             recent: Recent::default(),
         }
     }
@@ -117,7 +121,7 @@ impl Orchestrator {
         action: Action,
         context: &CallContext,
     ) -> Result<(Arc<Answer>, bool), ToolFailure> {
-        let place = Place {
+        let log_context = LogContext {
             scene: &action.scene,
             tool: TOOL,
             context,
@@ -126,53 +130,61 @@ impl Orchestrator {
         let key = (action.scene.clone(), action.message.clone());
         let (outcome, is_duplicate) = self
             .recent
-            .run(key, || Box::pin(self.decide(settings, &action, place)))
+            .run(key, || {
+                Box::pin(self.decide(settings, &action, log_context))
+            })
             .await;
         if is_duplicate {
-            self.telling.count(count::DUPLICATE);
+            self.telemetry.count(count::DUPLICATE);
         }
         let answer = outcome?;
         if action.is_public && settings.options.may_be_public {
-            self.publish(&answer, place).await?;
+            self.publish(&answer, log_context).await?;
         }
         Ok((answer, is_duplicate))
     }
 
-    async fn decide(&self, settings: &Settings, action: &Action, place: Place<'_>) -> Outcome {
+    async fn decide(
+        &self,
+        settings: &Settings,
+        action: &Action,
+        log_context: LogContext<'_>,
+    ) -> Outcome {
         let Some(model) = &settings.model else {
-            return Ok(self.rejected(UNCONFIGURED, Usage::default(), Duration::ZERO, place));
+            return Ok(self.rejected(UNCONFIGURED, Usage::default(), Duration::ZERO, log_context));
         };
         let last = self.scenes.last(&action.scene, FACTS).await;
         let facts = facts(&last.map_err(|error| crate::tools::store_failure(&error))?);
         let began = Instant::now();
         let patience = settings.options.model_timeout;
         let messages = prompt::messages(action, facts);
-        let answer = self.ask(&**model, &messages, patience, place).await?;
+        let answer = self.ask(&**model, &messages, patience, log_context).await?;
         let elapsed = began.elapsed();
         let usage = answer.usage;
         // A response that does not have the provider's format counts as empty.
         let text = assistant_text(model.provider(), &answer.body).unwrap_or_default();
         let Some(proposal) = proposal::read(&text) else {
-            self.telling.count(count::PARSE_FAILED);
-            return Ok(self.rejected("llm_invalid_or_empty", usage, elapsed, place));
+            self.telemetry.count(count::PARSE_FAILED);
+            return Ok(self.rejected("llm_invalid_or_empty", usage, elapsed, log_context));
         };
         let ability = match gates::hold(&proposal, &action.allowed_actors) {
             Ok(ability) => ability,
             Err(reason) => {
-                self.telling.count(count::DEFENSE_REJECTED);
-                return Ok(self.rejected(reason, usage, elapsed, place));
+                self.telemetry.count(count::DEFENSE_REJECTED);
+                return Ok(self.rejected(reason, usage, elapsed, log_context));
             }
         };
         let check = Check::untrained(ability, proposal.suggested_dc);
         let mut d20 = crate::tools::d20(action.seed)?;
         let accepted = Accepted { proposal, check };
         let answer = accepted.answer(&mut d20, usage, elapsed);
-        self.telling.count(count::FORMAT_SENT);
-        self.telling.count(count::ACCEPTED);
+        self.telemetry.count(count::FORMAT_SENT);
+        self.telemetry.count(count::ACCEPTED);
         let extra = &answer.data["artifacts"]["rule_eval"];
-        self.telling.event("format.sent", place, extra);
+        self.telemetry.event("format.sent", log_context, extra);
         let (module, message) = (module_path!(), "An action was accepted");
-        self.telling.log(Level::Info, module, message, place);
+        self.telemetry
+            .log(Level::Info, module, message, log_context);
         Ok(Arc::new(answer))
     }
 
@@ -181,12 +193,12 @@ impl Orchestrator {
         model: &dyn LanguageModel,
         messages: &[Value],
         patience: Duration,
-        place: Place<'_>,
+        log_context: LogContext<'_>,
     ) -> Result<ModelAnswer, ToolFailure> {
         let failed = |error: &ModelError| {
             let message = format!("The language model failed: {}", error.code());
             let (level, module) = (Level::Warning, module_path!());
-            self.telling.log(level, module, &message, place);
+            self.telemetry.log(level, module, &message, log_context);
             let failure = ToolFailure::new(error.code(), error.message.clone());
             match error.retry_after {
                 Some(wait) => failure.with_retry_after(wait),
@@ -206,18 +218,19 @@ impl Orchestrator {
             stream: false,
             deadline: Instant::now() + patience,
         };
-        self.telling.count(count::ENQUEUED);
-        self.telling.event("llm.enqueued", place, &json!({}));
+        self.telemetry.count(count::ENQUEUED);
+        self.telemetry
+            .event("llm.enqueued", log_context, &json!({}));
         let mut unheard = |_| {};
         let answer = tokio::time::timeout(patience, model.respond(&turn, &mut unheard)).await;
-        let late = |_| ToolFailure::new(ErrorCode::Timeout, "The language model took too long");
+        let late = |_| ToolFailure::new(ErrorCode::Timeout, "The language model timed out");
         let answer = answer.map_err(late)?.map_err(|error| failed(&error))?;
-        self.telling.count(count::RECEIVED);
+        self.telemetry.count(count::RECEIVED);
         let extra = json!({
             "tokens_in": answer.usage.input_tokens,
             "tokens_out": answer.usage.output_tokens,
         });
-        self.telling.event("llm.received", place, &extra);
+        self.telemetry.event("llm.received", log_context, &extra);
         Ok(answer)
     }
 
@@ -226,14 +239,15 @@ impl Orchestrator {
         reason: &str,
         usage: Usage,
         elapsed: Duration,
-        place: Place<'_>,
+        log_context: LogContext<'_>,
     ) -> Arc<Answer> {
-        self.telling.count(count::REJECTED);
+        self.telemetry.count(count::REJECTED);
         let extra = json!({"reason": reason});
-        self.telling.event("defense.rejected", place, &extra);
+        self.telemetry
+            .event("defense.rejected", log_context, &extra);
         let message = format!("An action was rejected: {reason}");
-        self.telling
-            .log(Level::Info, module_path!(), &message, place);
+        self.telemetry
+            .log(Level::Info, module_path!(), &message, log_context);
         Arc::new(Answer {
             text: match reason {
                 UNCONFIGURED => format!("Rejected: {reason}: {NO_MODEL}"),
@@ -251,7 +265,11 @@ impl Orchestrator {
 
     /// Adds an accepted narration to the transcript, once. Continues if the caller gives up, and a
     /// repeated action waits for the outcome.
-    async fn publish(&self, answer: &Answer, place: Place<'_>) -> Result<(), ToolFailure> {
+    async fn publish(
+        &self,
+        answer: &Answer,
+        log_context: LogContext<'_>,
+    ) -> Result<(), ToolFailure> {
         if !answer.is_accepted {
             return Ok(());
         }
@@ -261,7 +279,7 @@ impl Orchestrator {
             ooc: false,
         };
         let is_public = Arc::clone(&answer.is_public);
-        let (scenes, scene) = (Arc::clone(&self.scenes), place.scene.to_owned());
+        let (scenes, scene) = (Arc::clone(&self.scenes), log_context.scene.to_owned());
         let written = tokio::spawn(async move {
             let mut is_public = is_public.lock().await;
             if !*is_public {
@@ -271,7 +289,8 @@ impl Orchestrator {
             Ok(())
         });
         let written = written.await;
-        let written = written.map_err(|_| ToolFailure::internal("The action was not published"))?;
+        let written = written
+            .map_err(|_| ToolFailure::internal("Publishing the action failed unexpectedly"))?;
         written.map_err(|error| crate::tools::store_failure(&error))
     }
 }

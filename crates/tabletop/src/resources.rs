@@ -12,7 +12,7 @@ use crate::orchestrator::facts;
 use crate::scenes::{
     Message, Scenes, scene_of_state, scene_of_transcript, scene_uri, transcript_uri,
 };
-use crate::telling::{COUNTERS_URI, Telling};
+use crate::telemetry::{COUNTERS_URI, TabletopTelemetry};
 
 /// Default and maximum number of messages in a transcript.
 const MESSAGES: u32 = 15;
@@ -27,12 +27,12 @@ const EXCERPT: usize = 80;
 /// Provides `transcript://scene/{id}`, `scene://{id}` and `metrics://counters`.
 pub(crate) struct TableResources {
     scenes: Arc<Scenes>,
-    telling: Arc<Telling>,
+    telemetry: Arc<TabletopTelemetry>,
 }
 
 impl TableResources {
-    pub(crate) fn new(scenes: Arc<Scenes>, telling: Arc<Telling>) -> Self {
-        Self { scenes, telling }
+    pub(crate) fn new(scenes: Arc<Scenes>, telemetry: Arc<TabletopTelemetry>) -> Self {
+        Self { scenes, telemetry }
     }
 
     async fn transcript(&self, scene: &str, limit: u32) -> Result<Value, ResourceError> {
@@ -63,7 +63,7 @@ impl TableResources {
     }
 
     fn counters(&self, prefix: &str) -> Value {
-        let counts = self.telling.counters().beginning_with(prefix).into_iter();
+        let counts = self.telemetry.counters().beginning_with(prefix).into_iter();
         let counts = counts.map(|(name, count)| (name.to_owned(), json!(count)));
         Value::Object(counts.collect::<Map<_, _>>())
     }
@@ -141,7 +141,7 @@ impl ResourceProvider for TableResources {
     }
 
     fn changes(&self) -> Option<ChangeListener> {
-        Some(self.telling.changes.listen())
+        Some(self.telemetry.changes.listen())
     }
 }
 

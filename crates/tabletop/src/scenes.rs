@@ -8,7 +8,7 @@ use pillion_core::store::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::telling::Telling;
+use crate::telemetry::TabletopTelemetry;
 use crate::{Tabletop, TabletopOptions};
 
 /// The prefix of scenes' log names in the store.
@@ -30,7 +30,7 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
 /// The scenes with their transcripts, and the characters.
 pub(crate) struct Scenes {
     store: Arc<dyn PackStore>,
-    telling: Arc<Telling>,
+    telemetry: Arc<TabletopTelemetry>,
     room: RwLock<SceneLimits>,
 }
 
@@ -73,11 +73,15 @@ pub(crate) struct Message {
 }
 
 impl Scenes {
-    pub(crate) fn new(store: Arc<dyn PackStore>, telling: Arc<Telling>, room: SceneLimits) -> Self {
+    pub(crate) fn new(
+        store: Arc<dyn PackStore>,
+        telemetry: Arc<TabletopTelemetry>,
+        room: SceneLimits,
+    ) -> Self {
         let room = RwLock::new(room);
         Self {
             store,
-            telling,
+            telemetry,
             room,
         }
     }
@@ -119,7 +123,7 @@ impl Scenes {
 
     /// Notifies listeners that a scene has changed, or was created or removed.
     pub(crate) fn tell_of(&self, scene: &str, comes_or_goes: bool) {
-        let changes = &self.telling.changes;
+        let changes = &self.telemetry.changes;
         changes.updated(transcript_uri(scene));
         changes.updated(scene_uri(scene));
         if comes_or_goes {
@@ -225,7 +229,7 @@ impl Scenes {
     /// Notifies listeners that the characters have changed, which are part of the state of every
     /// scene.
     async fn tell_of_characters(&self) {
-        let changes = &self.telling.changes;
+        let changes = &self.telemetry.changes;
         if !changes.is_heard() {
             return;
         }
@@ -235,7 +239,7 @@ impl Scenes {
             let scenes = match page {
                 Ok(scenes) => scenes,
                 Err(error) => {
-                    tracing::warn!(%error, "Somebody is not told of a character");
+                    tracing::warn!(%error, "Cannot notify a subscriber of a changed character");
                     return;
                 }
             };
@@ -254,7 +258,7 @@ impl Scenes {
 fn full(error: StoreError, what: &str, most: u32) -> StoreError {
     match error.is_full() {
         true => StoreError::full(format!(
-            "There are {most} {what} already, as many as tabletop.max_{what} lets there be"
+            "The limit of {most} {what} (tabletop.max_{what}) is reached"
         )),
         false => error,
     }
@@ -274,18 +278,19 @@ fn scene_of(log: &LogSummary) -> String {
 }
 
 fn written(line: &Line) -> Result<String, StoreError> {
-    serde_json::to_string(line)
-        .map_err(|error| StoreError::invalid("a line of a transcript").with_source(error))
+    serde_json::to_string(line).map_err(|error| {
+        StoreError::invalid("a line of a transcript cannot be encoded as JSON").with_source(error)
+    })
 }
 
 fn read(entry: &LogEntry) -> Result<Message, StoreError> {
     let line = serde_json::from_str(&entry.json).map_err(|error| {
-        StoreError::corrupt("a line of a transcript is unreadable").with_source(error)
+        StoreError::corrupt("a line of a transcript in the store is unreadable").with_source(error)
     })?;
     Ok(Message {
         message_id: entry.number.to_string(),
         line,
-        timestamp: moment(entry.at),
+        timestamp: format_timestamp(entry.at),
         number: entry.number,
     })
 }
@@ -313,11 +318,9 @@ fn id(encoded: &str) -> Option<String> {
 }
 
 /// Formats a time as RFC 3339, in UTC, with milliseconds.
-pub(crate) fn moment(at: Timestamp) -> String {
-    jiff::Timestamp::from_millisecond(at.as_millis()).map_or_else(
-        |_| at.as_millis().to_string(),
-        |moment| format!("{moment:.3}"),
-    )
+pub(crate) fn format_timestamp(at: Timestamp) -> String {
+    jiff::Timestamp::from_millisecond(at.as_millis())
+        .map_or_else(|_| at.as_millis().to_string(), |time| format!("{time:.3}"))
 }
 
 #[cfg(test)]

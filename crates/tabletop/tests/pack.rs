@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_chat::{ModelError, ModelErrorKind};
-use pillion_core::pack::{Heard, Keeping, ResourceChange};
+use pillion_core::pack::{Heard, ResourceChange, StoredItems};
 use pillion_core::store::PackStore;
 use pillion_core::tool::ErrorCode;
 use pillion_tabletop::TabletopOptions;
@@ -243,7 +243,7 @@ async fn d9_a_model_that_fails_is_a_failure_of_its_kind() {
     let failed = table.call("orchestrate_action", action).await;
     assert_eq!(
         failed.error.as_deref(),
-        Some("The language model took too long")
+        Some("The language model timed out")
     );
     assert_eq!(failed.error_code, Some(ErrorCode::Timeout));
 }
@@ -597,7 +597,7 @@ async fn d10_d11_the_stored_data_is_limited() {
     assert_eq!(refused.error_code, Some(ErrorCode::Denied));
     assert_eq!(
         refused.error.as_deref(),
-        Some("There are 2 scenes already, as many as tabletop.max_scenes lets there be")
+        Some("The limit of 2 scenes (tabletop.max_scenes) is reached")
     );
     table.say("hall", "Aria", "This one goes on").await;
     table.data("save_character", json!({"name": "Aria"})).await;
@@ -619,9 +619,12 @@ async fn d10_d11_stored_data_is_listed_in_pages_and_removal_frees_space() {
     for scene in ["hall", odd, "cave", "cave"] {
         table.say(scene, "Aria", "Hello").await;
     }
-    let scenes = table.keeping("scenes");
-    assert_eq!((scenes.count().await.unwrap(), scenes.most()), (3, Some(3)));
-    let names = async |kept: &dyn Keeping, after: Option<&str>, limit| {
+    let scenes = table.stored_items_of("scenes");
+    assert_eq!(
+        (scenes.count().await.unwrap(), scenes.max_items()),
+        (3, Some(3))
+    );
+    let names = async |kept: &dyn StoredItems, after: Option<&str>, limit| {
         let list = kept.list(after, limit).await.unwrap().into_iter();
         list.map(|kept| kept.name).collect::<Vec<_>>()
     };
@@ -645,8 +648,8 @@ async fn d10_d11_stored_data_is_listed_in_pages_and_removal_frees_space() {
         let character = json!({"name": name, "description": description});
         table.data("save_character", character).await;
     }
-    let characters = table.keeping("characters");
-    let room = (characters.count().await.unwrap(), characters.most());
+    let characters = table.stored_items_of("characters");
+    let room = (characters.count().await.unwrap(), characters.max_items());
     assert_eq!(room, (2, Some(2)));
     let bo = characters.list(Some("Aria"), 9).await.unwrap().remove(0);
     assert_eq!(
@@ -666,9 +669,27 @@ async fn k1_removals_are_announced() {
     let provider = table.packs.provider_of("scene://cave").unwrap();
     let mut changes = provider.changes().unwrap();
     table.data("save_character", json!({"name": "Bo"})).await;
-    assert!(!table.keeping("scenes").remove("hall").await.unwrap());
-    assert!(table.keeping("characters").remove("Bo").await.unwrap());
-    assert!(table.keeping("scenes").remove("cave").await.unwrap());
+    assert!(
+        !table
+            .stored_items_of("scenes")
+            .remove("hall")
+            .await
+            .unwrap()
+    );
+    assert!(
+        table
+            .stored_items_of("characters")
+            .remove("Bo")
+            .await
+            .unwrap()
+    );
+    assert!(
+        table
+            .stored_items_of("scenes")
+            .remove("cave")
+            .await
+            .unwrap()
+    );
     let updated = |uri: &str| ResourceChange::Updated(uri.to_owned());
     for change in [
         updated("scene://cave"),
@@ -691,7 +712,13 @@ async fn d9_a_removed_scene_forgets_its_accepted_actions() {
     table.say("cave", "Aria", "Hello").await;
     let action = || json!({"scene_id": "cave", "player_msg": "go"});
     table.data("orchestrate_action", action()).await;
-    assert!(table.keeping("scenes").remove("cave").await.unwrap());
+    assert!(
+        table
+            .stored_items_of("scenes")
+            .remove("cave")
+            .await
+            .unwrap()
+    );
     let second = table.data("orchestrate_action", action()).await;
     assert_eq!(second["narration"], "The second");
     assert!(!model.told(1).contains("Hello"), "{}", model.told(1));

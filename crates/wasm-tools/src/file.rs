@@ -48,7 +48,7 @@ pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, Stamps>, WasmToolEr
         .metadata()
         .map_err(|error| fault(error.to_string()))?;
     if !metadata.is_dir() {
-        return Err(fault("it is no folder".to_owned()));
+        return Err(fault("not a folder".to_owned()));
     }
     safe(&metadata).map_err(fault)?;
     let mut found = BTreeMap::new();
@@ -101,20 +101,20 @@ pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, WasmT
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
-            return Err(unsafe_file("it is a symbolic link".to_owned()));
+            return Err(unsafe_file("the file is a symbolic link".to_owned()));
         }
         Err(error) => return Err(unreadable(error)),
     };
     let metadata = file.metadata().map_err(unreadable)?;
     if !metadata.is_file() {
-        return Err(unsafe_file("it is no file".to_owned()));
+        return Err(unsafe_file("not a regular file".to_owned()));
     }
     safe(&metadata).map_err(unsafe_file)?;
     let mut bytes = Vec::new();
     let mut limited = file.take(max_bytes.saturating_add(1));
     limited.read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > max_bytes {
-        let what = format!("{name}: it is longer than {max_bytes} bytes");
+        let what = format!("{name}: the file is larger than {max_bytes} bytes");
         return Err(WasmToolError::new(FaultCode::TooLarge, what));
     }
     Ok(Some(bytes))
@@ -126,12 +126,12 @@ fn safe(metadata: &Metadata) -> Result<(), String> {
     let own = rustix::process::geteuid().as_raw();
     if metadata.uid() != 0 && metadata.uid() != own {
         return Err(format!(
-            "it belongs to the user {}, who is neither root nor this process' ({own})",
+            "owned by the user id {}, which is neither root nor this process's user ({own})",
             metadata.uid()
         ));
     }
     match metadata.mode() & OTHERS_MAY_WRITE {
         0 => Ok(()),
-        _ => Err("everybody may write it: chmod o-w".to_owned()),
+        _ => Err("writable by all users: run chmod o-w on it".to_owned()),
     }
 }

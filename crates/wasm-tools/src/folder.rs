@@ -242,7 +242,7 @@ impl WasmFolder {
     pub fn late(&mut self, name: &str) {
         if let Some(place) = self.places.get_mut(name) {
             let seconds = self.settings.limits.compile_timeout().as_secs_f64();
-            let what = format!("it takes longer than {seconds}s to compile");
+            let what = format!("compiling the component takes longer than {seconds}s");
             place.fault = Some(WasmToolError::new(FaultCode::TooSlow, what));
         }
     }
@@ -250,7 +250,7 @@ impl WasmFolder {
     /// Marks a file as invalid, because loading it ended without a result.
     pub fn lost(&mut self, name: &str) {
         if let Some(place) = self.places.get_mut(name) {
-            let what = "it cannot be taken up: compiling it failed unexpectedly";
+            let what = "compiling the component failed unexpectedly";
             place.fault = Some(WasmToolError::new(FaultCode::InvalidComponent, what));
         }
     }
@@ -338,7 +338,7 @@ impl DueFile {
     fn made(&self) -> Result<(Arc<Compiled>, Manifest), WasmToolError> {
         ToolName::new(&self.name)
             .map_err(|error| WasmToolError::new(FaultCode::BadName, error.to_string()))?;
-        let gone = || WasmToolError::new(FaultCode::Unreadable, "it has gone");
+        let gone = || WasmToolError::new(FaultCode::Unreadable, "the file no longer exists");
         let path = self.folder.join(format!("{}.wasm", self.name));
         let manifest = match file::read(&path.with_extension("toml"), MAX_MANIFEST_LEN)? {
             Some(bytes) => Manifest::parse(&bytes)?,

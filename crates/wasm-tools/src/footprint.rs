@@ -39,7 +39,7 @@ pub(crate) fn check(component: &[u8]) -> Result<(), WasmToolError> {
         taken = taken.saturating_add(u64::from(count).saturating_mul(bytes));
         if taken > MAX_BYTES {
             return Err(fault(format!(
-                "the globals, imports and functions of a module take more than {MAX_BYTES} bytes"
+                "the globals, imports and functions of a module need more than {MAX_BYTES} bytes"
             )));
         }
     }

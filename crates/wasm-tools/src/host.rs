@@ -48,7 +48,9 @@ impl Host {
                 Access::ReadWrite => (DirPerms::all(), FilePerms::all()),
             };
             wasi.preopened_dir(folder.path(), &folder.guest, directory, files)
-                .map_err(|error| format!("the folder for '{}': {error}", folder.guest))?;
+                .map_err(|error| {
+                    format!("cannot open the folder for '{}': {error}", folder.guest)
+                })?;
         }
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_RESOURCES);

@@ -2,7 +2,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use pillion_core::egress::{CONNECTION_HEADERS, EgressPolicy, HttpClient, HttpError, HttpRequest};
+use pillion_egress::{CONNECTION_HEADERS, EgressPolicy, HttpClient, HttpError, HttpRequest};
 use url::Url;
 
 use crate::bindings::pillion::tool::http as wit;
@@ -54,7 +54,7 @@ impl Requests {
         let request = read(request)?;
         let host = request.url.host_str().unwrap_or_default().to_owned();
         if !self.origins.iter().any(|origin| origin.is_of(&request.url)) {
-            let what = format!("'{host}' is no origin that is granted");
+            let what = format!("the origin of '{host}' is not granted to this tool");
             return Err(wit::Error::Denied(what));
         }
         let failed = |error: HttpError| match error {
@@ -84,13 +84,13 @@ fn read(request: wit::Request) -> Result<HttpRequest, wit::Error> {
     let method = Method::from_bytes(request.method.as_bytes())
         .ok()
         .filter(|method| *method != Method::CONNECT)
-        .ok_or_else(|| invalid("that is no method".to_owned()))?;
+        .ok_or_else(|| invalid("the HTTP method is invalid".to_owned()))?;
     let url: Url = request
         .url
         .parse()
-        .map_err(|error| invalid(format!("that is not a valid URL: {error}")))?;
+        .map_err(|error| invalid(format!("the URL is invalid: {error}")))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(invalid("a URL has no credentials in it".to_owned()));
+        return Err(invalid("the URL must not contain credentials".to_owned()));
     }
     let mut headers = HeaderMap::new();
     for (name, value) in &request.headers {
@@ -98,10 +98,15 @@ fn read(request: wit::Request) -> Result<HttpRequest, wit::Error> {
             .parse()
             .map_err(|_| invalid(format!("'{name}' is not a valid header name")))?;
         if CONNECTION_HEADERS.contains(&header.as_str()) {
-            return Err(invalid(format!("'{name}' is the connection's own")));
+            return Err(invalid(format!(
+                "the header '{name}' is set by the host and cannot be sent"
+            )));
         }
-        let value = HeaderValue::from_str(value)
-            .map_err(|_| invalid(format!("'{name}' has a value that no header has")))?;
+        let value = HeaderValue::from_str(value).map_err(|_| {
+            invalid(format!(
+                "the value of the header '{name}' has characters that are not allowed in a header"
+            ))
+        })?;
         headers.append(header, value);
     }
     Ok(HttpRequest {

@@ -41,7 +41,8 @@ pub(crate) struct SmallerLimits {
 impl Manifest {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, WasmToolError> {
         let bad = |what| WasmToolError::new(FaultCode::BadManifest, what);
-        let text = std::str::from_utf8(bytes).map_err(|_| bad("it is no text".to_owned()))?;
+        let text = std::str::from_utf8(bytes)
+            .map_err(|_| bad("the manifest is not valid UTF-8".to_owned()))?;
         let manifest: Self = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| {
                 let before = text.get(..span.start).unwrap_or_default();
@@ -56,7 +57,7 @@ impl Manifest {
             .find(|path| !path.starts_with('/'));
         match not_absolute {
             Some(path) => Err(bad(format!(
-                "permissions.files: '{path}' does not begin with /"
+                "permissions.files: '{path}' must begin with /"
             ))),
             None => Ok(manifest),
         }

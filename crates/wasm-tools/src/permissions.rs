@@ -83,7 +83,7 @@ impl Permissions {
             return Ok(permissions);
         }
         let what = format!(
-            "its manifest asks for what is not granted: {}",
+            "the manifest requests permissions that are not granted: {}",
             missing.join(", ")
         );
         Err(WasmToolError::new(FaultCode::NotGranted, what))

@@ -38,19 +38,19 @@ pub(crate) struct Usage {
 pub(crate) enum RunFault {
     #[error("timed out after {seconds:?}s")]
     Time { seconds: f64 },
-    #[error("used up its fuel of {0}")]
+    #[error("exceeded its fuel limit of {0}")]
     Fuel(u64),
-    #[error("wanted more than {0} bytes of memory")]
+    #[error("exceeded its memory limit of {0} bytes")]
     Memory(usize),
-    #[error("nested its calls too deep")]
+    #[error("exceeded its call stack")]
     Stack,
-    #[error("handed over more than {0} bytes at once")]
+    #[error("passed more than {0} bytes at once to the host")]
     Output(usize),
-    #[error("returned a text that is not UTF-8")]
+    #[error("returned a string that is not valid UTF-8")]
     Text,
-    #[error("cannot be given {0}")]
+    #[error("cannot be started: {0}")]
     Folder(String),
-    #[error("is not called: more than {most} bytes are in its folder '{guest}'")]
+    #[error("cannot be called: its folder '{guest}' contains more than {most} bytes")]
     Full { guest: String, most: u64 },
     #[error("failed: {0}")]
     Trap(String),
@@ -162,7 +162,7 @@ where
             }
             Err(error) => {
                 return Err(RunFault::Folder(format!(
-                    "the folder for '{guest}': {error}"
+                    "cannot read the folder for '{guest}': {error}"
                 )));
             }
         }
@@ -215,7 +215,7 @@ fn fault_of(error: &wasmtime::Error, host: &Host, limits: &Limits) -> RunFault {
         return RunFault::Text;
     }
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
-        return RunFault::Trap(format!("it ended itself with {}", exit.0));
+        return RunFault::Trap(format!("it exited with status {}", exit.0));
     }
     if let Some(trap) = error.downcast_ref::<Trap>() {
         return RunFault::Trap(trap.to_string());

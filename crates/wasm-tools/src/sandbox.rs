@@ -50,15 +50,15 @@ impl Sandbox {
             Some(Some(&COMPONENT)) => {}
             Some(Some(&CORE_MODULE)) => {
                 let what =
-                    "it is a core module: build a component, as for the target wasm32-wasip2";
+                    "the file is a core module: build a component, for example for wasm32-wasip2";
                 return Err(fault(FaultCode::CoreModule, what.to_owned()));
             }
             Some(None) => {
-                let what = "it ends before it has begun";
+                let what = "the file ends within its header";
                 return Err(fault(FaultCode::InvalidComponent, what.to_owned()));
             }
             _ => {
-                let what = "it does not begin as WebAssembly does";
+                let what = "the file is not WebAssembly";
                 return Err(fault(FaultCode::NotWasm, what.to_owned()));
             }
         }
@@ -73,9 +73,9 @@ impl Sandbox {
     }
 }
 
-/// Formats an error and all its causes as one line of at most [`saying::LONGEST`] bytes.
+/// Formats an error and all its causes as one line of at most [`saying::MAX_MESSAGE_BYTES`] bytes.
 pub(crate) fn chain(error: &wasmtime::Error) -> String {
-    let mut said = Saying::of_at_most(saying::LONGEST);
+    let mut said = Saying::of_at_most(saying::MAX_MESSAGE_BYTES);
     for (place, cause) in error.chain().enumerate() {
         let separator = if place == 0 { "" } else { ": " };
         // Writing fails when the limit is reached.

@@ -1,7 +1,7 @@
 use std::fmt::{self, Write};
 
 /// Maximum length of an error message, in bytes, because a component can choose names in it.
-pub(crate) const LONGEST: usize = 1024;
+pub(crate) const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// The mark at the end of a cut text.
 const MORE: &str = "...";
@@ -66,7 +66,7 @@ pub(crate) fn beginning(text: &str, most: usize) -> String {
 
 /// Returns the beginning of a text as one line, for lists and terminals.
 pub(crate) fn line(text: &str) -> String {
-    let mut said = Saying::of_at_most(LONGEST);
+    let mut said = Saying::of_at_most(MAX_MESSAGE_BYTES);
     // Fails if the text is cut, which is intended.
     let _ = said.write_str(text);
     said.in_one_line()
@@ -96,6 +96,9 @@ mod tests {
     #[test]
     fn a_line_has_no_control_characters() {
         assert_eq!(line("a\u{1b}[2J\n\u{9b}b\u{7}"), "a [2J b");
-        assert_eq!(line(&"ü".repeat(LONGEST)).len(), LONGEST + MORE.len());
+        assert_eq!(
+            line(&"ü".repeat(MAX_MESSAGE_BYTES)).len(),
+            MAX_MESSAGE_BYTES + MORE.len()
+        );
     }
 }

@@ -3,7 +3,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pillion_core::egress::EgressPolicy;
+use pillion_egress::EgressPolicy;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::permissions::{Access, Origin};
@@ -125,7 +125,7 @@ impl Limits {
         let out = in_range
             .into_iter()
             .find(|(_, value, least, most)| !(least..=most).contains(&value));
-        out.map(|(key, _, least, most)| format!("{key} is a number from {least} to {most}"))
+        out.map(|(key, _, least, most)| format!("{key} must be a number from {least} to {most}"))
     }
 }
 

@@ -2,10 +2,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use pillion_core::digest::sha256_hex;
-use pillion_core::schema::CompiledSchema;
 use pillion_core::tool::{
     CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture, ToolOutput,
 };
+use pillion_schema::CompiledSchema;
 use serde_json::{Value, json};
 
 use crate::bindings::ToolPre;
@@ -23,7 +23,7 @@ use crate::{FaultCode, WasmToolError};
 const CATEGORY: &str = "sandboxed";
 
 /// Maximum sizes of the texts in a definition, in bytes, because every list of tools contains them.
-const LONGEST: [(&str, usize); 3] = [
+const MAX_TEXT_BYTES: [(&str, usize); 3] = [
     ("description", 16 * 1024),
     ("input-schema", 256 * 1024),
     ("category", 64),
@@ -84,7 +84,7 @@ impl Compiled {
             described.input_schema.as_str(),
             category,
         ];
-        for (text, (what, longest)) in texts.into_iter().zip(LONGEST) {
+        for (text, (what, longest)) in texts.into_iter().zip(MAX_TEXT_BYTES) {
             if text.len() > longest {
                 return Err(bad(format!("{what} is longer than {longest} bytes")));
             }
@@ -123,7 +123,7 @@ impl WasmTool {
         let pinned = grant.sha256.as_deref();
         if pinned.is_some_and(|pinned| !pinned.eq_ignore_ascii_case(&compiled.sha256)) {
             let what = format!(
-                "the grants are for another file: this one's SHA-256 is {}",
+                "the granted sha256 is that of another file: this file's SHA-256 is {}",
                 compiled.sha256
             );
             return Err(WasmToolError::new(FaultCode::OtherFile, what));
@@ -225,9 +225,7 @@ fn output_of(name: &str, output: wit::Output, usage: Usage) -> Result<ToolOutput
         wit::Output::Text(text) => ToolOutput::text(text),
         wit::Output::Json(json) => {
             let value = serde_json::from_str(&json).map_err(|error| {
-                ToolFailure::internal(format!(
-                    "Tool '{name}' returned what is not valid JSON: {error}"
-                ))
+                ToolFailure::internal(format!("Tool '{name}' returned invalid JSON: {error}"))
             })?;
             ToolOutput::value(value)
         }

@@ -86,7 +86,7 @@ async fn p_a_component_of_another_kind_is_refused() {
 async fn p_limits_apply_to_describe() {
     for (describe, expected) in [
         ("unreachable", "failed: "),
-        ("(loop $again (br $again)) unreachable", "used up its fuel"),
+        ("(loop $again (br $again)) unreachable", "exceeded its fuel"),
         ("(i32.const 9999999)", "failed: "),
     ] {
         let parts = Parts {
@@ -146,7 +146,7 @@ async fn p_a_file_writable_by_others_or_a_symlink_is_refused() {
     let fault = folder.fault("");
     assert_eq!(fault.error.code.as_str(), "unsafe_file");
     assert!(
-        fault.error.what.contains("everybody may write it"),
+        fault.error.what.contains("writable by all users"),
         "{fault:?}"
     );
 
@@ -155,11 +155,11 @@ async fn p_a_file_writable_by_others_or_a_symlink_is_refused() {
     std::fs::write(&elsewhere, component(ECHO)).unwrap();
     symlink(&elsewhere, &path).unwrap();
     let fault = folder.fault("");
-    assert_eq!(fault.error.what, "tool.wasm: it is a symbolic link");
+    assert_eq!(fault.error.what, "tool.wasm: the file is a symbolic link");
 
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
-    assert_eq!(folder.fault("").error.what, "tool.wasm: it is no file");
+    assert_eq!(folder.fault("").error.what, "tool.wasm: not a regular file");
 
     std::fs::remove_dir(&path).unwrap();
     folder
@@ -185,7 +185,7 @@ async fn p_a_world_writable_or_missing_folder_has_no_tools() {
         fault
             .error
             .what
-            .ends_with("everybody may write it: chmod o-w")
+            .ends_with("writable by all users: run chmod o-w on it")
     );
     // A component that was loaded before the folder became writable by others stays.
     folder.put("other.wasm", component(ECHO));
@@ -200,7 +200,7 @@ async fn p_a_world_writable_or_missing_folder_has_no_tools() {
     std::fs::remove_dir_all(folder.path()).unwrap();
     assert_eq!(folder.fault("").error.code.as_str(), "folder");
     std::fs::write(folder.path(), "a file").unwrap();
-    assert!(folder.fault("").error.what.ends_with("it is no folder"));
+    assert!(folder.fault("").error.what.ends_with("not a folder"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -212,7 +212,10 @@ async fn p_names_sizes_and_manifests_are_checked() {
     let folder = Folder::new();
     folder.put("tool.wasm", component(ECHO));
     let fault = folder.fault("[limits]\nmax_file_bytes = 100");
-    assert_eq!(fault.error.what, "tool.wasm: it is longer than 100 bytes");
+    assert_eq!(
+        fault.error.what,
+        "tool.wasm: the file is larger than 100 bytes"
+    );
     for (manifest, expected) in [
         ("permisions = 1", "line 1: unknown field"),
         (
@@ -223,10 +226,7 @@ async fn p_names_sizes_and_manifests_are_checked() {
             "[permissions]\nhttp = [\"ftp://a.example\"]",
             "is not an origin",
         ),
-        (
-            "[permissions.files]\ntexts = \"read\"",
-            "does not begin with /",
-        ),
+        ("[permissions.files]\ntexts = \"read\"", "must begin with /"),
         (
             "[permissions.files]\n\"/texts\" = \"write\"",
             "line 2: unknown variant",
@@ -240,7 +240,10 @@ async fn p_names_sizes_and_manifests_are_checked() {
         assert!(fault.error.what.contains(expected), "{manifest}: {fault:?}");
     }
     folder.put("tool.toml", b"\xff\xfe");
-    assert_eq!(folder.fault("").error.what, "it is no text");
+    assert_eq!(
+        folder.fault("").error.what,
+        "the manifest is not valid UTF-8"
+    );
     folder.put("tool.toml", "[limits]\ntimeout_ms = 100");
     let tool = folder.tool("");
     assert!(common::call(&tool, json!({})).await.is_ok());
@@ -261,7 +264,7 @@ async fn p_a_module_with_large_instances_without_memory_is_rejected() {
     for parts in [at_the_top, nested] {
         let (code, what) = fault_of(&parts.build());
         assert_eq!(code, "invalid_component");
-        assert!(what.contains("take more than 2097152 bytes"), "{what}");
+        assert!(what.contains("need more than 2097152 bytes"), "{what}");
     }
 }
 

@@ -34,7 +34,10 @@ async fn p_an_endless_loop_ends_when_its_fuel_is_used_up() {
     let (limit, failure) = limit_of(&tool).await;
     assert_eq!(limit, "fuel");
     assert_eq!(failure.code, ErrorCode::InternalError);
-    assert_eq!(failure.message, "Tool 'spin' used up its fuel of 1000000");
+    assert_eq!(
+        failure.message,
+        "Tool 'spin' exceeded its fuel limit of 1000000"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,7 +103,7 @@ async fn p_memory_grows_to_its_limit_and_no_further() {
     assert_eq!(limit, "memory");
     assert_eq!(
         failure.message,
-        "Tool 'grow' wanted more than 8388608 bytes of memory"
+        "Tool 'grow' exceeded its memory limit of 8388608 bytes"
     );
     // A component that starts with more memory is rejected.
     let large = Parts {
@@ -112,7 +115,7 @@ async fn p_memory_grows_to_its_limit_and_no_further() {
     let fault = folder.fault("[limits]\nmax_memory_bytes = 8388608");
     assert_eq!(fault.error.code.as_str(), "describe_failed");
     assert!(
-        fault.error.what.contains("8388608 bytes of memory"),
+        fault.error.what.contains("memory limit of 8388608 bytes"),
         "{fault:?}"
     );
 }
@@ -148,7 +151,7 @@ async fn p_a_huge_output_is_rejected_before_it_is_copied() {
     assert_eq!(limit, "output", "{failure}");
     assert_eq!(
         failure.message,
-        "Tool 'large' handed over more than 1048576 bytes at once"
+        "Tool 'large' passed more than 1048576 bytes at once to the host"
     );
     // The component returns an address outside its memory.
     let folder = Folder::new();
@@ -178,7 +181,7 @@ async fn p_an_output_that_is_not_utf8_or_not_json_fails_its_call() {
     let failure = call(&folder.tool(""), json!({})).await.unwrap_err();
     assert_eq!(
         failure.message,
-        "Tool 'bytes' returned a text that is not UTF-8"
+        "Tool 'bytes' returned a string that is not valid UTF-8"
     );
 
     let folder = Folder::new();
@@ -195,7 +198,7 @@ async fn p_an_output_that_is_not_utf8_or_not_json_fails_its_call() {
     assert!(
         failure
             .message
-            .starts_with("Tool 'json' returned what is not valid JSON: "),
+            .starts_with("Tool 'json' returned invalid JSON: "),
         "{failure}"
     );
 }
@@ -310,7 +313,10 @@ async fn p_tables_count_as_memory() {
     folder.put("large.wasm", large.build());
     let fault = folder.fault("");
     assert_eq!(fault.error.code.as_str(), "describe_failed");
-    assert!(fault.error.what.contains("bytes of memory"), "{fault:?}");
+    assert!(
+        fault.error.what.contains("exceeded its memory limit"),
+        "{fault:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -364,7 +370,7 @@ async fn p_a_tool_whose_folder_is_full_is_not_called() {
     assert_eq!(failure.code, ErrorCode::Unavailable);
     assert_eq!(
         failure.message,
-        "Tool 'echo' is not called: more than 8192 bytes are in its folder '/notes'"
+        "Tool 'echo' cannot be called: its folder '/notes' contains more than 8192 bytes"
     );
     std::fs::remove_file(notes.join("b")).unwrap();
     call(&tool, json!({})).await.unwrap();
@@ -386,7 +392,10 @@ async fn p_a_slow_compilation_delays_no_other_file() {
     opened.late("a");
     let fault = opened.faults().pop().unwrap();
     assert_eq!(fault.error.code.as_str(), "too_slow");
-    assert_eq!(fault.error.what, "it takes longer than 1.5s to compile");
+    assert_eq!(
+        fault.error.what,
+        "compiling the component takes longer than 1.5s"
+    );
 
     let names = |opened: &WasmFolder| {
         let tools = opened.tools();

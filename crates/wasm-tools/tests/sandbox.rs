@@ -79,7 +79,7 @@ async fn p_without_a_manifest_there_are_no_files_no_variables_and_no_network() {
     let failure = fails(&tool, json!({"do": "send", "url": "http://127.0.0.1:1/"})).await;
     assert_eq!(
         failure.message,
-        "denied: '127.0.0.1' is no origin that is granted"
+        "denied: the origin of '127.0.0.1' is not granted to this tool"
     );
     assert_eq!(failure.metadata["retry_after"], 7);
     // Harmless functions that reveal no secrets are available.
@@ -279,15 +279,15 @@ async fn p_requests_go_to_granted_origins_under_the_egress_rules() {
         (format!("{other}/echo"), "denied: '127.0.0.1' is no origin"),
         (
             url.replace("127.0.0.1", "localhost"),
-            "denied: 'localhost' is no origin",
+            "denied: the origin of 'localhost' is not granted",
         ),
         (url.replace("http:", "https:"), "denied: "),
         (format!("{link_local}/latest/meta-data"), "denied: "),
         (
             url.replace("http://", "http://user:secret@"),
-            "invalid: a URL has no credentials",
+            "invalid: the URL must not contain credentials",
         ),
-        ("no URL".to_owned(), "invalid: that is not a valid URL"),
+        ("no URL".to_owned(), "invalid: the URL is invalid"),
         (format!("{url}/long"), "too long"),
     ] {
         let failure = fails(&tool, json!({"do": "send", "url": target})).await;
@@ -298,9 +298,12 @@ async fn p_requests_go_to_granted_origins_under_the_egress_rules() {
         json!({"do": "send", "url": format!("{url}/echo"), "headers": {"Host": "x"}}),
     )
     .await;
-    assert!(failure.message.starts_with("invalid: 'Host'"), "{failure}");
+    assert!(
+        failure.message.starts_with("invalid: the header 'Host'"),
+        "{failure}"
+    );
     let away = fails(&tool, json!({"do": "send", "url": format!("{url}/away")})).await;
-    let refused = "a redirect to another place was refused";
+    let refused = "the server redirects to another origin, which is not followed";
     assert!(away.message.contains(refused), "{away}");
 }
 
@@ -339,7 +342,7 @@ async fn p_panics_exits_and_memory_exhaustion_end_one_call() {
     let failure = fails(&tool, json!({"do": "exit"})).await;
     assert_eq!(
         failure.message,
-        "Tool 'probe' failed: it ended itself with 1"
+        "Tool 'probe' failed: it exited with status 1"
     );
     let failure = fails(&tool, json!({"do": "allocate", "bytes": 20_000_000})).await;
     assert_eq!(failure.metadata["limit"], "memory");

@@ -17,35 +17,35 @@ if (!is_array($request) || !isset($request['messages'])) {
 }
 
 /** Returns the next step: a tool call, or an answer. */
-$answer = static function (array $request): string|array {
+$nextStep = static function (array $request): string|array {
     $last = end($request['messages']);
     if ($last['role'] === 'tool') {
         return 'I was told: ' . $last['content'];
     }
     $text = strtolower((string) $last['content']);
-    preg_match_all('/\d+/', $text, $found);
-    $numbers = array_map('intval', $found[0]);
-    $wanted = match (true) {
+    preg_match_all('/\d+/', $text, $matches);
+    $numbers = array_map('intval', $matches[0]);
+    $toolCall = match (true) {
         str_contains($text, 'refund') => ['refund_order', ['order' => $numbers[0] ?? 0]],
         str_contains($text, 'order') => ['order_status', ['order' => $numbers[0] ?? 0]],
         str_contains($text, 'sum') => ['everything_get-sum', ['a' => $numbers[0] ?? 0, 'b' => $numbers[1] ?? 0]],
         default => null,
     };
     $offered = array_map(fn (array $tool) => $tool['function']['name'], $request['tools'] ?? []);
-    if ($wanted === null) {
+    if ($toolCall === null) {
         return $offered === [] ? 'I have no tools.' : 'I can use: ' . implode(', ', $offered) . '.';
     }
-    return in_array($wanted[0], $offered, true) ? $wanted : "I have no tool $wanted[0].";
+    return in_array($toolCall[0], $offered, true) ? $toolCall : "I have no tool $toolCall[0].";
 };
 
-$said = $answer($request);
-$finish = is_string($said) ? 'stop' : 'tool_calls';
-$message = is_string($said)
-    ? ['role' => 'assistant', 'content' => $said]
+$step = $nextStep($request);
+$finish = is_string($step) ? 'stop' : 'tool_calls';
+$message = is_string($step)
+    ? ['role' => 'assistant', 'content' => $step]
     : ['role' => 'assistant', 'content' => null, 'tool_calls' => [[
         'id' => 'call_' . bin2hex(random_bytes(6)),
         'type' => 'function',
-        'function' => ['name' => $said[0], 'arguments' => json_encode($said[1])],
+        'function' => ['name' => $step[0], 'arguments' => json_encode($step[1])],
     ]]];
 $body = ['id' => 'chatcmpl-1', 'model' => $request['model'] ?? ''];
 if (!($request['stream'] ?? false)) {
@@ -54,12 +54,12 @@ if (!($request['stream'] ?? false)) {
     return;
 }
 // Streams an answer word by word, and a call in one piece.
-$deltas = is_string($said)
-    ? array_map(fn (string $word) => ['content' => $word], preg_split('/(?<= )/', $said))
+$deltas = is_string($step)
+    ? array_map(fn (string $word) => ['content' => $word], preg_split('/(?<= )/', $step))
     : [['tool_calls' => array_map(fn (array $call) => ['index' => 0] + $call, $message['tool_calls'])]];
 header('Content-Type: text/event-stream');
-foreach ([...$deltas, []] as $place => $delta) {
-    $choice = ['index' => 0, 'delta' => (object) $delta, 'finish_reason' => $place === count($deltas) ? $finish : null];
+foreach ([...$deltas, []] as $index => $delta) {
+    $choice = ['index' => 0, 'delta' => (object) $delta, 'finish_reason' => $index === count($deltas) ? $finish : null];
     echo 'data: ', json_encode($body + ['object' => 'chat.completion.chunk', 'choices' => [$choice]]), "\n\n";
     flush();
 }

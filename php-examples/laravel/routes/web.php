@@ -7,5 +7,5 @@ use Illuminate\Support\Facades\Route;
 
 Route::get('/', [ChatController::class, 'show']);
 Route::get('/tools', [ChatController::class, 'tools']);
-Route::post('/chat', [ChatController::class, 'say']);
+Route::post('/chat', [ChatController::class, 'sendMessage']);
 Route::post('/approvals/{id}', [ChatController::class, 'decide']);

@@ -31,7 +31,7 @@ final class ChatTest extends TestCase
         restore_exception_handler();
     }
 
-    private function say(string $message, string $model = 'without-mcp'): TestResponse
+    private function sendMessage(string $message, string $model = 'without-mcp'): TestResponse
     {
         return $this->postJson('/chat', ['model' => $model, 'message' => $message]);
     }
@@ -58,9 +58,9 @@ final class ChatTest extends TestCase
         return $answer;
     }
 
-    private function askForARefund(): string
+    private function requestRefund(): string
     {
-        $answer = self::answer($this->say('Refund order 7'));
+        $answer = self::answer($this->sendMessage('Refund order 7'));
         self::assertSame([null, 'refund_order'], [$answer['text'], $answer['waiting'][0]['tool']]);
         return $answer['waiting'][0]['id'];
     }
@@ -80,16 +80,16 @@ final class ChatTest extends TestCase
     public function test_a_tool_of_a_server_answers(): void
     {
         Pillion::fake(['everything_get-sum' => 'The sum is 42.'])->preventStrayCalls()
-            ->modelSays(['everything_get-sum' => ['a' => 2, 'b' => 40]], 'It is 42.');
-        $answer = self::answer($this->say('What is 2 + 40?', 'with-mcp'));
+            ->fakeModel(['everything_get-sum' => ['a' => 2, 'b' => 40]], 'It is 42.');
+        $answer = self::answer($this->sendMessage('What is 2 + 40?', 'with-mcp'));
         self::assertSame(['answered', 'It is 42.', []], [$answer['status'], $answer['text'], $answer['waiting']]);
         Pillion::assertToolCalled('everything_get-sum', ['a' => 2, 'b' => 40]);
     }
 
     public function test_events_are_streamed(): void
     {
-        Pillion::fake(['order_status' => 'on its way'])->preventStrayCalls()->modelSays(['order_status' => ['order' => 7]], 'On its way.');
-        $response = $this->say('Where is order 7?');
+        Pillion::fake(['order_status' => 'on its way'])->preventStrayCalls()->fakeModel(['order_status' => ['order' => 7]], 'On its way.');
+        $response = $this->sendMessage('Where is order 7?');
         self::assertStringContainsString('text/event-stream', (string) $response->headers->get('Content-Type'));
         [[$started, $call], [$finished, $result], [$delta, $words], [$done]] = self::events($response);
         self::assertSame(['tool_started', 'tool_finished', 'delta', 'done'], [$started, $finished, $delta, $done]);
@@ -98,18 +98,18 @@ final class ChatTest extends TestCase
 
     public function test_a_refund_waits_for_the_customer(): void
     {
-        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()->modelSays(['refund_order' => ['order' => 7]], 'You have your money back.');
-        $id = $this->askForARefund();
+        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()->fakeModel(['refund_order' => ['order' => 7]], 'You have your money back.');
+        $id = $this->requestRefund();
         Pillion::assertNothingCalled();
-        $this->say('Hello?')->assertStatus(409);
+        $this->sendMessage('Hello?')->assertStatus(409);
         self::assertSame('You have your money back.', self::answer($this->decide($id, true))['text']);
         Pillion::assertToolCalled('refund_order', 1);
     }
 
     public function test_a_refund_that_is_denied_does_not_run(): void
     {
-        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()->modelSays(['refund_order' => ['order' => 7]], 'As you like.');
-        [, [$type, $result]] = self::events($this->decide($this->askForARefund(), false));
+        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()->fakeModel(['refund_order' => ['order' => 7]], 'As you like.');
+        [, [$type, $result]] = self::events($this->decide($this->requestRefund(), false));
         self::assertSame(['tool_finished', 'denied'], [$type, $result['error_code']]);
         Pillion::assertNothingCalled();
     }
@@ -124,18 +124,18 @@ final class ChatTest extends TestCase
     public function test_a_refund_is_made_once_when_the_model_fails_after_it(): void
     {
         Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()
-            ->modelSays(['refund_order' => ['order' => 7]], new \RuntimeException('The model is away'), 'You have your money back.');
-        $answer = self::answer($this->decide($this->askForARefund(), true));
+            ->fakeModel(['refund_order' => ['order' => 7]], new \RuntimeException('The model is away'), 'You have your money back.');
+        $answer = self::answer($this->decide($this->requestRefund(), true));
         self::assertSame(['failed', 'The model cannot answer at the moment.'], [$answer['status'], $answer['error']]);
-        $answer = self::answer($this->say('Well?'));
+        $answer = self::answer($this->sendMessage('Well?'));
         self::assertSame(['You have your money back.', []], [$answer['text'], $answer['waiting']]);
         Pillion::assertToolCalled('refund_order', 1);
     }
 
     public function test_the_page_shows_pending_approvals(): void
     {
-        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()->modelSays(['refund_order' => ['order' => 7]]);
-        $id = $this->askForARefund();
+        Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()->fakeModel(['refund_order' => ['order' => 7]]);
+        $id = $this->requestRefund();
         $this->get('/')->assertOk()->assertSee($id);
     }
 
@@ -144,15 +144,15 @@ final class ChatTest extends TestCase
         Pillion::fake(['refund_order' => 'done'])->preventStrayCalls();
         $ways = [
             'decided on' => fn (string $id) => $this->decide($id, true),
-            'not decided on' => fn () => $this->say('Hello?'),
+            'not decided on' => fn () => $this->sendMessage('Hello?'),
         ];
-        foreach ($ways as $how => $goOn) {
+        foreach ($ways as $how => $resume) {
             $this->flushSession();
-            Pillion::fake()->modelSays(['refund_order' => ['order' => 7]], 'As you like.', 'Hello.');
-            $id = $this->askForARefund();
+            Pillion::fake()->fakeModel(['refund_order' => ['order' => 7]], 'As you like.', 'Hello.');
+            $id = $this->requestRefund();
             $this->travel(3601)->seconds();
             $this->get('/')->assertDontSee($id);
-            $answer = self::answer($goOn($id));
+            $answer = self::answer($resume($id));
             self::assertSame(['answered', []], [$answer['status'], $answer['waiting']], $how);
             self::assertSame($how === 'decided on' ? 'As you like.' : 'Hello.', $answer['text']);
         }
@@ -162,33 +162,33 @@ final class ChatTest extends TestCase
     public function test_a_decision_cannot_be_changed(): void
     {
         Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()
-            ->modelSays(['refund_order' => ['order' => 7]], 'Done.', 'You are welcome.');
-        $id = $this->askForARefund();
+            ->fakeModel(['refund_order' => ['order' => 7]], 'Done.', 'You are welcome.');
+        $id = $this->requestRefund();
         Pillion::approvals()->approve($id);
         $this->decide($id, false)->assertStatus(409);
-        self::assertSame('You are welcome.', self::answer($this->say('Thank you'))['text']);
+        self::assertSame('You are welcome.', self::answer($this->sendMessage('Thank you'))['text']);
         Pillion::assertToolCalled('refund_order', 1);
     }
 
     public function test_a_chat_answers_one_request_at_a_time(): void
     {
         Pillion::fake(['refund_order' => 'done'])->preventStrayCalls()
-            ->modelSays(['refund_order' => ['order' => 7]], 'You have your money back.', 'You are welcome.');
-        $id = $this->askForARefund();
+            ->fakeModel(['refund_order' => ['order' => 7]], 'You have your money back.', 'You are welcome.');
+        $id = $this->requestRefund();
         $first = $this->decide($id, true);
         // The stream has not been read yet, so the call has not run.
-        $this->say('Well?')->assertStatus(409);
+        $this->sendMessage('Well?')->assertStatus(409);
         $this->decide($id, true)->assertStatus(409);
         self::assertSame('You have your money back.', self::answer($first)['text']);
-        self::assertSame('You are welcome.', self::answer($this->say('Thank you'))['text']);
+        self::assertSame('You are welcome.', self::answer($this->sendMessage('Thank you'))['text']);
         Pillion::assertToolCalled('refund_order', 1);
     }
 
     public function test_a_model_that_keeps_calling_tools_has_to_answer(): void
     {
         $call = ['order_status' => ['order' => 7]];
-        Pillion::fake(['order_status' => 'on its way'])->preventStrayCalls()->modelSays($call, $call, $call, 'On its way.');
-        $answer = self::answer($this->say('Where is order 7?'));
+        Pillion::fake(['order_status' => 'on its way'])->preventStrayCalls()->fakeModel($call, $call, $call, 'On its way.');
+        $answer = self::answer($this->sendMessage('Where is order 7?'));
         self::assertSame(['On its way.', 'tool_rounds'], [$answer['text'], $answer['limit']]);
         Pillion::assertToolCalled('order_status', 3);
     }
@@ -197,8 +197,8 @@ final class ChatTest extends TestCase
     {
         Pillion::fake(['refund_order' => 'done'])->preventStrayCalls();
         foreach ([1, 2, 3, 4] as $time) {
-            Pillion::fake()->modelSays(['refund_order' => ['order' => $time]], 'Well.');
-            $events = self::events($this->decide($this->askForARefund(), true));
+            Pillion::fake()->fakeModel(['refund_order' => ['order' => $time]], 'Well.');
+            $events = self::events($this->decide($this->requestRefund(), true));
             self::assertSame($time > 3 ? 'rate_limited' : null, $events[1][1]['error_code']);
         }
         Pillion::assertToolCalled('refund_order', 3);
@@ -206,8 +206,8 @@ final class ChatTest extends TestCase
 
     public function test_only_configured_models_can_be_used(): void
     {
-        Pillion::fake()->preventStrayCalls()->modelSays('Hello.');
-        self::assertSame('Hello.', self::answer($this->say('Hello', 'with-mcp'))['text']);
+        Pillion::fake()->preventStrayCalls()->fakeModel('Hello.');
+        self::assertSame('Hello.', self::answer($this->sendMessage('Hello', 'with-mcp'))['text']);
         foreach (['gpt-4.1-mini', '', null, ['function_calling' => true, 'mcp' => true]] as $model) {
             $this->postJson('/chat', ['model' => $model, 'message' => 'Hello'])->assertStatus(422);
         }

@@ -19,7 +19,7 @@ $page = (function () use ($curl, $base): string {
 })();
 preg_match('/X-CSRF-TOKEN\': "(\w+)"/', $page, $token) || exit("The page has no token:\n$page\n");
 
-$ask = static function (string $path, ?array $body = null) use ($curl, $base, $token): array {
+$request = static function (string $path, ?array $body = null) use ($curl, $base, $token): array {
     curl_setopt_array($curl, [
         CURLOPT_URL => $base . $path,
         CURLOPT_HTTPGET => $body === null,
@@ -34,26 +34,26 @@ $ask = static function (string $path, ?array $body = null) use ($curl, $base, $t
     $last = $events[1] === [] ? $answer : (string) end($events[2]);
     return (json_decode($last, true) ?? exit("$path answered:\n" . substr($answer, 0, 2000) . "\n")) + ['events' => $events[1]];
 };
-$expect = static function (string $what, bool $right, mixed $got): void {
-    echo $right ? '  ok    ' : '  WRONG ', $what, $right ? '' : ': ' . json_encode($got), "\n";
-    $right || exit(1);
+$expect = static function (string $what, bool $isCorrect, mixed $actual): void {
+    echo $isCorrect ? '  ok    ' : '  WRONG ', $what, $isCorrect ? '' : ': ' . json_encode($actual), "\n";
+    $isCorrect || exit(1);
 };
 
-foreach (['with-mcp' => true, 'without-mcp' => false] as $model => $sees) {
-    $tools = array_diff_key($ask("/tools?model=$model"), ['events' => 0]);
-    $expect("$model sees " . implode(', ', $tools), in_array('everything_get-sum', $tools, true) === $sees, $tools);
+foreach (['with-mcp' => true, 'without-mcp' => false] as $model => $seesTool) {
+    $tools = array_diff_key($request("/tools?model=$model"), ['events' => 0]);
+    $expect("$model sees " . implode(', ', $tools), in_array('everything_get-sum', $tools, true) === $seesTool, $tools);
 }
-$answer = $ask('/chat', ['model' => 'with-mcp', 'message' => 'What is the sum of 2 and 40?']);
+$answer = $request('/chat', ['model' => 'with-mcp', 'message' => 'What is the sum of 2 and 40?']);
 $expect('a tool of the MCP server: ' . ($answer['text'] ?? ''), str_contains($answer['text'] ?? '', '42'), $answer);
-$answer = $ask('/chat', ['model' => 'with-mcp', 'message' => 'Where is order 7?']);
+$answer = $request('/chat', ['model' => 'with-mcp', 'message' => 'Where is order 7?']);
 $expect('a tool in PHP: ' . ($answer['text'] ?? ''), str_contains($answer['text'] ?? '', 'on its way'), $answer);
 $expect('it is streamed', array_count_values($answer['events'])['delta'] > 1 && in_array('tool_started', $answer['events'], true), $answer);
-$answer = $ask('/chat', ['model' => 'without-mcp', 'message' => 'What is the sum of 2 and 40?']);
+$answer = $request('/chat', ['model' => 'without-mcp', 'message' => 'What is the sum of 2 and 40?']);
 $expect('without the flag: ' . ($answer['text'] ?? ''), $answer['text'] === 'I have no tool everything_get-sum.', $answer);
 foreach ([[true, 'Order 7 is refunded'], [false, 'was denied']] as [$approve, $text]) {
-    $answer = $ask('/chat', ['model' => 'with-mcp', 'message' => 'Refund order 7']);
+    $answer = $request('/chat', ['model' => 'with-mcp', 'message' => 'Refund order 7']);
     $id = $answer['waiting'][0]['id'] ?? '';
     $expect('a refund waits', $answer['text'] === null && $id !== '', $answer);
-    $answer = $ask("/approvals/$id", ['approve' => $approve]);
+    $answer = $request("/approvals/$id", ['approve' => $approve]);
     $expect($approve ? 'approved: ' . $answer['text'] : 'denied: ' . $answer['text'], str_contains($answer['text'] ?? '', $text), $answer);
 }

@@ -16,24 +16,24 @@ final class Hooks
     public ?PillionFake $fake = null;
 
     /** @var (callable(): mixed)|null */
-    private $user = null;
+    private $userResolver = null;
 
     /** @var (callable(): mixed)|null */
-    private $tenant = null;
+    private $tenantResolver = null;
 
     /** @var array<string, callable(?string): ?string> */
-    private array $tokens = [];
+    private array $tokenResolvers = [];
 
     /** @param callable(): mixed $resolver returns a user, a key, or null */
     public function resolveUserUsing(callable $resolver): void
     {
-        $this->user = $resolver;
+        $this->userResolver = $resolver;
     }
 
     /** @param callable(): mixed $resolver returns a key or null */
     public function resolveTenantUsing(callable $resolver): void
     {
-        $this->tenant = $resolver;
+        $this->tenantResolver = $resolver;
     }
 
     /**
@@ -42,49 +42,49 @@ final class Hooks
      */
     public function authenticateUsing(string $server, callable $resolver): void
     {
-        $this->tokens[$server] = $resolver;
+        $this->tokenResolvers[$server] = $resolver;
     }
 
     /** Returns the current user; by default the user who is logged in. */
     public function user(Container $app): ?string
     {
-        if ($this->user !== null) {
-            return self::key(($this->user)());
+        if ($this->userResolver !== null) {
+            return self::key(($this->userResolver)());
         }
         return $app->bound('auth') ? self::key($app->make('auth')->guard()->id()) : null;
     }
 
     public function tenant(): ?string
     {
-        return $this->tenant === null ? null : self::key(($this->tenant)());
+        return $this->tenantResolver === null ? null : self::key(($this->tenantResolver)());
     }
 
     public function hasTokenFor(string $server): bool
     {
-        return isset($this->tokens[$server]);
+        return isset($this->tokenResolvers[$server]);
     }
 
     public function token(string $server, ?string $user): ?string
     {
-        return isset($this->tokens[$server]) ? ($this->tokens[$server])($user) : null;
+        return isset($this->tokenResolvers[$server]) ? ($this->tokenResolvers[$server])($user) : null;
     }
 
     /** Returns the key of a user or tenant model, or the key itself, as a string for limits and approvals. */
-    public static function key(mixed $of): ?string
+    public static function key(mixed $value): ?string
     {
-        if (is_object($of) && method_exists($of, 'getAuthIdentifier')) {
-            $of = $of->getAuthIdentifier();
-        } elseif (is_object($of) && method_exists($of, 'getKey')) {
-            $of = $of->getKey();
+        if (is_object($value) && method_exists($value, 'getAuthIdentifier')) {
+            $value = $value->getAuthIdentifier();
+        } elseif (is_object($value) && method_exists($value, 'getKey')) {
+            $value = $value->getKey();
         }
-        if ($of === null || $of === '') {
+        if ($value === null || $value === '') {
             return null;
         }
-        if (!is_scalar($of) && !$of instanceof \Stringable) {
+        if (!is_scalar($value) && !$value instanceof \Stringable) {
             throw new \InvalidArgumentException(
-                'A user or tenant is a model, a text or a number, not ' . get_debug_type($of)
+                'A user or tenant must be a model, a string or a number, not ' . get_debug_type($value)
             );
         }
-        return (string) $of;
+        return (string) $value;
     }
 }

@@ -9,11 +9,11 @@ use Illuminate\Support\Collection;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\Approvals\Approvals;
 use Pillion\Laravel\Chat\Chat;
-use Pillion\Laravel\Chat\Chats;
+use Pillion\Laravel\Chat\ChatConfig;
 use Pillion\Laravel\Chat\FakeChat;
-use Pillion\Laravel\Execution\Calls;
+use Pillion\Laravel\Execution\CallReader;
 use Pillion\Laravel\Execution\Executor;
-use Pillion\Laravel\Models\Capabilities;
+use Pillion\Laravel\Models\ModelCapabilities;
 use Pillion\Laravel\Models\ModelDirectory;
 use Pillion\Laravel\Models\ModelTools;
 use Pillion\Laravel\Servers\Server;
@@ -82,7 +82,7 @@ class PillionManager
      */
     public function call(string $tool, array $arguments = [], array $context = []): ToolResult
     {
-        return $this->executor()->execute(new ToolCall(Calls::newId(), $tool, $arguments), $context);
+        return $this->executor()->execute(new ToolCall(CallReader::generateId(), $tool, $arguments), $context);
     }
 
     /**
@@ -117,13 +117,13 @@ class PillionManager
      */
     public function registry(bool $withServers = true): ToolRegistry
     {
-        return Workshop::current()->registry($this->identity(), $withServers);
+        return RequestServices::current()->registry($this->identity(), $withServers);
     }
 
     /** @return array<string, string> the reasons for skipped servers, services and classes, by name */
-    public function leftOut(): array
+    public function skipped(): array
     {
-        return Workshop::current()->leftOut($this->identity());
+        return RequestServices::current()->skipped($this->identity());
     }
 
     /**
@@ -134,7 +134,7 @@ class PillionManager
      */
     public function executor(array $options = []): Executor
     {
-        return Workshop::current()->executor($this->identity(), true, $options);
+        return RequestServices::current()->executor($this->identity(), true, $options);
     }
 
     /**
@@ -146,12 +146,12 @@ class PillionManager
     {
         $capabilities = self::make(ModelDirectory::class)->capabilities($model);
         // Load no tools that the model would not see.
-        $withServers = Capabilities::wantsServers($capabilities);
+        $withServers = ModelCapabilities::allowsMcpTools($capabilities);
         $identity = $this->identity();
         return new ModelTools(
             $capabilities,
-            Workshop::current()->registry($identity, $withServers),
-            Workshop::current()->executor($identity, $withServers),
+            RequestServices::current()->registry($identity, $withServers),
+            RequestServices::current()->executor($identity, $withServers),
             (int) self::config('limits.max_rounds', 5),
             (int) self::config('limits.max_calls', 5),
         );
@@ -169,29 +169,29 @@ class PillionManager
      */
     public function chat(#[SensitiveParameter] string|array|null $model = null, array $options = []): Chat
     {
-        $chats = self::make(Chats::class);
+        $chatConfig = self::make(ChatConfig::class);
         $identity = $this->identity();
-        $name = $model ?? $chats->defaultModel();
-        if ($chats->inSidecar()) {
-            return new Chat(function () use ($chats, $name, $options): ToolAwareChat {
-                self::hooks()->fake?->refuse('the sidecar');
-                return new ToolAwareChat(Workshop::current()->sidecar(), $name, $chats->options($options));
+        $name = $model ?? $chatConfig->defaultModel();
+        if ($chatConfig->runsInSidecar()) {
+            return new Chat(function () use ($chatConfig, $name, $options): ToolAwareChat {
+                self::hooks()->fake?->assertAllowed('the sidecar');
+                return new ToolAwareChat(RequestServices::current()->sidecar(), $name, $chatConfig->options($options));
             }, $identity->user);
         }
         if ($name === null) {
-            throw new InvalidInputException('Pillion::chat() needs the name of a model, or pillion.chat.model');
+            throw new InvalidInputException('No model for the chat: pass a name to Pillion::chat(), or set pillion.chat.model');
         }
-        $entry = $chats->model($name);
-        return new Chat(function () use ($chats, $identity, $entry, $options): ToolAwareChat|FakeChat {
+        $entry = $chatConfig->model($name);
+        return new Chat(function () use ($chatConfig, $identity, $entry, $options): ToolAwareChat|FakeChat {
             $fake = self::hooks()->fake;
-            $options = $chats->options($options);
-            if ($fake?->isModel()) {
+            $options = $chatConfig->options($options);
+            if ($fake?->hasModelAnswers()) {
                 $tools = (new self($identity->user ?? '', $identity->tenant ?? ''))->forModel($entry);
                 $model = (string) ($entry['model'] ?? $entry['id'] ?? '');
                 return new FakeChat($fake, $tools, $model, $options['max_tool_rounds'] ?? 5, $options['max_tool_calls'] ?? 5);
             }
-            $fake?->refuse('a language model');
-            $executor = Workshop::current()->executor($identity, Capabilities::wantsServers($entry));
+            $fake?->assertAllowed('a language model');
+            $executor = RequestServices::current()->executor($identity, ModelCapabilities::allowsMcpTools($entry));
             return new ToolAwareChat($executor, $entry, $options);
         }, $identity->user);
     }
@@ -211,8 +211,8 @@ class PillionManager
     /** @throws Testing\StrayToolCallException in a test that forbids calls to the sidecar */
     public function sidecar(): Sidecar
     {
-        self::hooks()->fake?->refuse('the sidecar');
-        return Workshop::current()->sidecar();
+        self::hooks()->fake?->assertAllowed('the sidecar');
+        return RequestServices::current()->sidecar();
     }
 
     /** Returns the approvals of the current tenant. */
@@ -230,12 +230,12 @@ class PillionManager
     {
         $hooks = self::hooks();
         if ($hooks->fake !== null) {
-            Workshop::current()->forgetRegistries();
+            RequestServices::current()->forgetRegistries();
             return $hooks->fake->add($fakes);
         }
         $hooks->fake = new PillionFake(self::directory(), $fakes);
-        Workshop::current()->forgetRegistries();
-        Workshop::current()->fakeApplicationTools($hooks->fake);
+        RequestServices::current()->forgetRegistries();
+        RequestServices::current()->fakeApplicationTools($hooks->fake);
         return $hooks->fake;
     }
 
@@ -266,7 +266,7 @@ class PillionManager
     public function authenticateUsing(string $server, callable $resolver): void
     {
         if (self::directory()->has($server)) {
-            self::directory()->get($server)->assertTakesTokenOfUser();
+            self::directory()->get($server)->assertAcceptsUserTokens();
         }
         self::hooks()->authenticateUsing($server, $resolver);
     }
@@ -274,7 +274,7 @@ class PillionManager
     /** Closes the sessions of the servers used so far. */
     public function disconnect(): void
     {
-        Workshop::current()->disconnect();
+        RequestServices::current()->disconnect();
     }
 
     /** @param array<int, mixed> $arguments */
@@ -282,7 +282,7 @@ class PillionManager
     {
         $fake = self::hooks()->fake;
         if (!method_exists(PillionFake::class, $method)) {
-            throw new \BadMethodCallException("Pillion has no method $method()");
+            throw new \BadMethodCallException("Unknown method Pillion::$method()");
         }
         if ($fake === null) {
             throw new \LogicException("Call Pillion::fake() before Pillion::$method()");

@@ -14,7 +14,7 @@ use InvalidArgumentException;
 use Pillion\Laravel\Approvals\Approvals;
 use Pillion\Laravel\Approvals\CacheApprovalStore;
 use Pillion\Laravel\Approvals\DatabaseApprovalStore;
-use Pillion\Laravel\Chat\Chats;
+use Pillion\Laravel\Chat\ChatConfig;
 use Pillion\Laravel\Contracts\ApprovalStore;
 use Pillion\Laravel\Models\ModelDirectory;
 use Pillion\Laravel\Servers\OpenClients;
@@ -36,13 +36,13 @@ final class PillionServiceProvider extends ServiceProvider
             ToolRegistry::class,
             fn (Container $app) => $app->make(ApplicationTools::class)->registry(),
         );
-        $this->app->singleton(LeftOut::class, fn (Container $app) => new LeftOut(
+        $this->app->singleton(SkippedEntries::class, fn (Container $app) => new SkippedEntries(
             $app->make('config'),
             $app->make('log'),
         ));
         // These read the configuration or hold data of a request, so each request and job gets new instances.
         $this->app->scoped(PillionManager::class, fn () => new PillionManager());
-        $this->app->scoped(Workshop::class, fn (Container $app) => new Workshop($app));
+        $this->app->scoped(RequestServices::class, fn (Container $app) => new RequestServices($app));
         $this->app->scoped(OpenClients::class);
         $this->app->bind(ApprovalStore::class, fn (Container $app) => self::approvalStore($app));
         $this->app->bind(Approvals::class, fn (Container $app) => new Approvals(
@@ -50,17 +50,17 @@ final class PillionServiceProvider extends ServiceProvider
             $app->make('events'),
             (int) $app->make('config')->get('pillion.approvals.expires_after', 3600),
             $app->make(Hooks::class)->tenant(),
-            Configured::limit($app->make('config'), 'approvals.max_pending'),
-            Configured::limit($app->make('config'), 'approvals.max_pending_per_user'),
+            ConfigReader::readLimit($app->make('config'), 'approvals.max_pending'),
+            ConfigReader::readLimit($app->make('config'), 'approvals.max_pending_per_user'),
         ));
         $this->app->bind(ModelDirectory::class, fn (Container $app) => new ModelDirectory($app->make('config')));
-        $this->app->bind(Chats::class, fn (Container $app) => new Chats(
+        $this->app->bind(ChatConfig::class, fn (Container $app) => new ChatConfig(
             $app->make('config'),
             $app->make(ModelDirectory::class),
         ));
         $this->app->bind(ServerDirectory::class, fn (Container $app) => new ServerDirectory(
             $app->make('config'),
-            $app->make(LeftOut::class),
+            $app->make(SkippedEntries::class),
         ));
     }
 
@@ -80,7 +80,7 @@ final class PillionServiceProvider extends ServiceProvider
             // Part of laravel/framework since 9.21.
             $about = 'Illuminate\\Foundation\\Console\\AboutCommand';
             if (class_exists($about)) {
-                $about::add('Pillion', fn () => $this->app->make(Console\About::class)->lines());
+                $about::add('Pillion', fn () => $this->app->make(Console\AboutSection::class)->lines());
             }
         }
         $disconnect = static function (): void {
@@ -148,7 +148,7 @@ final class PillionServiceProvider extends ServiceProvider
                 $config->get('pillion.approvals.table', 'pillion_approvals'),
             ),
             default => throw new InvalidArgumentException(
-                "pillion.approvals.driver is cache or database, not '$driver'"
+                "pillion.approvals.driver must be cache or database, not '$driver'"
             ),
         };
     }

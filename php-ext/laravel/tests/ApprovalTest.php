@@ -44,13 +44,13 @@ final class ApprovalTest extends TestCase
     {
         $this->use($driver);
         $alice = Pillion::forUser('alice');
-        $asked = $alice->call('delete', ['what' => 'all']);
-        self::assertSame('approval_required', $asked->errorCode);
+        $waiting = $alice->call('delete', ['what' => 'all']);
+        self::assertSame('approval_required', $waiting->errorCode);
         Pillion::assertNothingCalled();
 
         $pending = Pillion::approvals()->pending();
         self::assertCount(1, $pending);
-        self::assertSame($asked->metadata['approval_id'], $pending[0]->id);
+        self::assertSame($waiting->metadata['approval_id'], $pending[0]->id);
         self::assertSame(['delete', ['what' => 'all'], 'alice'], [$pending[0]->tool, $pending[0]->arguments, $pending[0]->user]);
         self::assertEquals($pending, Pillion::approvals()->pendingFor('alice'));
         self::assertSame([], Pillion::approvals()->pendingFor('bob'));
@@ -108,12 +108,12 @@ final class ApprovalTest extends TestCase
         self::assertSame(['approval_required', 'approval_required'], [$first->errorCode, $delete('alice', 'b')->errorCode]);
         $refused = $delete('alice', 'c');
         self::assertSame('rate_limited', $refused->errorCode);
-        self::assertSame('2 calls of this user wait for approval already: they have to be decided first', $refused->error);
+        self::assertSame('2 calls of this user already wait for approval: approve or deny one of them first', $refused->error);
         self::assertArrayNotHasKey('approval_id', $refused->metadata);
         self::assertSame('approval_required', $delete('alice', 'a')->errorCode, 'it waits already');
         self::assertSame('approval_required', $delete(null, 'a')->errorCode);
         $refused = $delete('bob', 'a');
-        self::assertSame(['rate_limited', '3 calls wait for approval already: they have to be decided first'], [$refused->errorCode, $refused->error]);
+        self::assertSame(['rate_limited', '3 calls already wait for approval: approve or deny one of them first'], [$refused->errorCode, $refused->error]);
         self::assertCount(3, Pillion::approvals()->pending());
 
         Pillion::approvals()->approve($first->metadata['approval_id']);
@@ -223,8 +223,8 @@ final class ApprovalTest extends TestCase
         $now = 'a';
         Pillion::approvals()->approve($id);
         foreach (['b', null] as $now) {
-            $asked = $call();
-            self::assertSame(['approval_required', $id], [$asked->errorCode, $asked->metadata['approval_id']]);
+            $waiting = $call();
+            self::assertSame(['approval_required', $id], [$waiting->errorCode, $waiting->metadata['approval_id']]);
             self::assertCount(1, Pillion::approvals()->pending());
         }
         Pillion::forTenant('b')->approvals()->deny($id);
@@ -276,11 +276,11 @@ final class ApprovalTest extends TestCase
     }
 
     /** @dataProvider entries */
-    public function test_g2_the_entry_of_a_tool_class_applies(mixed $said, string $policy, string $code): void
+    public function test_g2_the_entry_of_a_tool_class_applies(mixed $setting, string $policy, string $code): void
     {
         $this->configure(['approvals.policy' => $policy]);
         // No server listens there.
-        $entry = ['server_label' => 'away', 'server_url' => 'http://127.0.0.1:9/mcp', 'require_approval' => $said];
+        $entry = ['server_label' => 'away', 'server_url' => 'http://127.0.0.1:9/mcp', 'require_approval' => $setting];
         app(ToolRegistry::class)->register(new DmcpTool($entry));
         self::assertSame($code, Pillion::call('dmcp_roll_dice', ['dice' => '1d20'])->errorCode);
     }
@@ -304,7 +304,7 @@ final class ApprovalTest extends TestCase
 
     public function test_g2_the_entry_of_a_tool_applies_to_no_other_tool_of_its_label(): void
     {
-        $tool = fn (string $name, mixed $said) => new LabelledTool($name, ['server_label' => 'shop', 'require_approval' => $said]);
+        $tool = fn (string $name, mixed $setting) => new LabelledTool($name, ['server_label' => 'shop', 'require_approval' => $setting]);
         $registry = app(ToolRegistry::class);
         $registry->register($tool('delete', 'always'));
         $registry->register($tool('erase', ['always' => ['tool_names' => ['erase']]]));
@@ -316,9 +316,9 @@ final class ApprovalTest extends TestCase
 
     public function test_g2_a_list_of_a_registered_server_applies_to_the_listed_tools(): void
     {
-        $said = ['always' => ['tool_names' => ['roll']]];
+        $setting = ['always' => ['tool_names' => ['roll']]];
         app(ToolRegistry::class)->registerMcpServer(
-            ['server_label' => 'dice', 'server_url' => FakeServer::url(), 'require_approval' => $said],
+            ['server_label' => 'dice', 'server_url' => FakeServer::url(), 'require_approval' => $setting],
             prefix: 'shop_',
         );
         self::assertSame('approval_required', Pillion::call('shop_roll', ['dice' => '1d20'])->errorCode);

@@ -50,11 +50,11 @@ final class ChatTest extends TestCase
         $this->withModel();
         $this->configure(['approvals.tools' => ['calculator' => 'always-ask']]);
         Pillion::fake(['calculator' => 41]);
-        $said = "calculator {\"expression\": \"6 * 7\"}\nget_time {\"format\": \"timestamp\"}";
+        $message = "calculator {\"expression\": \"6 * 7\"}\nget_time {\"format\": \"timestamp\"}";
         $chat = fn () => Pillion::forUser('ann')->chat('demo');
         Pillion::fake(['get_time' => 'noon']);
         // Only tools are faked, and stray calls are allowed: the model is called.
-        $waiting = $chat()->send($said);
+        $waiting = $chat()->send($message);
         self::assertSame('awaiting_approval', $waiting->status);
         $pending = Pillion::approvals()->pendingFor('ann');
         self::assertSame([$waiting->approvals[0]['id']], array_map(fn ($approval) => $approval->id, $pending));
@@ -82,7 +82,7 @@ final class ChatTest extends TestCase
     {
         $this->configure(['models' => ['demo' => ['provider' => 'openai', 'api_key' => 'x', 'function_calling' => true]], 'approvals.tools' => ['get_time' => 'always-ask']]);
         Pillion::fake(['calculator' => 42, 'get_time' => 'noon'])->preventStrayCalls()
-            ->modelSays(['calculator' => ['expression' => '6 * 7']], 'It is 42.', ['get_time' => []], 'Noon.', new \RuntimeException('down'), 'Up again.');
+            ->fakeModel(['calculator' => ['expression' => '6 * 7']], 'It is 42.', ['get_time' => []], 'Noon.', new \RuntimeException('down'), 'Up again.');
         $chat = Pillion::forUser('ann')->chat('demo');
         $answer = $chat->send('What is 6 * 7?');
         self::assertSame(['It is 42.', ['calculator'], ['42']], [$answer->text, array_column($answer->toolCalls, 'name'), array_column($answer->toolCalls, 'content')]);
@@ -105,7 +105,7 @@ final class ChatTest extends TestCase
     public function test_h4_the_limit_on_rounds_applies_to_faked_answers(): void
     {
         $this->configure(['models' => ['demo' => ['provider' => 'openai', 'function_calling' => true]], 'limits.max_rounds' => 2]);
-        Pillion::fake(['get_time' => 'noon', 'calculator' => 42])->preventStrayCalls()->modelSays(['get_time' => []], ['calculator' => ['expression' => 5]], 'Noon.');
+        Pillion::fake(['get_time' => 'noon', 'calculator' => 42])->preventStrayCalls()->fakeModel(['get_time' => []], ['calculator' => ['expression' => 5]], 'Noon.');
         $answer = Pillion::chat('demo')->send('How late is it?');
         self::assertSame(['Noon.', 'tool_rounds'], [$answer->text, $answer->limitReached]);
         self::assertSame([[], ['expression' => 5]], array_column($answer->toolCalls, 'arguments'));
@@ -115,13 +115,13 @@ final class ChatTest extends TestCase
     {
         $this->configure(['models' => ['demo' => ['provider' => 'openai', 'function_calling' => true]], 'chat.options' => ['max_tool_rounds' => '1']]);
         $call = ['get_time' => []];
-        Pillion::fake(['get_time' => 'noon'])->preventStrayCalls()->modelSays($call, 'Noon.', $call, $call, 'Two.', $call, 'Three.');
-        $said = fn (string $message, ?string $state, array $options = []) => Pillion::chat('demo', $options)->send($message, $state);
-        $first = $said('How late is it?', null);
+        Pillion::fake(['get_time' => 'noon'])->preventStrayCalls()->fakeModel($call, 'Noon.', $call, $call, 'Two.', $call, 'Three.');
+        $send = fn (string $message, ?string $state, array $options = []) => Pillion::chat('demo', $options)->send($message, $state);
+        $first = $send('How late is it?', null);
         self::assertSame(['Noon.', 'tool_rounds'], [$first->text, $first->limitReached]);
-        $second = $said('And now?', $first->state, ['max_tool_rounds' => 2]);
+        $second = $send('And now?', $first->state, ['max_tool_rounds' => 2]);
         self::assertSame(['Two.', 'tool_rounds'], [$second->text, $second->limitReached]);
-        $third = $said('And now?', $second->state, ['max_tool_rounds' => 3, 'max_tool_calls' => 1]);
+        $third = $send('And now?', $second->state, ['max_tool_rounds' => 3, 'max_tool_calls' => 1]);
         self::assertSame(['Three.', 'tool_calls'], [$third->text, $third->limitReached]);
     }
 

@@ -22,7 +22,7 @@ final class ConsoleTest extends TestCase
         self::assertMatchesRegularExpression('/\| dice_roll +\| dice +\| Rolls dice/', $output);
         self::assertMatchesRegularExpression('/\| calculator +\| application +\|/', $output);
         self::assertStringNotContainsString('dice_echo', $output);
-        self::assertStringContainsString('Left out gone: ', $output);
+        self::assertStringContainsString('Skipped gone: ', $output);
     }
 
     public function test_h2_tools_of_a_model(): void
@@ -37,7 +37,7 @@ final class ConsoleTest extends TestCase
         self::assertSame("model has no 'mcp' flag", $visible['dice_roll']);
         self::assertSame('not in enabled_tools', $visible['get_time']);
         [, $output] = $this->artisanOutput('pillion:tools --model=unknown');
-        self::assertStringContainsString('The model unknown is in no list: what pillion.default_model says counts', $output);
+        self::assertStringContainsString('Unknown model unknown: the capabilities of pillion.default_model apply', $output);
         self::assertStringContainsString('model cannot call functions', $output);
         [, $output] = $this->artisanOutput('pillion:tools --model=small');
         self::assertStringNotContainsString('in no list', $output);
@@ -51,7 +51,7 @@ final class ConsoleTest extends TestCase
         self::assertStringContainsString('division by zero', $output);
         [$code, $output] = $this->artisanOutput('pillion:call calculator \'[1]\'');
         self::assertSame(2, $code);
-        self::assertStringContainsString('no JSON object', $output);
+        self::assertStringContainsString('not a JSON object', $output);
         [, $output] = $this->artisanOutput('pillion:call calculator \'{"expression": "1"}\' --json');
         self::assertTrue(json_decode($output, true)['success']);
     }
@@ -86,14 +86,14 @@ final class ConsoleTest extends TestCase
         self::assertStringNotContainsString('secret', $output);
         [$code, $output] = $this->artisanOutput('pillion:probe nope');
         self::assertSame(1, $code);
-        self::assertStringContainsString("No MCP server 'nope' in config/pillion.php; there are: dice, gone", $output);
+        self::assertStringContainsString("Unknown MCP server 'nope'; config/pillion.php defines: dice, gone", $output);
     }
 
     public function test_approvals(): void
     {
         $this->configure(['approvals.tools' => ['delete' => 'always-ask']]);
         Pillion::fake(['delete' => 'deleted']);
-        self::assertStringContainsString('No call waits', $this->artisanOutput('pillion:approvals')[1]);
+        self::assertStringContainsString('No calls wait', $this->artisanOutput('pillion:approvals')[1]);
         [$code, $output] = $this->artisanOutput('pillion:call delete \'{"what": "it"}\' --user=alice');
         self::assertSame(1, $code);
         self::assertMatchesRegularExpression('/pillion:approvals approve [0-9a-f]{64}/', $output);
@@ -106,7 +106,7 @@ final class ConsoleTest extends TestCase
         self::assertSame([0, "deleted\n"], $this->artisanOutput('pillion:call delete \'{"what": "it"}\' --user=alice'));
 
         Pillion::forTenant('acme')->call('delete');
-        self::assertStringContainsString('No call waits', $this->artisanOutput('pillion:approvals')[1]);
+        self::assertStringContainsString('No calls wait', $this->artisanOutput('pillion:approvals')[1]);
         self::assertStringContainsString('| delete', $this->artisanOutput('pillion:approvals --tenant=acme')[1]);
 
         self::assertSame(1, $this->artisanOutput('pillion:approvals deny abc')[0]);

@@ -73,7 +73,7 @@ final class ConversationTest extends TestCase
         self::assertSame([[1, null], [1, null], [1, null], [0, null]], $requests);
         self::assertSame(['Enough.', 3], [$conversation->text(), $conversation->rounds()]);
         self::assertCount(6, array_keys(array_column($conversation->messages(), 'role'), 'tool'), 'the last batch runs');
-        $conversation->say(['role' => 'user', 'content' => 'And on'])->run($tools, $send);
+        $conversation->addMessage(['role' => 'user', 'content' => 'And on'])->run($tools, $send);
         self::assertCount(8, $requests, 'a new message resets the count');
     }
 
@@ -124,8 +124,8 @@ final class ConversationTest extends TestCase
         self::assertSame($ids, array_column($reported, 'tool_call_id'));
         $ran = array_filter($reported, fn (array $message) => $message['content'] === '42');
         self::assertCount(32, $ran);
-        self::assertStringContainsString('Not run: no more than 32 calls of one answer are', $reported[32]['content']);
-        self::assertCount(40, $conversation->ran());
+        self::assertStringContainsString('Not run: a response may have at most 32 tool calls', $reported[32]['content']);
+        self::assertCount(40, $conversation->finishedCalls());
     }
 
     /** @dataProvider endings */
@@ -160,12 +160,12 @@ final class ConversationTest extends TestCase
         $conversation->run($tools, function () use (&$responses): array {
             return array_shift($responses);
         });
-        $ran = array_column($conversation->ran(), 1);
+        $ran = array_column($conversation->finishedCalls(), 1);
         usort($ran, fn ($one, $other) => $one->toolCallId <=> $other->toolCallId);
         self::assertSame(['a', 'b'], array_column($ran, 'toolCallId'));
         self::assertSame([$whole > 0, $whole > 1], array_column($ran, 'success'));
         foreach (array_slice($ran, $whole) as $result) {
-            self::assertSame('Not run: the answer was cut off before the call was whole', $result->error);
+            self::assertSame('Not run: the response was cut off before the call was complete', $result->error);
         }
         self::assertSame([], $responses, 'the model receives the failure and another request');
     }
@@ -190,7 +190,7 @@ final class ConversationTest extends TestCase
         $tools = Pillion::forModel(self::MODEL);
         $conversation = $tools->conversation([['role' => 'user', 'content' => 'Hello']]);
         $conversation->run($tools, fn () => self::saying('Hello.'));
-        $again = unserialize(serialize($conversation))->say(['role' => 'user', 'content' => 'And?']);
+        $again = unserialize(serialize($conversation))->addMessage(['role' => 'user', 'content' => 'And?']);
         self::assertNull($again->text());
         self::assertSame('Well.', $again->run($tools, fn () => self::saying('Well.'))->text());
         self::assertCount(4, $again->messages());
@@ -204,11 +204,11 @@ final class ConversationTest extends TestCase
         $conversation->run($tools, function () use (&$responses): array {
             return array_shift($responses);
         });
-        self::assertCount(1, $conversation->ran());
+        self::assertCount(1, $conversation->finishedCalls());
         $text = serialize($conversation);
         self::assertSame(1, substr_count($text, '6 * 7"}'));
         $again = unserialize($text);
-        self::assertSame([], $again->ran());
+        self::assertSame([], $again->finishedCalls());
         self::assertSame([$conversation->messages(), 'It is 42.', 1], [$again->messages(), $again->text(), $again->rounds()]);
     }
 
@@ -235,7 +235,7 @@ final class ConversationTest extends TestCase
         self::assertSame(5, $conversation->rounds());
         $messages = $conversation->messages();
         self::assertSame(['tool', 'again'], [end($messages)['role'], end($messages)['tool_call_id']], 'every call has a result');
-        self::assertStringContainsString('Not run: no more tools may be called', end($messages)['content']);
+        self::assertStringContainsString('Not run: no more tool calls are allowed', end($messages)['content']);
     }
 
     public function test_calls_do_not_run_again_when_the_model_fails(): void

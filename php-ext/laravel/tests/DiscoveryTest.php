@@ -6,7 +6,7 @@ namespace Pillion\Laravel\Tests;
 
 use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\Facades\Pillion;
-use Pillion\Laravel\LeftOut;
+use Pillion\Laravel\SkippedEntries;
 
 final class DiscoveryTest extends TestCase
 {
@@ -134,10 +134,10 @@ final class DiscoveryTest extends TestCase
         $model = ['function_calling' => true];
         self::assertSame(['count', 'greet', 'double', 'half', 'moody', 'described'], Pillion::forModel($model)->names());
         self::assertSame(8, Pillion::call('double', ['number' => 4])->result);
-        self::assertSame([\App\Broken\Unresolvable::class], array_keys(Pillion::leftOut()));
-        self::assertStringContainsString('Countable', Pillion::leftOut()[\App\Broken\Unresolvable::class]);
+        self::assertSame([\App\Broken\Unresolvable::class], array_keys(Pillion::skipped()));
+        self::assertStringContainsString('Countable', Pillion::skipped()[\App\Broken\Unresolvable::class]);
         $log = (string) file_get_contents(storage_path('logs/pillion.log'));
-        self::assertSame(1, substr_count($log, 'Tools left out'));
+        self::assertSame(1, substr_count($log, 'Skipped an entry that failed'));
         self::assertStringContainsString('Unresolvable', $log);
 
         \App\Broken\Moody::$fails = true;
@@ -153,10 +153,10 @@ final class DiscoveryTest extends TestCase
         $this->configure(['tools.classes' => [\App\Broken\Unresolvable::class], 'cache.retry_after' => 30]);
         $registry = Pillion::registry();
         $this->travel(60)->seconds();
-        self::assertSame([\App\Broken\Unresolvable::class], array_keys(Pillion::leftOut()));
+        self::assertSame([\App\Broken\Unresolvable::class], array_keys(Pillion::skipped()));
         self::assertSame($registry, Pillion::registry(), 'no server has to be listed again');
-        app(LeftOut::class)->remove(\App\Broken\Unresolvable::class);
-        self::assertSame([], Pillion::leftOut());
+        app(SkippedEntries::class)->remove(\App\Broken\Unresolvable::class);
+        self::assertSame([], Pillion::skipped());
     }
 
     public function test_only_an_invalid_server_entry_is_skipped(): void
@@ -164,8 +164,8 @@ final class DiscoveryTest extends TestCase
         $this->configure(['servers' => ['unset' => ['url' => null], 'odd' => 'https://example.org/mcp'], 'log.channel' => 'pillion']);
         self::assertSame(8, Pillion::call('double', ['number' => 4])->result);
         self::assertContains('double', Pillion::forModel(['function_calling' => true])->names());
-        self::assertSame(['unset', 'odd'], array_keys(Pillion::leftOut()));
-        self::assertStringContainsString('neither a url nor a command', Pillion::leftOut()['unset']);
+        self::assertSame(['unset', 'odd'], array_keys(Pillion::skipped()));
+        self::assertStringContainsString('neither a url nor a command', Pillion::skipped()['unset']);
         self::assertStringContainsString('unset', (string) file_get_contents(storage_path('logs/pillion.log')));
         [$code, $shown] = $this->artisanOutput('pillion:servers');
         self::assertSame(0, $code);
@@ -181,7 +181,7 @@ final class DiscoveryTest extends TestCase
         $definition = Pillion::registry()->get('described')->getDefinition();
         self::assertSame(['Is never made', 'rare', true], [$definition->description, $definition->category, $definition->requiresConfirmation]);
         self::assertSame(['described'], Pillion::forModel(['function_calling' => true])->names());
-        self::assertSame([], Pillion::leftOut());
+        self::assertSame([], Pillion::skipped());
         $id = Pillion::call('described', ['number' => 1])->metadata['approval_id'];
         Pillion::approvals()->approve($id);
         self::assertSame('internal_error', Pillion::call('described', ['number' => 1])->errorCode);
@@ -198,7 +198,7 @@ final class DiscoveryTest extends TestCase
     {
         $this->configure(['tools.classes' => [\App\Tools\NoTool::class]]);
         $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage('App\\Tools\\NoTool is no class with ToolInterface or #[AsTool]');
+        $this->expectExceptionMessage('App\\Tools\\NoTool is not a class with ToolInterface or #[AsTool]');
         Pillion::registry();
     }
 }

@@ -228,13 +228,13 @@ final class FakeTest extends TestCase
             fn () => Pillion::assertNothingCalled(),
             fn () => Pillion::assertCalledInOrder(['forecast', 'weather']),
         ];
-        foreach ($failing as $place => $assertion) {
+        foreach ($failing as $index => $assertion) {
             try {
                 $assertion();
             } catch (AssertionFailedError) {
                 continue;
             }
-            self::fail("Assertion $place held");
+            self::fail("Assertion $index held");
         }
     }
 

@@ -55,7 +55,7 @@ final class ModelToolsTest extends TestCase
             $this->configure(['tools.services' => $services, 'tools.builtins' => $builtins]);
             self::assertSame(['calculator', 'get_weather'], Pillion::forModel($model)->names());
         }
-        self::assertSame(['pillion.tools.services.web_search', 'pillion.tools.services.forecast'], array_keys(Pillion::leftOut()));
+        self::assertSame(['pillion.tools.services.web_search', 'pillion.tools.services.forecast'], array_keys(Pillion::skipped()));
     }
 
     public function test_h2_an_unlisted_model_sees_and_calls_nothing_by_default(): void
@@ -121,8 +121,8 @@ final class ModelToolsTest extends TestCase
         $this->app->make(\Pillion\Laravel\Hooks::class)->fake = null;
         $this->app->forgetInstance(\Pillion\Laravel\PillionManager::class);
         Pillion::forModel('meta-llama-3.1-8b-instruct')->names();
-        self::assertSame([], Pillion::leftOut());
+        self::assertSame([], Pillion::skipped());
         Pillion::forModel('with.dots')->names();
-        self::assertSame(['far'], array_keys(Pillion::leftOut()), 'it does not answer');
+        self::assertSame(['far'], array_keys(Pillion::skipped()), 'it does not answer');
     }
 }

@@ -13,9 +13,9 @@ use Illuminate\Http\Request;
 use Illuminate\Support\Facades\Facade;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\PillionManager;
+use Pillion\Laravel\RequestServices;
 use Pillion\Laravel\Servers\OpenClients;
 use Pillion\Laravel\Tests\Fixtures\BootedProvider;
-use Pillion\Laravel\Workshop;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolDefinition;
 use Pillion\ToolRegistry;
@@ -118,7 +118,7 @@ final class OctaneTest extends TestCase
                 Pillion::call('of_alice')->result,
                 Pillion::call('at_boot')->errorCode,
                 Pillion::server('dice')->user,
-                $app->make(Workshop::class),
+                $app->make(RequestServices::class),
             ];
         }, 'alice');
         self::assertSame(['hers', 'approval_required', 'alice'], array_slice($first, 0, 3));
@@ -126,7 +126,7 @@ final class OctaneTest extends TestCase
             Pillion::call('of_alice')->errorCode,
             Pillion::call('at_boot')->result,
             Pillion::server('dice')->user,
-            $app->make(Workshop::class),
+            $app->make(RequestServices::class),
         ]);
         self::assertSame(['not_found', 'here', null], array_slice($second, 0, 3));
         self::assertNotSame($first[3], $second[3]);
@@ -139,13 +139,13 @@ final class OctaneTest extends TestCase
             fn () => Container::getInstance()->make('request')->path() . ' ' . spl_object_id(Container::getInstance()),
         );
         // A reference to the manager retains no state of a request.
-        $kept = $this->app->make(PillionManager::class);
+        $storedManager = $this->app->make(PillionManager::class);
         foreach ([1, 2] as $ignored) {
             [$id, $called, $of, $user] = $this->request(fn (Application $app) => [
                 spl_object_id($app),
                 Pillion::call('whose')->result,
-                $kept->call('whose')->result,
-                $kept->server('dice')->user,
+                $storedManager->call('whose')->result,
+                $storedManager->server('dice')->user,
             ], 'carol');
             self::assertSame(["chat $id", "chat $id", 'carol'], [$called, $of, $user]);
         }

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Tests;
 
 use Illuminate\Foundation\PackageManifest;
-use Pillion\Laravel\Console\About;
+use Pillion\Laravel\Console\AboutSection;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\PillionManager;
 use Pillion\Laravel\PillionServiceProvider;
@@ -88,7 +88,7 @@ final class PackageTest extends TestCase
         $this->configure(['log.channel' => 'pillion', 'servers' => ['gone' => ['url' => 'http://127.0.0.1:9/mcp']]]);
         Pillion::registry();
         $log = (string) file_get_contents(storage_path('logs/pillion.log'));
-        self::assertStringContainsString('MCP server left out {"server":"gone"', $log);
+        self::assertStringContainsString('Skipped an MCP server that failed {"server":"gone"', $log);
     }
 
     public function test_a_long_lived_worker_does_not_grow(): void
@@ -120,10 +120,10 @@ final class PackageTest extends TestCase
     public function test_about_shows_the_runtime(): void
     {
         $this->configure(['servers' => ['dice' => ['url' => 'https://app:s3cret@x.example/']], 'approvals.driver' => 'database']);
-        $lines = $this->app->make(About::class)->lines();
+        $lines = $this->app->make(AboutSection::class)->lines();
         self::assertSame(['Runs on', 'Servers', 'Approvals', 'Sidecar', 'Log'], array_keys($lines));
         self::assertStringContainsString(extension_loaded('pillion') ? 'the extension, version 0.' : 'plain PHP', $lines['Runs on']);
-        self::assertSame(['dice', 'auto, kept in the database'], [$lines['Servers'], $lines['Approvals']]);
+        self::assertSame(['dice', 'auto, stored in the database'], [$lines['Servers'], $lines['Approvals']]);
     }
 
     /** @return array<string, array{string, mixed, string}> */
@@ -133,19 +133,19 @@ final class PackageTest extends TestCase
             'servers' => ['servers', 'x', 'pillion.servers must be an array, not string'],
             'a policy' => ['approvals.policy', 'sometimes', "pillion.approvals.policy: "],
             'a policy of a tool' => ['approvals.tools', ['x' => 'maybe'], 'pillion.approvals.tools.x: '],
-            'a policy that is no text' => ['approvals.tools', ['x' => true], 'pillion.approvals.tools.x must be a text, not bool'],
+            'a policy that is no text' => ['approvals.tools', ['x' => true], 'pillion.approvals.tools.x must be a string, not bool'],
             'trusted tools' => ['approvals.trusted_tools', 'x', 'pillion.approvals.trusted_tools must be an array, not string'],
-            'a driver' => ['approvals.driver', 'files', "pillion.approvals.driver is cache or database, not 'files'"],
+            'a driver' => ['approvals.driver', 'files', "pillion.approvals.driver must be cache or database, not 'files'"],
             'a time' => ['limits.timeout', 'soon', 'pillion.limits.timeout: '],
             'the time for the sidecar' => ['sidecar.timeout', 'long', 'pillion.sidecar.timeout must be a number of seconds, not string'],
             'limits' => ['limits', null, 'pillion.limits must be an array, not null'],
-            'a number of calls' => ['limits.rate_limits', ['every_tool' => ['per_minute' => 'few']], 'pillion.limits.rate_limits.every_tool.per_minute is no number of calls'],
-            'a window' => ['limits.rate_limits', ['tools' => ['x' => ['per_second' => 1]]], 'pillion.limits.rate_limits.tools.x.per_second is none of per_minute, per_hour, per_day'],
-            'what is limited' => ['limits.rate_limits', ['tool' => []], 'pillion.limits.rate_limits.tool is none of every_tool, tools and servers'],
-            'an alias' => ['tools.aliases', ['clock' => ['get_time']], 'pillion.tools.aliases.clock must be a text, not array'],
+            'a number of calls' => ['limits.rate_limits', ['every_tool' => ['per_minute' => 'few']], 'pillion.limits.rate_limits.every_tool.per_minute must be a number of calls, at least 0'],
+            'a window' => ['limits.rate_limits', ['tools' => ['x' => ['per_second' => 1]]], 'pillion.limits.rate_limits.tools.x.per_second is unknown: expected one of per_minute, per_hour, per_day'],
+            'what is limited' => ['limits.rate_limits', ['tool' => []], 'pillion.limits.rate_limits.tool is unknown: expected every_tool, tools or servers'],
+            'an alias' => ['tools.aliases', ['clock' => ['get_time']], 'pillion.tools.aliases.clock must be a string, not array'],
             'folders' => ['tools.discover', 'app/Tools', 'pillion.tools.discover must be an array, not string'],
             'classes' => ['tools.classes', 'App\\X', 'pillion.tools.classes must be an array, not string'],
-            'a built-in tool' => ['tools.builtins', ['calculater'], "pillion.tools.builtins: there is no built-in tool 'calculater'"],
+            'a built-in tool' => ['tools.builtins', ['calculater'], "pillion.tools.builtins: unknown built-in tool 'calculater'"],
             'a model' => ['models', ['any' => true], 'pillion.models.any must be an array or an object, not bool'],
         ];
     }

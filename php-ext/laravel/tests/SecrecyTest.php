@@ -79,7 +79,7 @@ final class SecrecyTest extends TestCase
             'the registry' => Pillion::registry(),
             'approvals' => Pillion::approvals(),
             'an approval' => Pillion::approvals()->pending(),
-            'what is left out' => Pillion::leftOut(),
+            'skipped entries' => Pillion::skipped(),
             'servers' => Pillion::servers(),
             'a client' => $server->client(),
             'a server of a job' => $again,

@@ -6,9 +6,9 @@ namespace Pillion\Laravel\Tests;
 
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\NotFoundException;
+use Pillion\Laravel\BoundedCache;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Identity;
-use Pillion\Laravel\Recent;
 use Pillion\Laravel\Servers\Server;
 use Pillion\Laravel\Servers\ServerConfig;
 use Pillion\Laravel\Tests\Fixtures\OwnServerTool;
@@ -199,7 +199,7 @@ final class ServerTest extends TestCase
 
     public function test_the_number_of_clients_of_users_is_limited(): void
     {
-        $recent = new Recent(2);
+        $recent = new BoundedCache(2);
         $made = 0;
         foreach (['1', '2', '1', '3', '1'] as $key) {
             $recent->get($key, function () use (&$made): int {
@@ -215,7 +215,7 @@ final class ServerTest extends TestCase
     {
         $this->configure(['servers.gone' => ['url' => 'http://127.0.0.1:9/mcp']]);
         self::assertTrue(Pillion::registry()->has('dice_roll'));
-        self::assertSame(['gone'], array_keys(Pillion::leftOut()));
+        self::assertSame(['gone'], array_keys(Pillion::skipped()));
 
         $this->configure(['servers.gone.url' => FakeServer::url()]);
         $later = Pillion::forUser('somebody');
@@ -229,11 +229,11 @@ final class ServerTest extends TestCase
     {
         return [
             'no target' => [[], "MCP server 'bad' has neither a url nor a command"],
-            'a typing error' => [['url' => 'http://x', 'tokn' => 'x'], "MCP server 'bad' has an unknown key: tokn"],
-            'a number' => [['url' => 5], "url of MCP server 'bad' is a text, not int"],
-            'a policy' => [['url' => 'http://x', 'require_approval' => 'maybe'], "is never, always or prompt, not 'maybe'"],
-            'names' => [['url' => 'http://x', 'only' => [1]], "only of MCP server 'bad' is a list of names"],
-            'no array' => ['http://x', "MCP server 'bad' is an array, not string"],
+            'a typing error' => [['url' => 'http://x', 'tokn' => 'x'], "Unknown key 'tokn' of MCP server 'bad'"],
+            'a number' => [['url' => 5], "url of MCP server 'bad' must be a string, not int"],
+            'a policy' => [['url' => 'http://x', 'require_approval' => 'maybe'], "must be never, always or prompt, not 'maybe'"],
+            'names' => [['url' => 'http://x', 'only' => [1]], "only of MCP server 'bad' must be a list of names"],
+            'no array' => ['http://x', "The entry of MCP server 'bad' must be an array, not string"],
         ];
     }
 
@@ -249,7 +249,7 @@ final class ServerTest extends TestCase
     public function test_an_unknown_server_is_not_found(): void
     {
         $this->expectException(NotFoundException::class);
-        $this->expectExceptionMessage("No MCP server 'cards' in config/pillion.php; there are: dice");
+        $this->expectExceptionMessage("Unknown MCP server 'cards'; config/pillion.php defines: dice");
         Pillion::server('cards');
     }
 }

@@ -67,12 +67,12 @@ final class SidecarTest extends TestCase
             $roll = fn () => $alice->call('dice_roll', ['dice' => '2d6']);
             self::assertSame('approval_required', $roll()->errorCode);
             self::assertSame('approval_required', $roll()->errorCode, 'the approval is undecided');
-            $asked = Pillion::approvals()->pendingFor('alice');
-            self::assertSame([['dice_roll', ['dice' => '2d6']]], array_map(fn ($one) => [$one->tool, $one->arguments], $asked));
+            $pending = Pillion::approvals()->pendingFor('alice');
+            self::assertSame([['dice_roll', ['dice' => '2d6']]], array_map(fn ($one) => [$one->tool, $one->arguments], $pending));
 
-            Pillion::approvals()->approve($asked[0]->id, by: 'carol');
+            Pillion::approvals()->approve($pending[0]->id, by: 'carol');
             self::assertSame(15, $roll()->result['total'] ?? $roll()->error);
-            self::assertNull(Pillion::approvals()->find($asked[0]->id), 'the decision is used up');
+            self::assertNull(Pillion::approvals()->find($pending[0]->id), 'the decision is used up');
             self::assertSame('by carol', Pillion::sidecar()->listApprovals()[0]['reason']);
 
             $again = $roll();
@@ -147,6 +147,6 @@ final class SidecarTest extends TestCase
     {
         $this->configure(['sidecar.register' => true, 'sidecar.socket' => '/nowhere/pillion.sock']);
         self::assertTrue(Pillion::registry()->has('calculator'));
-        self::assertStringContainsString('/nowhere/pillion.sock', Pillion::leftOut()['(sidecar)']);
+        self::assertStringContainsString('/nowhere/pillion.sock', Pillion::skipped()['(sidecar)']);
     }
 }

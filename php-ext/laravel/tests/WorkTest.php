@@ -82,7 +82,7 @@ final class WorkTest extends TestCase
         self::assertMatchesRegularExpression("/^\\[.*\\] Worker 'shop' offers .*whoami/m", $printed);
         self::assertMatchesRegularExpression("/^\\[.*\\] Tool 'whoami' done call=call-1 duration_ms=\\d+$/m", $printed);
         self::assertMatchesRegularExpression("/^\\[.*\\] Tool 'broken' failed: internal_error call=.*$/m", $printed);
-        self::assertStringContainsString("Worker 'shop' ends: calls calls=3", $printed);
+        self::assertStringContainsString("Worker 'shop' stopped: calls calls=3", $printed);
         self::assertStringContainsString('DomainException', (string) file_get_contents("{$this->folder->path}/storage/logs/laravel.log"));
     }
 
@@ -124,7 +124,7 @@ final class WorkTest extends TestCase
         self::assertSame('rate_limited', $refused->errorCode, (string) $refused->error);
         self::assertSame('approval_required', $sidecar->execute(new ToolCall('3', 'whoami'))->errorCode);
         proc_terminate($process, SIGTERM);
-        self::assertStringContainsString("ends: signal", (string) stream_get_contents($pipes[1]));
+        self::assertStringContainsString("stopped: signal", (string) stream_get_contents($pipes[1]));
         self::assertSame(0, proc_close($process));
     }
 
@@ -156,10 +156,10 @@ final class WorkTest extends TestCase
         $sidecar = new FakeSidecar();
         [$process, $pipes] = $this->start($sidecar->socket);
         $sidecar->accept("HTTP/1.1 409 Conflict\r\nContent-Length: 24\r\n\r\n{\"detail\":\"It is taken\"}");
-        self::assertStringContainsString('The sidecar refuses the tools: It is taken', (string) stream_get_contents($pipes[1]));
+        self::assertStringContainsString('The sidecar rejected the tools: It is taken', (string) stream_get_contents($pipes[1]));
         self::assertSame(1, proc_close($process));
 
-        self::assertSame([2, "--max-time is no number.\n"], $this->artisanOutput('pillion:work --max-time=soon'));
+        self::assertSame([2, "--max-time must be a whole number of at least 0.\n"], $this->artisanOutput('pillion:work --max-time=soon'));
     }
 
     /** @return array{FakeSidecar, resource, array<int, resource>, array<string, mixed>} */

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion;
 
-use Pillion\Fallback\Chat\Answer;
+use Pillion\Fallback\Chat\ChatResponse;
 use Pillion\Fallback\Failure;
 use Pillion\Fallback\Http\EventSource;
 use Pillion\Fallback\Json;
@@ -30,7 +30,7 @@ final class ChatStream implements \Iterator
     public function __destruct()
     {
         if ($this->process === getmypid()) {
-            $this->leave();
+            $this->close();
         }
     }
 
@@ -117,47 +117,47 @@ final class ChatStream implements \Iterator
             return;
         }
         if ($this->process !== getmypid()) {
-            throw new \Error('Pillion: the process was forked; only the parent goes on with the chat');
+            throw new \Error('Pillion: the process was forked; only the parent continues the chat');
         }
         try {
             $this->current = $this->event($this->events);
         } catch (\Throwable $e) {
-            $this->leave();
+            $this->close();
             throw $e;
         }
     }
 
     private function event(EventSource $events): ChatEvent
     {
-        while (($next = $events->next()) !== null) {
-            [$type, $json] = $next;
+        while (($event = $events->nextEvent()) !== null) {
+            [$type, $json] = $event;
             try {
                 $data = Json::parse($json);
             } catch (\JsonException $e) {
-                throw Failure::transport("The sidecar's answer cannot be read: {$e->getMessage()}");
+                throw Failure::transport("The sidecar's response cannot be read: {$e->getMessage()}");
             }
             if (!$data instanceof \stdClass) {
-                throw Failure::transport("The sidecar's answer cannot be read: '$type' is no object");
+                throw Failure::transport("The sidecar's response cannot be read: '$type' is not an object");
             }
             switch ($type) {
                 case 'chat':
                     $this->state = is_string($data->id ?? null) ? $data->id : null;
                     break;
                 case 'done':
-                    $this->answer = Answer::of($data, $this->state ?? '');
+                    $this->answer = ChatResponse::parse($data, $this->state ?? '');
                     $this->state = $this->answer->state;
-                    $this->leave();
+                    $this->close();
                     return new ChatEvent('done', [], $this->answer);
                 case 'tool_waiting':
-                    return new ChatEvent($type, Answer::approval($data));
+                    return new ChatEvent($type, ChatResponse::parseApproval($data));
                 default:
-                    return new ChatEvent($type, Json::arrays($data));
+                    return new ChatEvent($type, Json::toArrays($data));
             }
         }
         throw Failure::transport('The sidecar ended the stream before the chat had ended');
     }
 
-    private function leave(): void
+    private function close(): void
     {
         $this->events?->close();
         $this->events = null;

@@ -82,10 +82,10 @@ class DmcpTool extends MCPToolAdapter
         }
         try {
             $response = $this->callRemote($this->client, $dice, $reason);
-        } catch (\Throwable $thrown) {
-            $failure = ToolFailure::of($thrown);
-            $shown = ['error' => "Failed to execute: {$failure->getMessage()}"];
-            throw new ToolFailure($failure->errorCode, $failure->getMessage(), $shown);
+        } catch (\Throwable $exception) {
+            $failure = ToolFailure::of($exception);
+            $result = ['error' => "Failed to execute: {$failure->getMessage()}"];
+            throw new ToolFailure($failure->errorCode, $failure->getMessage(), $result);
         }
         if (is_array($response) && ($response['isError'] ?? null) === true) {
             throw new ToolFailure('internal_error', self::text($response) ?? 'The MCP tool failed', $response);
@@ -122,10 +122,10 @@ class DmcpTool extends MCPToolAdapter
     private static function result(array $response, string $dice, ?string $reason): array
     {
         $text = self::text($response);
-        $said = $text === null ? null : json_decode($text, true, 128);
-        $isMap = is_array($said) && str_starts_with(ltrim($text), '{');
+        $decoded = $text === null ? null : json_decode($text, true, 128);
+        $isMap = is_array($decoded) && str_starts_with(ltrim($text), '{');
         $structured = is_array($response['structuredContent'] ?? null) ? $response['structuredContent'] : [];
-        $find = static fn (string $key): mixed => $response[$key] ?? $structured[$key] ?? ($isMap ? $said[$key] ?? null : null);
+        $find = static fn (string $key): mixed => $response[$key] ?? $structured[$key] ?? ($isMap ? $decoded[$key] ?? null : null);
         $result = [
             'dice' => $dice,
             'result' => $find('result') ?? ($isMap ? null : $text) ?? 'Unknown result',

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion;
 
 use Pillion\Fallback\Argument;
-use Pillion\Fallback\Calls;
+use Pillion\Fallback\CallParser;
 use Pillion\Fallback\ClientHooks;
 use Pillion\Fallback\Failure;
 use Pillion\Fallback\Json;
@@ -58,10 +58,10 @@ class MCPSSEClient
         Argument::texts([1 => $method]);
         Json::encode($params);
         return match ($method) {
-            'tools/list' => ['tools' => Json::arrays($this->server()->listed())],
-            'tools/call' => $this->callTool(...Calls::parameters($params)),
+            'tools/list' => ['tools' => Json::toArrays($this->server()->listTools())],
+            'tools/call' => $this->callTool(...CallParser::parseParameters($params)),
             default => throw Failure::unavailable(
-                "The request '$method' cannot go through the sidecar: the extension ext-pillion can send it",
+                "The sidecar does not support the request '$method': install the extension ext-pillion",
             ),
         };
     }
@@ -75,10 +75,10 @@ class MCPSSEClient
     public function listTools(): array
     {
         try {
-            return Json::arrays($this->server()->listed());
+            return Json::toArrays($this->server()->listTools());
         } catch (Exception\PillionException $e) {
-            $facts = ['url' => $this->server()->shownUrl(), 'error' => $e->getMessage()];
-            $this->server()->hooks->log('error', 'Failed to list MCP tools', $facts);
+            $context = ['url' => $this->server()->displayUrl(), 'error' => $e->getMessage()];
+            $this->server()->hooks->log('error', 'Failed to list MCP tools', $context);
             return [];
         }
     }
@@ -92,10 +92,10 @@ class MCPSSEClient
      */
     public function callTool(string $name, array $arguments = []): mixed
     {
-        return Json::arrays($this->server()->call($name, $arguments));
+        return Json::toArrays($this->server()->call($name, $arguments));
     }
 
-    /** Whether the server answers now. */
+    /** Returns whether the server answers now. */
     public function isAvailable(): bool
     {
         return $this->server()->isAvailable();

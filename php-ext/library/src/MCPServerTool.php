@@ -5,48 +5,29 @@ declare(strict_types=1);
 namespace Pillion;
 
 use Pillion\Fallback\Registry\Capabilities;
-use Pillion\Fallback\Registry\Origin;
 use Pillion\Fallback\Registry\RequireApproval;
-use Pillion\Fallback\Remote;
+use Pillion\Fallback\Registry\ToolOrigin;
+use Pillion\Fallback\RunsInSidecar;
 
 /**
  * A tool that an MCP server listed. {@see ToolRegistry::registerMcpServer()} creates such tools.
  */
 final class MCPServerTool implements MCPToolInterface
 {
+    use RunsInSidecar;
+
     private function __construct(
         private readonly ToolDefinition $definition,
-        private readonly Origin $origin,
+        private readonly ToolOrigin $origin,
         private readonly string $sidecarName,
         /** The approval policy that the server entry sets for this tool. */
         private readonly ?string $approvalPolicy,
     ) {
     }
 
-    public function getName(): string
-    {
-        return $this->definition->name;
-    }
-
-    public function getDefinition(): ToolDefinition
-    {
-        return $this->definition;
-    }
-
-    /** Runs the tool with all checks of an executor. */
-    public function execute(array $arguments, string $toolCallId): ToolResult
-    {
-        return Remote::run($this, $arguments, $toolCallId);
-    }
-
-    public function isAvailableForProvider(string $providerClass): bool
-    {
-        return true;
-    }
-
     public function isEnabledForModel(array|object $model): bool
     {
-        return Capabilities::of($model)->refusal($this->definition->name, $this->origin) === null;
+        return Capabilities::of($model)->reasonHidden($this->definition->name, $this->origin) === null;
     }
 
     /**
@@ -58,7 +39,7 @@ final class MCPServerTool implements MCPToolInterface
     public function getMCPServerConfig(): array
     {
         $config = ['type' => 'mcp', 'server_label' => $this->origin->label, 'server_url' => $this->origin->url];
-        return $this->approvalPolicy === null ? $config : $config + ['require_approval' => RequireApproval::WORDS[$this->approvalPolicy]];
+        return $this->approvalPolicy === null ? $config : $config + ['require_approval' => RequireApproval::SETTINGS_BY_POLICY[$this->approvalPolicy]];
     }
 
     public function getMCPCategory(): string

@@ -4,10 +4,10 @@ declare(strict_types=1);
 
 namespace Pillion;
 
+use Pillion\Fallback\EntryRedactor;
 use Pillion\Fallback\McpEntry;
 use Pillion\Fallback\Registry\Capabilities;
-use Pillion\Fallback\Registry\Origin;
-use Pillion\Fallback\Shown;
+use Pillion\Fallback\Registry\ToolOrigin;
 
 /**
  * The base class of MCP tools written in PHP.
@@ -55,12 +55,12 @@ abstract class MCPToolAdapter implements MCPToolInterface
      */
     public function isEnabledForModel(array|object $model): bool
     {
-        return Capabilities::of($model)->refusal($this->getName(), Origin::ofEntry($this->serverConfig)) === null;
+        return Capabilities::of($model)->reasonHidden($this->getName(), ToolOrigin::ofEntry($this->serverConfig)) === null;
     }
 
     /** Returns what dumps show: the properties, without the credentials of the server. */
     public function __debugInfo(): array
     {
-        return array_replace((array) $this, ["\0*\0serverConfig" => Shown::entry($this->serverConfig)]);
+        return array_replace((array) $this, ["\0*\0serverConfig" => EntryRedactor::redact($this->serverConfig)]);
     }
 }

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion;
 
 use Pillion\Fallback\Argument;
-use Pillion\Fallback\Calls;
+use Pillion\Fallback\CallParser;
 use Pillion\Fallback\ClientHooks;
 use Pillion\Fallback\Failure;
 use Pillion\Fallback\Json;
@@ -61,8 +61,8 @@ class McpClient
         Argument::texts([1 => $method]);
         return match ($method) {
             'tools/list' => ['tools' => $this->listTools()],
-            'tools/call' => Json::shown($this->server()->call(...Calls::parameters($params))),
-            default => throw self::needsExtension("The request '$method'"),
+            'tools/call' => Json::toLosslessArrays($this->server()->call(...CallParser::parseParameters($params))),
+            default => throw self::needsExtension("the request '$method'"),
         };
     }
 
@@ -75,7 +75,7 @@ class McpClient
      */
     public function notify(string $method, array $params = []): void
     {
-        throw self::needsExtension("The notification '$method'");
+        throw self::needsExtension("the notification '$method'");
     }
 
     /**
@@ -88,13 +88,13 @@ class McpClient
      */
     public function getServerInfo(): array
     {
-        throw self::needsExtension('What a server says of itself');
+        throw self::needsExtension('server information');
     }
 
     /** @throws Exception\PillionException as {@see request()}, when the server does not answer */
     public function ping(): void
     {
-        $this->server()->listed();
+        $this->server()->listTools();
     }
 
     /** Returns whether the server answers now. */
@@ -113,7 +113,7 @@ class McpClient
      */
     public function setLoggingLevel(string $level): void
     {
-        throw self::needsExtension('The log of a server');
+        throw self::needsExtension('log levels of servers');
     }
 
     /**
@@ -151,7 +151,7 @@ class McpClient
     public function callTools(array $calls, array $options = []): array
     {
         $options = new McpOptions($options);
-        $calls = Calls::named($calls);
+        $calls = CallParser::parseAllWithOptionalIds($calls);
         return array_map(
             static fn (ToolCall $call, mixed $outcome): ToolResult => $outcome instanceof \Throwable
                 ? McpOptions::failure($call->id, $call->name, $outcome)
@@ -190,7 +190,7 @@ class McpClient
      */
     public function listTools(): array
     {
-        return Json::shown($this->server()->listed());
+        return Json::toLosslessArrays($this->server()->listTools());
     }
 
     /**
@@ -202,7 +202,7 @@ class McpClient
      */
     public function listResources(): array
     {
-        throw self::needsExtension('Resources');
+        throw self::needsExtension('resources');
     }
 
     /**
@@ -214,7 +214,7 @@ class McpClient
      */
     public function listResourceTemplates(): array
     {
-        throw self::needsExtension('Resources');
+        throw self::needsExtension('resources');
     }
 
     /**
@@ -226,7 +226,7 @@ class McpClient
      */
     public function readResource(string $uri): array
     {
-        throw self::needsExtension('Resources');
+        throw self::needsExtension('resources');
     }
 
     /**
@@ -238,7 +238,7 @@ class McpClient
      */
     public function listPrompts(): array
     {
-        throw self::needsExtension('Prompts');
+        throw self::needsExtension('prompts');
     }
 
     /**
@@ -252,7 +252,7 @@ class McpClient
      */
     public function getPrompt(string $name, array $arguments = []): array
     {
-        throw self::needsExtension('Prompts');
+        throw self::needsExtension('prompts');
     }
 
     /**
@@ -267,7 +267,7 @@ class McpClient
      */
     public function complete(array $reference, string $argument, string $value, array $context = []): array
     {
-        throw self::needsExtension('Completion');
+        throw self::needsExtension('completion');
     }
 
     /**
@@ -279,7 +279,7 @@ class McpClient
      */
     public function onSampling(?callable $callback): static
     {
-        return $callback === null ? $this : throw self::needsExtension('Sampling');
+        return $callback === null ? $this : throw self::needsExtension('sampling');
     }
 
     /**
@@ -291,7 +291,7 @@ class McpClient
      */
     public function onElicitation(?callable $callback): static
     {
-        return $callback === null ? $this : throw self::needsExtension('Elicitation');
+        return $callback === null ? $this : throw self::needsExtension('elicitation');
     }
 
     /**
@@ -302,7 +302,7 @@ class McpClient
      */
     public function onNotification(?callable $callback): static
     {
-        return $callback === null ? $this : throw self::needsExtension('Notifications');
+        return $callback === null ? $this : throw self::needsExtension('notifications');
     }
 
     /**
@@ -325,7 +325,7 @@ class McpClient
      */
     public function setRoots(array $roots): static
     {
-        return $roots === [] ? $this : throw self::needsExtension('Roots');
+        return $roots === [] ? $this : throw self::needsExtension('roots');
     }
 
     /**
@@ -369,8 +369,8 @@ class McpClient
         throw self::needsExtension('OAuth');
     }
 
-    private static function needsExtension(string $what): Exception\UnavailableException
+    private static function needsExtension(string $feature): Exception\UnavailableException
     {
-        return Failure::unavailable("$what cannot go through the sidecar: the extension ext-pillion can do it");
+        return Failure::unavailable("The sidecar does not support $feature: install the extension ext-pillion");
     }
 }

@@ -5,39 +5,21 @@ declare(strict_types=1);
 namespace Pillion;
 
 use Pillion\Fallback\Registry\Capabilities;
-use Pillion\Fallback\Remote;
+use Pillion\Fallback\RunsInSidecar;
+use Pillion\Fallback\SidecarTools;
 
 /**
  * A built-in tool that runs in the sidecar. Registries create built-in tools.
  */
 final class NativeTool implements ToolInterface
 {
+    use RunsInSidecar;
+
     private function __construct(
         private readonly ToolDefinition $definition,
         /** Whether the tool calls a network service, which the sidecar may or may not have configured. */
-        private readonly bool $asksService,
+        private readonly bool $usesService,
     ) {
-    }
-
-    public function getName(): string
-    {
-        return $this->definition->name;
-    }
-
-    public function getDefinition(): ToolDefinition
-    {
-        return $this->definition;
-    }
-
-    /** Runs the tool with all checks of an executor. */
-    public function execute(array $arguments, string $toolCallId): ToolResult
-    {
-        return Remote::run($this, $arguments, $toolCallId);
-    }
-
-    public function isAvailableForProvider(string $providerClass): bool
-    {
-        return true;
     }
 
     /**
@@ -45,7 +27,7 @@ final class NativeTool implements ToolInterface
      */
     public function isEnabledForModel(array|object $model): bool
     {
-        return Capabilities::of($model)->refusal($this->definition->name, null) === null
-            && (!$this->asksService || Remote::offers($this->definition));
+        return Capabilities::of($model)->reasonHidden($this->definition->name, null) === null
+            && (!$this->usesService || SidecarTools::has($this->definition));
     }
 }

@@ -27,7 +27,7 @@ final class ProviderFormat
     public static function tools(string $provider, array $definitions): array
     {
         Argument::texts([1 => $provider]);
-        self::check($definitions, ToolDefinition::class);
+        self::checkElements($definitions, ToolDefinition::class);
         $format = Format::find($provider);
         return $format === null ? [] : array_map(
             static fn (ToolDefinition $definition): array => $format->tool($definition, alwaysStrict: false),
@@ -75,7 +75,7 @@ final class ProviderFormat
     public static function assistantMessages(string $provider, array $response): array
     {
         $format = Format::of($provider);
-        return array_map(Json::shown(...), $format->assistantMessages($format->body($response)));
+        return array_map(Json::toLosslessArrays(...), $format->assistantMessages($format->body($response)));
     }
 
     /**
@@ -90,7 +90,7 @@ final class ProviderFormat
     public static function results(string $provider, array $results): array
     {
         $format = Format::of($provider);
-        self::check($results, ToolResult::class);
+        self::checkElements($results, ToolResult::class);
         return $results === [] ? [] : $format->results(array_values($results));
     }
 
@@ -98,7 +98,7 @@ final class ProviderFormat
      * @param array<array-key, mixed> $elements
      * @param class-string            $class
      */
-    private static function check(array $elements, string $class): void
+    private static function checkElements(array $elements, string $class): void
     {
         foreach ($elements as $element) {
             if (!$element instanceof $class) {

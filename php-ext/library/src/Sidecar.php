@@ -6,7 +6,7 @@ namespace Pillion;
 
 use Pillion\Fallback\Argument;
 use Pillion\Fallback\Batch;
-use Pillion\Fallback\Calls;
+use Pillion\Fallback\CallParser;
 use Pillion\Fallback\Context;
 use Pillion\Fallback\Json;
 use Pillion\Fallback\SidecarApi;
@@ -64,7 +64,7 @@ class Sidecar
     public function listTools(?string $category = null, array $context = []): array
     {
         Argument::texts([1 => $category]);
-        return Json::arrays($this->api->list('tools', $category, Context::of($context))->tools);
+        return Json::toArrays($this->api->list('tools', $category, Context::of($context))->tools);
     }
 
     /**
@@ -77,7 +77,7 @@ class Sidecar
     public function getSchemas(?string $category = null, array $context = []): array
     {
         Argument::texts([1 => $category]);
-        return Json::shown($this->api->list('schemas', $category, Context::of($context))->schemas);
+        return Json::toLosslessArrays($this->api->list('schemas', $category, Context::of($context))->schemas);
     }
 
     /**
@@ -107,7 +107,7 @@ class Sidecar
      */
     public function execute(ToolCall|array $call, array $context = []): ToolResult
     {
-        return Batch::run($this->api, [Calls::shaped($call)], 'sequential', Context::of($context))[0];
+        return Batch::run($this->api, [CallParser::parseUnchecked($call)], 'sequential', Context::of($context))[0];
     }
 
     /**
@@ -154,7 +154,7 @@ class Sidecar
      */
     public function listApprovals(array $filter = []): array
     {
-        return Json::arrays($this->api->approvals($filter));
+        return Json::toArrays($this->api->approvals($filter));
     }
 
     /**
@@ -170,7 +170,7 @@ class Sidecar
     public function approve(string $approvalId, ?string $reason = null): array
     {
         Argument::texts([1 => $approvalId, 2 => $reason]);
-        return Json::arrays($this->api->decide($approvalId, 'approve', $reason));
+        return Json::toArrays($this->api->decide($approvalId, 'approve', $reason));
     }
 
     /**
@@ -183,7 +183,7 @@ class Sidecar
     public function deny(string $approvalId, ?string $reason = null): array
     {
         Argument::texts([1 => $approvalId, 2 => $reason]);
-        return Json::arrays($this->api->decide($approvalId, 'deny', $reason));
+        return Json::toArrays($this->api->decide($approvalId, 'deny', $reason));
     }
 
     /**
@@ -193,6 +193,6 @@ class Sidecar
      */
     private static function calls(array $calls): array
     {
-        return array_map(Calls::shaped(...), array_values($calls));
+        return array_map(CallParser::parseUnchecked(...), array_values($calls));
     }
 }

@@ -5,8 +5,8 @@ declare(strict_types=1);
 namespace Pillion;
 
 use Pillion\Fallback\Argument;
-use Pillion\Fallback\Chat\Answer;
-use Pillion\Fallback\Chat\Options;
+use Pillion\Fallback\Chat\ChatOptions;
+use Pillion\Fallback\Chat\ChatResponse;
 use Pillion\Fallback\Context;
 use Pillion\Fallback\Failure;
 use Pillion\Fallback\Http\EventSource;
@@ -20,7 +20,7 @@ use Pillion\Fallback\SidecarApi;
 class ToolAwareChat
 {
     private readonly SidecarApi $api;
-    private readonly Options $options;
+    private readonly ChatOptions $options;
     private readonly ?string $model;
 
     /**
@@ -42,11 +42,11 @@ class ToolAwareChat
         array $options = [],
     ) {
         if ($tools instanceof ToolExecutor) {
-            throw Failure::unavailable('A chat with tools of this process needs the extension pillion; without it chats run in the sidecar: new ToolAwareChat(new Sidecar())');
+            throw Failure::unavailable('A chat with the tools of this process requires the extension pillion: install it, or run the chat in the sidecar: new ToolAwareChat(new Sidecar())');
         }
-        $this->options = new Options($options);
+        $this->options = new ChatOptions($options);
         if (is_array($model)) {
-            throw Failure::invalidInput('$model must be the name of a model of the sidecar, or null for its default one');
+            throw Failure::invalidInput('$model must be the name of a model of the sidecar, or null for the default model');
         }
         Argument::texts([2 => $model]);
         $this->model = $model;
@@ -74,7 +74,7 @@ class ToolAwareChat
     public function send(string|array|null $message = null, ?string $state = null, array $context = []): ChatAnswer
     {
         $request = $this->request($message, $state, false);
-        return Answer::of($this->api->chat($state, $request, Context::of($context)), $state ?? '');
+        return ChatResponse::parse($this->api->chat($state, $request, Context::of($context)), $state ?? '');
     }
 
     /**
@@ -105,21 +105,21 @@ class ToolAwareChat
     {
         Argument::texts([1 => is_string($message) ? $message : null, 2 => $state]);
         if ($state === '') {
-            throw Failure::invalidInput('$state must be that of a former answer, or null for a new chat: it is empty');
+            throw Failure::invalidInput('$state must not be empty: pass the state of an earlier answer, or null for a new chat');
         }
         $messages = match (true) {
             $message === null => [],
             is_string($message) => [['role' => 'user', 'content' => $message]],
-            default => Json::tree($message, 'argument $message'),
+            default => Json::toTree($message, 'argument $message'),
         };
-        if (!is_array($messages) || array_filter($messages, static fn (mixed $one): bool => !is_array($one) && !$one instanceof \stdClass) !== []) {
+        if (!is_array($messages) || array_filter($messages, static fn (mixed $item): bool => !is_array($item) && !$item instanceof \stdClass) !== []) {
             throw Failure::invalidInput("\$message must be a text or a list of messages: arrays with 'role' and 'content'");
         }
         if ($messages === [] && $state === null) {
-            throw Failure::invalidInput('A chat begins with a message; null goes on with the chat of $state');
+            throw Failure::invalidInput('A new chat needs a $message; null continues the chat of $state');
         }
-        $said = $messages === [] ? ['stream' => $stream] : ['messages' => $messages, 'stream' => $stream];
+        $request = $messages === [] ? ['stream' => $stream] : ['messages' => $messages, 'stream' => $stream];
         $model = $this->model === null ? [] : ['model' => $this->model];
-        return $state === null ? $said + $model + $this->options->beginning : $said;
+        return $state === null ? $request + $model + $this->options->startRequest : $request;
     }
 }

@@ -49,8 +49,8 @@ class ToolCall implements \JsonSerializable
         $text = static function (string $key) use ($find): string {
             $value = $find($key);
             if (!is_string($value)) {
-                $given = $value === null ? 'nothing' : get_debug_type($value);
-                throw Failure::invalidInput("A tool call needs a string '$key', $given given");
+                $actual = $value === null ? 'nothing' : get_debug_type($value);
+                throw Failure::invalidInput("A tool call needs a string '$key', $actual given");
             }
             if (!Argument::isUtf8($value)) {
                 throw Failure::invalidInput("The '$key' of a tool call is not valid UTF-8");

@@ -4,12 +4,12 @@ declare(strict_types=1);
 
 namespace Pillion;
 
-use Pillion\Fallback\Calls;
+use Pillion\Fallback\CallParser;
 use Pillion\Fallback\Context;
-use Pillion\Fallback\Executor\Options;
-use Pillion\Fallback\Executor\Pipeline;
+use Pillion\Fallback\Executor\CallPipeline;
+use Pillion\Fallback\Executor\ExecutorOptions;
 use Pillion\Fallback\Hooks;
-use Pillion\Fallback\Registry\Entries;
+use Pillion\Fallback\Registry\ToolEntries;
 
 /**
  * Runs tool calls: finds the tool, validates the arguments, enforces limits and deadlines. Every call has
@@ -18,7 +18,7 @@ use Pillion\Fallback\Registry\Entries;
 class ToolExecutor
 {
     private readonly Hooks $hooks;
-    private readonly Pipeline $pipeline;
+    private readonly CallPipeline $pipeline;
 
     /**
      * A call needs approval if its tool definition sets `requiresConfirmation`, or if the applicable policy
@@ -39,7 +39,7 @@ class ToolExecutor
     public function __construct(ToolRegistry $registry, array $options = [])
     {
         $this->hooks = new Hooks();
-        $this->pipeline = new Pipeline(Entries::of($registry), new Options($options), $this->hooks);
+        $this->pipeline = new CallPipeline(ToolEntries::of($registry), new ExecutorOptions($options), $this->hooks);
     }
 
     /**
@@ -52,7 +52,7 @@ class ToolExecutor
      */
     public function execute(ToolCall|array $call, array $context = []): ToolResult
     {
-        return $this->pipeline->sequential([Calls::one($call)], Context::of($context))[0];
+        return $this->pipeline->sequential([CallParser::parse($call)], Context::of($context))[0];
     }
 
     /**
@@ -67,7 +67,7 @@ class ToolExecutor
      */
     public function executeAll(array $calls, array $context = []): array
     {
-        return $this->pipeline->sequential(Calls::all($calls), Context::of($context));
+        return $this->pipeline->sequential(CallParser::parseAll($calls), Context::of($context));
     }
 
     /**
@@ -82,7 +82,7 @@ class ToolExecutor
      */
     public function executeParallel(array $calls, array $context = []): array
     {
-        return $this->pipeline->parallel(Calls::all($calls), Context::of($context));
+        return $this->pipeline->parallel(CallParser::parseAll($calls), Context::of($context));
     }
 
     /**

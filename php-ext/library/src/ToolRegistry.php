@@ -7,16 +7,16 @@ namespace Pillion;
 use Pillion\Fallback\Argument;
 use Pillion\Fallback\Builtins;
 use Pillion\Fallback\Context;
-use Pillion\Fallback\Executor\Options;
-use Pillion\Fallback\Executor\Pipeline;
+use Pillion\Fallback\Executor\CallPipeline;
+use Pillion\Fallback\Executor\ExecutorOptions;
 use Pillion\Fallback\Failure;
 use Pillion\Fallback\Json;
 use Pillion\Fallback\McpServer;
 use Pillion\Fallback\Provider\OpenAiChat;
 use Pillion\Fallback\Registry\Capabilities;
-use Pillion\Fallback\Registry\Entries;
-use Pillion\Fallback\Registry\Entry;
 use Pillion\Fallback\Registry\RequireApproval;
+use Pillion\Fallback\Registry\ToolEntries;
+use Pillion\Fallback\Registry\ToolEntry;
 use Pillion\Fallback\Signature\Signature;
 use Pillion\Fallback\Signature\Target;
 
@@ -25,14 +25,14 @@ use Pillion\Fallback\Signature\Target;
  */
 class ToolRegistry implements \Countable
 {
-    private readonly Entries $entries;
+    private readonly ToolEntries $entries;
     /** Runs calls made with {@see ToolRegistry::execute()}. */
-    private readonly Pipeline $pipeline;
+    private readonly CallPipeline $pipeline;
 
     public function __construct()
     {
-        $this->entries = new Entries();
-        $this->pipeline = new Pipeline($this->entries, new Options([]));
+        $this->entries = new ToolEntries();
+        $this->pipeline = new CallPipeline($this->entries, new ExecutorOptions([]));
     }
 
     /**
@@ -76,7 +76,7 @@ class ToolRegistry implements \Countable
             }
             $tool = new CallableTool($tool, $handler);
         }
-        $this->entries->add(Entry::of($tool), $replace);
+        $this->entries->add(ToolEntry::of($tool), $replace);
     }
 
     /**
@@ -95,7 +95,7 @@ class ToolRegistry implements \Countable
     {
         $entries = [];
         foreach (Target::attributed($objectOrClass) as $target) {
-            $entry = Entry::of(new CallableTool(self::definitionOf($target), $target->callable));
+            $entry = ToolEntry::of(new CallableTool(self::definitionOf($target), $target->callable));
             $name = $entry->definition->name;
             if (isset($entries[$name]) || (!$replace && $this->entries->has($name))) {
                 throw Failure::invalidInput("Tool '$name' already registered");
@@ -124,7 +124,7 @@ class ToolRegistry implements \Countable
     {
         // Only an array entry can set `require_approval`; a client has no approval policy.
         $approval = RequireApproval::ofEntry(is_array($server) ? $server : []);
-        $entries = array_map(Entry::of(...), McpServer::of($server)->tools($prefix, $approval));
+        $entries = array_map(ToolEntry::of(...), McpServer::of($server)->tools($prefix, $approval));
         foreach ($entries as $entry) {
             $name = $entry->definition->name;
             if (!$replace && $this->entries->has($name)) {
@@ -134,7 +134,7 @@ class ToolRegistry implements \Countable
         foreach ($entries as $entry) {
             $this->entries->add($entry, replace: true);
         }
-        return array_map(static fn (Entry $entry): string => $entry->definition->name, $entries);
+        return array_map(static fn (ToolEntry $entry): string => $entry->definition->name, $entries);
     }
 
     /**
@@ -186,7 +186,7 @@ class ToolRegistry implements \Countable
     /** @return list<string> in the order of their first tool */
     public function categories(): array
     {
-        return array_values(array_unique(array_map(static fn (Entry $entry): string => $entry->definition->category, $this->entries->all())));
+        return array_values(array_unique(array_map(static fn (ToolEntry $entry): string => $entry->definition->category, $this->entries->all())));
     }
 
     /** @return list<array{type: 'function', function: array<string, mixed>}> OpenAI's nested form, `strict` only where it is true */
@@ -233,7 +233,7 @@ class ToolRegistry implements \Countable
         $available = $this->getAvailableForModel($model);
         $dropped = [];
         foreach (array_diff_key($this->entries->all(), $available) as $name => $entry) {
-            $dropped[$name] = $capabilities->refusal($name, $entry->origin) ?? 'the tool itself says no';
+            $dropped[$name] = $capabilities->reasonHidden($name, $entry->origin) ?? 'isEnabledForModel() returned false';
         }
         return $dropped;
     }

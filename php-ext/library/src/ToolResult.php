@@ -5,10 +5,10 @@ declare(strict_types=1);
 namespace Pillion;
 
 use Pillion\Fallback\Argument;
-use Pillion\Fallback\Content;
 use Pillion\Fallback\Failure;
 use Pillion\Fallback\Json;
-use Pillion\Fallback\Reading;
+use Pillion\Fallback\ModelContent;
+use Pillion\Fallback\ResultContent;
 
 /**
  * The result of a tool call.
@@ -62,8 +62,8 @@ class ToolResult implements \JsonSerializable
      */
     public function toMessage(): string
     {
-        $reading = Reading::of($this);
-        return $this->success ? $reading->text() : 'Error: ' . ($this->error ?? 'unknown error');
+        $content = ModelContent::of($this);
+        return $this->success ? $content->text() : 'Error: ' . ($this->error ?? 'unknown error');
     }
 
     /**
@@ -76,8 +76,8 @@ class ToolResult implements \JsonSerializable
      */
     public function toMessageFormat(): array
     {
-        $reading = Reading::of($this);
-        $content = $reading->isNothing() ? Json::encode(['error' => $this->error ?? 'unknown error']) : $reading->text();
+        $content = ModelContent::of($this);
+        $content = $content->isEmptyFailure() ? Json::encode(['error' => $this->error ?? 'unknown error']) : $content->text();
         return ['role' => 'tool', 'tool_call_id' => $this->toolCallId, 'content' => $content];
     }
 
@@ -118,7 +118,7 @@ class ToolResult implements \JsonSerializable
      */
     public function text(): string
     {
-        return Content::of($this)->text();
+        return ResultContent::of($this)->text();
     }
 
     /**
@@ -131,7 +131,7 @@ class ToolResult implements \JsonSerializable
      */
     public function content(): array
     {
-        return Content::of($this)->blocks();
+        return ResultContent::of($this)->blocks();
     }
 
     /**
@@ -140,7 +140,7 @@ class ToolResult implements \JsonSerializable
      */
     public function structuredContent(): mixed
     {
-        return Content::of($this)->structured();
+        return ResultContent::of($this)->structured();
     }
 
     /**
@@ -152,7 +152,7 @@ class ToolResult implements \JsonSerializable
      */
     public function images(): array
     {
-        return Content::of($this)->images();
+        return ResultContent::of($this)->images();
     }
 
     /**
@@ -184,7 +184,7 @@ class ToolResult implements \JsonSerializable
         mixed $data = null,
         array $metadata = [],
     ): static {
-        return self::made(static::class, [$toolCallId, $toolName, $result, true, null, null, $data, $metadata]);
+        return self::create(static::class, [$toolCallId, $toolName, $result, true, null, null, $data, $metadata]);
     }
 
     /**
@@ -200,7 +200,7 @@ class ToolResult implements \JsonSerializable
         mixed $result = null,
         array $metadata = [],
     ): static {
-        return self::made(static::class, [$toolCallId, $toolName, $result, false, $error, $errorCode, null, $metadata]);
+        return self::create(static::class, [$toolCallId, $toolName, $result, false, $error, $errorCode, null, $metadata]);
     }
 
     /**
@@ -209,10 +209,10 @@ class ToolResult implements \JsonSerializable
      * @param class-string<static> $class
      * @param list<mixed>          $arguments of the constructor of ToolResult
      */
-    private static function made(string $class, array $arguments): static
+    private static function create(string $class, array $arguments): static
     {
-        $made = (new \ReflectionClass($class))->newInstanceWithoutConstructor();
-        (new \ReflectionMethod(self::class, '__construct'))->invokeArgs($made, $arguments);
-        return $made;
+        $instance = (new \ReflectionClass($class))->newInstanceWithoutConstructor();
+        (new \ReflectionMethod(self::class, '__construct'))->invokeArgs($instance, $arguments);
+        return $instance;
     }
 }

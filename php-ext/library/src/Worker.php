@@ -6,21 +6,20 @@ namespace Pillion;
 
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\PillionException;
-use Pillion\Exception\TransportException;
 use Pillion\Fallback\Argument;
 use Pillion\Fallback\Failure;
+use Pillion\Fallback\Http\Deadline;
 use Pillion\Fallback\SocketPath;
-use Pillion\Worker\Answer;
 use Pillion\Worker\Call;
 use Pillion\Worker\Connection;
+use Pillion\Worker\ConnectionLostException;
 use Pillion\Worker\Handshake;
-use Pillion\Worker\Limits;
-use Pillion\Worker\Lost;
-use Pillion\Worker\Offered;
-use Pillion\Worker\Session;
-use Pillion\Worker\Signals;
+use Pillion\Worker\MessageEncoder;
+use Pillion\Worker\OfferedTools;
+use Pillion\Worker\RunLimits;
+use Pillion\Worker\SignalHandlers;
 use Pillion\Worker\StopReason;
-use Pillion\Worker\Tools;
+use Pillion\Worker\WorkerSession;
 
 /**
  * Offers the tools of this process to the sidecar, and through the sidecar to MCP clients, REST clients and
@@ -29,16 +28,16 @@ use Pillion\Worker\Tools;
 final class Worker
 {
     /** First and longest pause between connection attempts, in seconds. */
-    private const FIRST_PAUSE = 0.1;
+    private const MIN_PAUSE = 0.1;
     private const MAX_PAUSE = 5.0;
 
     private readonly string $socket;
     private readonly string $name;
-    private readonly Tools $tools;
+    private readonly OfferedTools $tools;
     private ?object $logger = null;
     /** @var (\Closure(Call, \Closure(): ToolResult): ToolResult)|null */
     private ?\Closure $around = null;
-    private ?Limits $limits = null;
+    private ?RunLimits $limits = null;
 
     /**
      * @param ?string $socket the sidecar's socket; default: the ini setting `pillion.socket`, `$PILLION_SOCKET`, or
@@ -56,7 +55,7 @@ final class Worker
         $setting = (string) ini_get('pillion.socket');
         $this->socket = $socket ?? ($setting === '' ? SocketPath::default() : $setting);
         $this->name = $name;
-        $this->tools = new Tools();
+        $this->tools = new OfferedTools();
     }
 
     /**
@@ -100,7 +99,7 @@ final class Worker
     public function setLogger(?object $logger): static
     {
         if ($logger !== null && !is_callable([$logger, 'log'])) {
-            throw Failure::invalidInput('The logger needs the method log()');
+            throw Failure::invalidInput('$logger must have the method log()');
         }
         $this->logger = $logger;
         return $this;
@@ -135,7 +134,7 @@ final class Worker
     public function stop(): void
     {
         if ($this->limits !== null) {
-            $this->limits->asked ??= StopReason::Asked;
+            $this->limits->requestedStop ??= StopReason::Requested;
         }
     }
 
@@ -153,29 +152,29 @@ final class Worker
     public function run(?int $maxCalls = null, ?float $maxSeconds = null, ?int $maxMemory = null): StopReason
     {
         if ($this->limits !== null) {
-            throw Failure::invalidInput('The worker runs already');
+            throw Failure::invalidInput('The worker is already running');
         }
-        $offer = $this->offer();
-        $limits = new Limits($maxCalls, $maxSeconds, $maxMemory);
+        $offer = $this->encodeOffer();
+        $limits = new RunLimits($maxCalls, $maxSeconds, $maxMemory);
         $this->limits = $limits;
-        $signals = new Signals(static function () use ($limits): void {
-            $limits->asked ??= StopReason::Signal;
+        $signals = new SignalHandlers(static function () use ($limits): void {
+            $limits->requestedStop ??= StopReason::Signal;
         });
         try {
-            $pause = self::FIRST_PAUSE;
-            while (($reason = $limits->reached()) === null) {
-                $began = Limits::now();
+            $pause = self::MIN_PAUSE;
+            while (($reason = $limits->reachedLimit()) === null) {
+                $startedAt = Deadline::now();
                 try {
                     $this->serve($offer, $limits);
-                } catch (Lost $lost) {
+                } catch (ConnectionLostException $lost) {
                     // Exponential backoff for a sidecar that repeatedly closes new connections at once.
-                    $pause = Limits::now() - $began > self::MAX_PAUSE ? self::FIRST_PAUSE : $pause;
-                    $this->log('warning', $lost->getMessage() . "; trying again in $pause s");
-                    $this->rest($pause, $limits);
+                    $pause = Deadline::now() - $startedAt > self::MAX_PAUSE ? self::MIN_PAUSE : $pause;
+                    $this->log('warning', $lost->getMessage() . "; reconnecting in $pause s");
+                    $this->pause($pause, $limits);
                     $pause = min(2 * $pause, self::MAX_PAUSE);
                 }
             }
-            $this->log('info', "Worker '$this->name' ends: $reason->value", ['calls' => $limits->calls]);
+            $this->log('info', "Worker '$this->name' stopped: $reason->value", ['calls' => $limits->calls]);
             return $reason;
         } finally {
             $signals->restore();
@@ -184,16 +183,16 @@ final class Worker
     }
 
     /**
-     * @throws Lost
+     * @throws ConnectionLostException
      * @throws PillionException
      */
-    private function serve(string $offer, Limits $limits): void
+    private function serve(string $offer, RunLimits $limits): void
     {
         $connection = new Connection($this->socket);
         try {
-            $id = Handshake::make($connection, $offer);
+            $id = Handshake::perform($connection, $offer);
             $this->log('info', "Worker '$this->name' offers " . implode(', ', $this->tools->names()), ['worker' => $id]);
-            (new Session($connection, $limits, $this->call(...)))->serve();
+            (new WorkerSession($connection, $limits, $this->call(...)))->serve();
         } finally {
             $connection->close();
         }
@@ -205,47 +204,47 @@ final class Worker
         if ($tool === null) {
             return null;
         }
-        $began = Limits::now();
+        $startedAt = Deadline::now();
         $run = fn (): ToolResult => $this->tools->run($tool, $call, $arguments);
         $result = $call->during(function () use ($run, $call): ToolResult {
             try {
                 return $this->around === null ? $run() : ($this->around)($call, $run);
-            } catch (\Throwable $thrown) {
-                $call->thrown ??= $thrown;
-                $code = $thrown instanceof PillionException ? $thrown->errorCode : 'internal_error';
-                return ToolResult::failure(Argument::legible($thrown->getMessage()), $code);
+            } catch (\Throwable $exception) {
+                $call->thrown ??= $exception;
+                $code = $exception instanceof PillionException ? $exception->errorCode : 'internal_error';
+                return ToolResult::failure(Argument::makeLegible($exception->getMessage()), $code);
             }
         });
         $this->log($result->success ? 'info' : 'warning', "Tool '$call->tool' " . ($result->success ? 'done' : "failed: $result->errorCode"), [
             'call' => $call->id,
-            'duration_ms' => (int) ((Limits::now() - $began) * 1000),
+            'duration_ms' => (int) ((Deadline::now() - $startedAt) * 1000),
         ]);
         // Prefer the value that the tool itself returned: there an empty map is still distinct from an empty
         // list.
-        $answer = $result->success && $result === $tool->passed ? $tool->returned : $result;
-        $tool->forget();
+        $answer = $result->success && $result === $tool->executorResult ? $tool->returned : $result;
+        $tool->reset();
         return $answer;
     }
 
     /** @throws InvalidInputException */
-    private function offer(): string
+    private function encodeOffer(): string
     {
         $entries = $this->tools->descriptions();
         if ($entries === []) {
-            throw Failure::invalidInput('A worker needs a tool: call add()');
+            throw Failure::invalidInput('The worker has no tools: call add() before run()');
         }
         try {
-            return Answer::json(['name' => $this->name, 'tools' => $entries]);
+            return MessageEncoder::encodeJson(['name' => $this->name, 'tools' => $entries]);
         } catch (\JsonException $e) {
-            throw Failure::invalidInput('The tools are not JSON: ' . $e->getMessage());
+            throw Failure::invalidInput('The tools cannot be converted to JSON: ' . $e->getMessage());
         }
     }
 
-    private function rest(float $seconds, Limits $limits): void
+    private function pause(float $seconds, RunLimits $limits): void
     {
-        $end = Limits::now() + $limits->wait($seconds);
-        while ($limits->reached() === null && ($left = $end - Limits::now()) > 0) {
-            usleep((int) (min($left, 0.1) * 1e6));
+        $end = Deadline::now() + $limits->cappedWait($seconds);
+        while ($limits->reachedLimit() === null && ($remaining = $end - Deadline::now()) > 0) {
+            usleep((int) (min($remaining, 0.1) * 1e6));
         }
     }
 

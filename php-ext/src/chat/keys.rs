@@ -6,7 +6,7 @@ use pillion_chat::{KeySource, ModelError, ModelErrorKind};
 use pillion_core::tool::ToolFailure;
 use secrecy::SecretString;
 
-use super::errand::{Errand, php};
+use super::job::{ChatJob, current_job_sender};
 use crate::exception;
 use crate::wait::Job;
 use crate::zend::{Failure, call_callable, must_stop, type_name};
@@ -15,16 +15,17 @@ use crate::zend::{Failure, call_callable, must_stop, type_name};
 pub(super) type KeyJob = Job<(), Result<SecretString, ToolFailure>>;
 
 /// Requests the key from the PHP thread of the chat.
-pub(super) struct KeyOfPhp;
+pub(super) struct PhpKeySource;
 
 #[async_trait]
-impl KeySource for KeyOfPhp {
+impl KeySource for PhpKeySource {
     async fn key(&self) -> Result<Option<SecretString>, ModelError> {
         let unauthorized = |message: String| ModelError::new(ModelErrorKind::Unauthorized, message);
-        let php = php()
-            .ok_or_else(|| unauthorized("No PHP thread can be asked for the key".to_owned()))?;
+        let jobs = current_job_sender().ok_or_else(|| {
+            unauthorized("No PHP thread is available to return the key".to_owned())
+        })?;
         let (job, answer) = Job::new(());
-        php(Errand::Key(job));
+        jobs(ChatJob::Key(job));
         match answer.await {
             Ok(Ok(key)) => Ok(Some(key)),
             Ok(Err(failure)) => Err(unauthorized(format!(
@@ -33,7 +34,7 @@ impl KeySource for KeyOfPhp {
             ))),
             Err(_) => Err(ModelError::new(
                 ModelErrorKind::Cancelled,
-                "The question for the key was cancelled",
+                "The request for the key was cancelled",
             )),
         }
     }
@@ -43,9 +44,11 @@ impl KeySource for KeyOfPhp {
 ///
 /// # Errors
 /// Failures that must end the PHP request.
-pub(super) fn ask(callable: &Zval) -> Result<Result<SecretString, ToolFailure>, Failure> {
+pub(super) fn call_key_callable(
+    callable: &Zval,
+) -> Result<Result<SecretString, ToolFailure>, Failure> {
     if callable.is_null() {
-        return Ok(Err(ToolFailure::internal("there is none")));
+        return Ok(Err(ToolFailure::internal("no callable is set")));
     }
     match call_callable(callable, []) {
         // A destructor of a discarded value may have thrown.

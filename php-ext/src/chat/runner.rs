@@ -10,11 +10,11 @@ use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolFailure, ToolResu
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-use super::errand::{Errand, php};
+use super::job::{ChatJob, current_job_sender};
 use crate::classes::tool_call;
 use crate::classes::tool_result::result_of;
 use crate::exception;
-use crate::switchboard::Switchboard;
+use crate::execution_registry::ExecutionRegistry;
 use crate::wait::Job;
 use crate::zend::{Failure, Object, entries, list_of, must_stop, string_of, type_name, with_entry};
 
@@ -24,7 +24,7 @@ pub(super) struct PhpRunner {
     pub(super) executor: Executor,
     /// The names of the PHP tools.
     pub(super) in_php: HashSet<String>,
-    pub(super) switchboard: Arc<Switchboard>,
+    pub(super) executions: Arc<ExecutionRegistry>,
 }
 
 #[async_trait]
@@ -40,12 +40,12 @@ impl ToolRunner for PhpRunner {
     async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {
         let name = self.canonical_name(&call.name);
         let is_php = name.is_some_and(|name| self.in_php.contains(&name));
-        let line = self.switchboard.find(context);
-        let Some(line) = line.filter(|_| is_php) else {
+        let execution = self.executions.find(context);
+        let Some(execution) = execution.filter(|_| is_php) else {
             return self.executor.execute_one(call, context).await;
         };
         let mut context = context.clone();
-        let _turn = line.turn(&mut context).await;
+        let _turn = execution.acquire_turn(&mut context).await;
         self.executor.execute_one(call, &context).await
     }
 }
@@ -76,7 +76,7 @@ impl Batch {
             false
                 if context
                     .array()
-                    .is_some_and(|it| it.get("approved").is_some()) =>
+                    .is_some_and(|context| context.get("approved").is_some()) =>
             {
                 let approved = self.approved.iter().map(string_of);
                 with_entry(context, "approved", list_of(approved))
@@ -90,8 +90,8 @@ impl Batch {
             let results = ran.array().into_iter().flat_map(entries);
             let results = results.map(|(_, result)| {
                 result_of(result.dereference())?.ok_or_else(|| {
-                    let given = type_name(result.dereference());
-                    Failure::error(format!("executeParallel() must give results, not {given}"))
+                    let kind = type_name(result.dereference());
+                    Failure::error(format!("executeParallel() must return results, not {kind}"))
                 })
             });
             results.collect::<Result<Vec<_>, _>>()
@@ -127,17 +127,17 @@ impl ExtendedRunner {
             approved.extend(approvals);
             answers.push(answer);
         }
-        let Some(php) = php().filter(|_| !calls.is_empty()) else {
+        let Some(jobs) = current_job_sender().filter(|_| !calls.is_empty()) else {
             return;
         };
         let (job, done) = Job::new(Batch {
             calls: calls.clone(),
             approved,
         });
-        php(Errand::Calls(job));
+        jobs(ChatJob::Calls(job));
         let results = match done.await {
-            Ok(Ok(results)) => of_calls(&calls, results),
-            Ok(Err(failure)) => failed(&calls, &failure),
+            Ok(Ok(results)) => match_results(&calls, results),
+            Ok(Err(failure)) => fail_all(&calls, &failure),
             // No one waits for these calls any more.
             Err(_) => return,
         };
@@ -149,23 +149,26 @@ impl ExtendedRunner {
 }
 
 /// Returns the result of each call, matched by ID; a call without a result fails.
-fn of_calls(calls: &[ToolCall], mut results: Vec<ToolResult>) -> Vec<ToolResult> {
+fn match_results(calls: &[ToolCall], mut results: Vec<ToolResult>) -> Vec<ToolResult> {
     let none = ToolFailure::internal("executeParallel() has no result for this call");
     let result = |call: &ToolCall| {
-        let place = (results.iter()).position(|result| result.tool_call_id == call.id);
-        place.map_or_else(|| failure(call, &none), |place| results.swap_remove(place))
+        let index = (results.iter()).position(|result| result.tool_call_id == call.id);
+        index.map_or_else(
+            || failed_result(call, &none),
+            |index| results.swap_remove(index),
+        )
     };
     calls.iter().map(result).collect()
 }
 
-fn failure(call: &ToolCall, why: &ToolFailure) -> ToolResult {
+fn failed_result(call: &ToolCall, why: &ToolFailure) -> ToolResult {
     ToolResult::failure(&call.id, &call.name, why.code, why.message.clone())
 }
 
-fn failed(calls: &[ToolCall], failure: &ToolFailure) -> Vec<ToolResult> {
+fn fail_all(calls: &[ToolCall], failure: &ToolFailure) -> Vec<ToolResult> {
     calls
         .iter()
-        .map(|call| self::failure(call, failure))
+        .map(|call| failed_result(call, failure))
         .collect()
 }
 

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::keys::KeyOfPhp;
+use super::keys::PhpKeySource;
 use crate::classes::tool_definition::seconds;
 use crate::json::to_value_as;
 use crate::mcp::without_value;
@@ -24,11 +24,11 @@ use crate::{exception, runtime};
 const API_KEY: &str = "api_key";
 
 /// Default timeout of a run.
-const TIMEOUT: Duration = Duration::from_secs(300);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The settings of a chat.
 #[derive(Debug)]
-pub struct Settings {
+pub struct ChatSettings {
     pub system: Option<String>,
     /// Whether the model may use tools.
     pub with_tools: bool,
@@ -37,7 +37,7 @@ pub struct Settings {
     limits: ChatLimits,
 }
 
-impl Settings {
+impl ChatSettings {
     /// Returns the limits of the tool loop.
     pub(super) fn limits(&self, model: &ModelSettings) -> ChatLimits {
         ChatLimits {
@@ -71,13 +71,13 @@ impl ModelSettings {
     ///
     /// # Errors
     /// An `InvalidInputException` for a URL that requests may not be sent to.
-    pub(super) fn at_provider(&self) -> Result<HttpModel, Failure> {
+    pub(super) fn create_model(&self) -> Result<HttpModel, Failure> {
         runtime::language_model(&self.identity, || {
             let config = self.config.clone();
             let config = match &self.key {
                 Key::None => config,
                 Key::Text(key) => config.with_key(key.clone()),
-                Key::Callable => config.with_key(KeyOfPhp),
+                Key::Callable => config.with_key(PhpKeySource),
             };
             HttpModel::new(config).map_err(|error| exception::of_code(error.code(), error.message))
         })
@@ -102,7 +102,7 @@ struct OptionData {
 }
 
 /// Options that the sidecar's configuration sets instead.
-const ONLY_HERE: [&str; 7] = [
+const LOCAL_ONLY_OPTIONS: [&str; 7] = [
     "top_p",
     "stop",
     "extra",
@@ -116,24 +116,24 @@ const ONLY_HERE: [&str; 7] = [
 ///
 /// # Errors
 /// An `InvalidInputException` naming the key.
-pub fn read_options(given: Option<&Zval>, in_sidecar: bool) -> Result<Settings, Failure> {
-    let given = match given {
-        Some(given) => to_value_as("argument $options", given)?,
+pub fn read_options(value: Option<&Zval>, in_sidecar: bool) -> Result<ChatSettings, Failure> {
+    let value = match value {
+        Some(value) => to_value_as("argument $options", value)?,
         None => Value::Null,
     };
-    if let Some(key) = given
+    if let Some(key) = value
         .as_object()
         .into_iter()
         .flat_map(Map::keys)
-        .find(|key| in_sidecar && ONLY_HERE.contains(&key.as_str()))
+        .find(|key| in_sidecar && LOCAL_ONLY_OPTIONS.contains(&key.as_str()))
     {
         return Err(exception::invalid_input(format!(
-            "Invalid chat option '{key}': with a Sidecar it is the sidecar's configuration that says it"
+            "Invalid chat option '{key}': set it in the sidecar's configuration instead"
         )));
     }
-    let data: OptionData = read("chat option", given)?;
+    let data: OptionData = read("chat option", value)?;
     let limits = ChatLimits::default();
-    Ok(Settings {
+    Ok(ChatSettings {
         system: data.system,
         with_tools: data.enable_tools.unwrap_or(true),
         options: TurnOptions {
@@ -146,7 +146,7 @@ pub fn read_options(given: Option<&Zval>, in_sidecar: bool) -> Result<Settings, 
         },
         timeout: match data.timeout {
             Some(timeout) => seconds("timeout", timeout)?,
-            None => TIMEOUT,
+            None => DEFAULT_TIMEOUT,
         },
         limits: ChatLimits {
             max_tool_calls: data.max_tool_calls.unwrap_or(limits.max_tool_calls),
@@ -175,7 +175,7 @@ struct ModelData {
 }
 
 /// A model given by PHP code.
-pub struct GivenModel {
+pub struct ParsedModel {
     pub settings: ModelSettings,
     /// The callable that returns the key, or null.
     pub callable: Zval,
@@ -187,9 +187,9 @@ pub struct GivenModel {
 ///
 /// # Errors
 /// An `InvalidInputException` naming the key.
-pub fn read_model(given: &Zval) -> Result<GivenModel, Failure> {
-    let (key, callable) = key_of(given)?;
-    let shown = without_entry(given, API_KEY);
+pub fn read_model(value: &Zval) -> Result<ParsedModel, Failure> {
+    let (key, callable) = read_key(value)?;
+    let shown = without_entry(value, API_KEY);
     let data: ModelData = read("model key", to_value_as("argument $model", &shown)?)?;
     let model = data.model.or(data.id).filter(|model| !model.is_empty());
     let model = model.ok_or_else(|| invalid("model", "the provider's name of the model"))?;
@@ -211,24 +211,27 @@ pub fn read_model(given: &Zval) -> Result<GivenModel, Failure> {
         (None, false) => {
             return Err(invalid(
                 "base_url",
-                "where the provider answers, such as http://127.0.0.1:11434/v1",
+                "the provider's base URL, such as http://127.0.0.1:11434/v1",
             ));
         }
     };
     // The URL may contain a key, so errors do not include it.
     let url: Url = (base_url.parse()).map_err(|_| invalid("base_url", "a URL"))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(invalid("base_url", "without a key: that is 'api_key'"));
+        return Err(invalid(
+            "base_url",
+            "a URL without credentials: use 'api_key'",
+        ));
     }
     let mut config = HttpModelConfig::new(provider, url, model.clone());
     config.provider_name.clone_from(&data.provider);
-    config.headers = headers_of(data.headers.unwrap_or_default())?;
+    config.headers = parse_headers(data.headers.unwrap_or_default())?;
     config.reasoning = data.reasoning;
     config.max_retries = data.max_retries.unwrap_or(config.max_retries);
     // Effectively no timeout: the run's own timeout applies.
     config.timeout = Duration::from_secs(u64::from(u32::MAX));
-    let identity = identity_of(&config, &key);
-    Ok(GivenModel {
+    let identity = connection_identity(&config, &key);
+    Ok(ParsedModel {
         settings: ModelSettings {
             model,
             config,
@@ -241,44 +244,43 @@ pub fn read_model(given: &Zval) -> Result<GivenModel, Failure> {
     })
 }
 
-fn key_of(model: &Zval) -> Result<(Key, Zval), Failure> {
-    let given = model.array().and_then(|model| model.get(API_KEY));
-    let Some(given) = given
+fn read_key(model: &Zval) -> Result<(Key, Zval), Failure> {
+    let value = model.array().and_then(|model| model.get(API_KEY));
+    let Some(value) = value
         .map(Zval::dereference)
-        .filter(|given| !given.is_null())
+        .filter(|value| !value.is_null())
     else {
         return Ok((Key::None, Zval::new()));
     };
     // A string is always a key, even if it is also the name of a function.
-    match given.str() {
+    match value.str() {
         Some("") => Ok((Key::None, Zval::new())),
         Some(key) => Ok((Key::Text(SecretString::from(key.to_owned())), Zval::new())),
-        None if given.is_callable() => Ok((Key::Callable, given.shallow_clone())),
+        None if value.is_callable() => Ok((Key::Callable, value.shallow_clone())),
         None => Err(invalid(
             API_KEY,
-            &format!("a string or callable, {} given", type_name(given)),
+            &format!("a string or callable, {} given", type_name(value)),
         )),
     }
 }
 
-fn headers_of(given: BTreeMap<String, String>) -> Result<HeaderMap, Failure> {
-    given
+fn parse_headers(headers: BTreeMap<String, String>) -> Result<HeaderMap, Failure> {
+    headers
         .into_iter()
         .map(|(name, value)| {
             let header: HeaderName = name
                 .parse()
                 .map_err(|_| invalid("headers", "names of headers as keys"))?;
             let value = HeaderValue::from_str(&value);
-            let mut value = value.map_err(|_| {
-                invalid("headers", &format!("what a header can carry, in '{name}'"))
-            })?;
+            let mut value = value
+                .map_err(|_| invalid("headers", &format!("a valid header value in '{name}'")))?;
             value.set_sensitive(true);
             Ok((header, value))
         })
         .collect()
 }
 
-fn identity_of(config: &HttpModelConfig, key: &Key) -> String {
+fn connection_identity(config: &HttpModelConfig, key: &Key) -> String {
     let key = match key {
         Key::None => "",
         Key::Text(key) => key.expose_secret(),
@@ -300,20 +302,20 @@ fn identity_of(config: &HttpModelConfig, key: &Key) -> String {
 
 /// Deserializes settings; an empty list counts as an empty map, because PHP writes an empty map as
 /// `[]`.
-fn read<T: DeserializeOwned>(what: &str, given: Value) -> Result<T, Failure> {
-    let mut given = match given {
+fn read<T: DeserializeOwned>(what: &str, data: Value) -> Result<T, Failure> {
+    let mut data = match data {
         Value::Null => Value::Object(Map::new()),
         Value::Array(list) if list.is_empty() => Value::Object(Map::new()),
-        given => given,
+        data => data,
     };
     for key in ["headers", "extra"] {
-        if let Some(value) = given.get_mut(key)
+        if let Some(value) = data.get_mut(key)
             && value.as_array().is_some_and(Vec::is_empty)
         {
             *value = Value::Object(Map::new());
         }
     }
-    serde_path_to_error::deserialize(given).map_err(|error| {
+    serde_path_to_error::deserialize(data).map_err(|error| {
         let path = error.path().to_string();
         let why = without_value(path.starts_with("headers"), &error.inner().to_string());
         let why = why.replace("expected f64", "expected a number");

@@ -94,8 +94,8 @@ fn construct_parameter(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let class = PARAMETER_CLASS.get();
     this.set(class, "description", description);
-    for (place, (name, _, _)) in CONSTRAINTS.into_iter().enumerate() {
-        let value = call.value(place + 1);
+    for (index, (name, _, _)) in CONSTRAINTS.into_iter().enumerate() {
+        let value = call.value(index + 1);
         this.set(
             class,
             name,

@@ -6,7 +6,7 @@ use ext_php_rs::types::Zval;
 use serde_json::Value;
 
 use super::tool_call::exact_arguments;
-use crate::chat::Done;
+use crate::chat::FinishedChat;
 use crate::exception::{self, FailedResult};
 use crate::json::{EmptyObject, decode_value};
 use crate::zend::{
@@ -73,20 +73,20 @@ fn construct(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Creates the PHP object for the outcome of a run.
-pub fn new_answer(done: &Done) -> Outcome {
+pub fn new_answer(done: &FinishedChat) -> Outcome {
     let answer = &done.answer;
     let mut values = Vec::with_capacity(PROPERTIES.len());
     for (name, _, default, field) in PROPERTIES {
-        let given = answer.get(field).unwrap_or(&Value::Null);
+        let value = answer.get(field).unwrap_or(&Value::Null);
         let value = match name {
             "state" => string_of(&done.state),
-            "approvals" => approvals_of(given)?,
-            "retryAfter" => given.as_f64().map_or_else(Zval::new, float_of),
-            _ if default == "[]" => match given {
-                Value::Array(_) | Value::Object(_) => decode_value(given, EmptyObject::Array)?,
+            "approvals" => approvals_of(value)?,
+            "retryAfter" => value.as_f64().map_or_else(Zval::new, float_of),
+            _ if default == "[]" => match value {
+                Value::Array(_) | Value::Object(_) => decode_value(value, EmptyObject::Array)?,
                 _ => array_of([]),
             },
-            _ => match given.as_str() {
+            _ => match value.as_str() {
                 Some(text) => string_of(text),
                 None if default == "null" => Zval::new(),
                 None => string_of(""),
@@ -104,22 +104,20 @@ pub fn new_answer(done: &Done) -> Outcome {
 }
 
 /// Converts the calls that wait for approval; the approver needs to see their arguments.
-fn approvals_of(given: &Value) -> Outcome {
-    let mut approvals = Vec::new();
-    for approval in given.as_array().into_iter().flatten() {
-        approvals.push(approval_of(approval)?);
-    }
+fn approvals_of(approvals: &Value) -> Outcome {
+    let approvals = approvals.as_array().into_iter().flatten();
+    let approvals: Vec<_> = approvals.map(approval_of).collect::<Result<_, _>>()?;
     Ok(list_of(approvals))
 }
 
 /// Converts one call that waits for approval.
-pub fn approval_of(given: &Value) -> Outcome {
-    let text = |name: &str| given[name].as_str().map_or_else(Zval::new, string_of);
+pub fn approval_of(approval: &Value) -> Outcome {
+    let text = |name: &str| approval[name].as_str().map_or_else(Zval::new, string_of);
     Ok(array_of([
         ("id", text("id")),
         ("call", text("call")),
         ("tool", text("tool")),
-        ("arguments", exact_arguments(&given["arguments"])?),
+        ("arguments", exact_arguments(&approval["arguments"])?),
     ]))
 }
 

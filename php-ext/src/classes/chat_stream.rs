@@ -11,7 +11,7 @@ use super::chat_answer::{NAME as ANSWER, new_answer};
 use super::chat_event::{self, NAME as EVENT};
 use super::stream_iterator::{Position, StreamState, advance, set_current, with_iteration};
 use super::tool_aware_chat;
-use crate::chat::{Company, Here, Step, There};
+use crate::chat::{ChatValues, LocalChat, SidecarChat, Step};
 use crate::zend::{
     Call, Class, Failure, Hidden, Method, Object, Outcome, Property, State, StateClass, Type,
     new_with_state, state_of, string_of,
@@ -21,9 +21,9 @@ pub const NAME: &str = "Pillion\\ChatStream";
 static CLASS: StateClass<Stream> = StateClass::new();
 
 /// The properties that PHP's garbage collector must see, in addition to the current event. The
-/// hidden value is the [`Company`].
+/// hidden value is the [`ChatValues`].
 const CHAT: &str = "chat";
-const ANSWERED: &str = "answer";
+const ANSWER_PROPERTY: &str = "answer";
 
 /// The state of a `ChatStream`.
 struct Stream {
@@ -36,8 +36,8 @@ struct Stream {
 
 /// Where the tool loop runs.
 pub enum Running {
-    Here(Here),
-    There(Box<There>),
+    Local(LocalChat),
+    Sidecar(Box<SidecarChat>),
 }
 
 impl State for Stream {
@@ -52,7 +52,7 @@ pub(super) fn register() -> ZendResult<()> {
         .flags(ClassFlags::Final)
         .property(private(CHAT, Type::class(tool_aware_chat::NAME).nullable()));
     let class = with_iteration::<Stream>(class, Type::class(EVENT).nullable())
-        .property(private(ANSWERED, Type::class(ANSWER).nullable()))
+        .property(private(ANSWER_PROPERTY, Type::class(ANSWER).nullable()))
         .method(Method::new("__construct", no_constructor).make_private())
         .method(Method::new("__destruct", destruct))
         .method(Method::new("getReturn", get_return).returns(Type::class(ANSWER)))
@@ -61,14 +61,16 @@ pub(super) fn register() -> ZendResult<()> {
 }
 
 fn no_constructor(_: &mut Call<'_>) -> Outcome {
-    Err(Failure::error("Streams come from ToolAwareChat::stream()"))
+    Err(Failure::error(
+        "Create a stream with ToolAwareChat::stream()",
+    ))
 }
 
 /// Creates the stream of a started chat.
 ///
 /// # Errors
 /// [`Failure::Pending`] if PHP cannot create the object.
-pub fn new_stream(chat: Object<'_>, running: Running, company: Option<&Company>) -> Outcome {
+pub fn new_stream(chat: Object<'_>, running: Running, values: Option<&ChatValues>) -> Outcome {
     let stream = new_with_state(Stream {
         running: RefCell::new(Some(Rc::new(running))),
         state: RefCell::default(),
@@ -76,8 +78,8 @@ pub fn new_stream(chat: Object<'_>, running: Running, company: Option<&Company>)
     })?;
     if let Some(object) = Object::of(&stream) {
         object.set(CLASS.get(), CHAT, chat.to_value());
-        if let Some(company) = company {
-            Hidden::of::<Stream>(object)?.set(company.to_value());
+        if let Some(values) = values {
+            Hidden::of::<Stream>(object)?.set(values.to_value());
         }
     }
     Ok(stream)
@@ -94,8 +96,8 @@ impl StreamState for Stream {
     fn may_advance(&self) -> Result<(), Failure> {
         let running = self.running.borrow();
         match running.as_deref() {
-            Some(Running::Here(here)) if here.is_serving() => Err(Failure::error(
-                "A chat cannot be waited for by a tool or a callable that it waits for itself",
+            Some(Running::Local(local_chat)) if local_chat.is_serving() => Err(Failure::error(
+                "A tool or callable that a chat is running cannot wait for this chat",
             )),
             _ => Ok(()),
         }
@@ -107,15 +109,15 @@ impl StreamState for Stream {
             return Ok(());
         };
         let step = step(this, &running);
-        if !matches!(step, Ok(Step::Said(..))) {
-            self.leave();
+        if !matches!(step, Ok(Step::Event(..))) {
+            self.stop();
         }
         let event = match step? {
-            Step::Said(kind, data) => chat_event::new_event(&kind, &data)?,
+            Step::Event(kind, data) => chat_event::new_event(&kind, &data)?,
             Step::Done(done) => {
                 self.state.replace(Some(done.state.clone()));
                 let answer = new_answer(&done)?;
-                this.set(CLASS.get(), ANSWERED, answer.shallow_clone());
+                this.set(CLASS.get(), ANSWER_PROPERTY, answer.shallow_clone());
                 chat_event::done(answer)?
             }
         };
@@ -126,26 +128,26 @@ impl StreamState for Stream {
 
 fn step(this: Object<'_>, running: &Running) -> Result<Step, Failure> {
     match running {
-        Running::There(there) => there.next(),
-        Running::Here(here) => {
+        Running::Sidecar(sidecar_chat) => sidecar_chat.next(),
+        Running::Local(local_chat) => {
             let chat = this.get(CLASS.get(), CHAT)?;
             let chat = Object::of(&chat).ok_or(Failure::Pending)?;
-            let company = Company::of(&Hidden::of::<Stream>(this)?.get());
-            tool_aware_chat::step(chat, here, &company)
+            let values = ChatValues::of(&Hidden::of::<Stream>(this)?.get());
+            tool_aware_chat::step(chat, local_chat, &values)
         }
     }
 }
 
 impl Stream {
-    /// Ends the run and keeps the state that resumes the chat.
-    fn leave(&self) -> Option<Rc<Running>> {
+    /// Ends the run and saves the state that resumes the chat.
+    fn stop(&self) -> Option<Rc<Running>> {
         let running = self.running.take()?;
         let state = match &*running {
-            Running::Here(here) => here.end(),
-            Running::There(there) => there.state(),
+            Running::Local(local_chat) => local_chat.end(),
+            Running::Sidecar(sidecar_chat) => sidecar_chat.state(),
         };
-        let mut kept = self.state.borrow_mut();
-        *kept = state.or_else(|| kept.take());
+        let mut saved = self.state.borrow_mut();
+        *saved = state.or_else(|| saved.take());
         Some(running)
     }
 }
@@ -161,14 +163,14 @@ fn destruct(call: &mut Call<'_>) -> Outcome {
 
 /// Ends the run and dispatches the end of its calls.
 fn end(this: Object<'_>, stream: &Stream) -> Result<(), Failure> {
-    let Some(running) = stream.leave() else {
+    let Some(running) = stream.stop() else {
         return Ok(());
     };
     let chat = this.get(CLASS.get(), CHAT)?;
-    if let (Running::Here(here), Some(chat)) = (&*running, Object::of(&chat))
-        && here.is_ours()
+    if let (Running::Local(local_chat), Some(chat)) = (&*running, Object::of(&chat))
+        && local_chat.is_ours()
     {
-        tool_aware_chat::tell_end(chat, here)?;
+        tool_aware_chat::dispatch_cancelled(chat, local_chat)?;
     }
     Ok(())
 }
@@ -177,7 +179,7 @@ fn end(this: Object<'_>, stream: &Stream) -> Result<(), Failure> {
 fn get_return(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     loop {
-        let answer = this.get(CLASS.get(), ANSWERED)?;
+        let answer = this.get(CLASS.get(), ANSWER_PROPERTY)?;
         if !answer.is_null() {
             set_current::<Stream>(this, Zval::new());
             return Ok(answer);
@@ -196,8 +198,8 @@ fn get_state(call: &mut Call<'_>) -> Outcome {
     let stream = state_of::<Stream>(this)?;
     let running = stream.running.borrow().clone();
     let state = match running.as_deref() {
-        Some(Running::There(there)) => there.state(),
-        Some(Running::Here(_)) => {
+        Some(Running::Sidecar(sidecar_chat)) => sidecar_chat.state(),
+        Some(Running::Local(_)) => {
             stream.may_advance()?;
             end(this, stream)?;
             stream.state.borrow().clone()

@@ -6,7 +6,7 @@ use ext_php_rs::types::Zval;
 use super::{mcp_client, mcp_sse_client, tool_executor};
 use crate::exception;
 use crate::mcp::hooks::{self, Hooks};
-use crate::mcp::{Link, tool_list};
+use crate::mcp::{ServerLink, tool_list};
 use crate::zend::{Call, Class, Failure, Method, Outcome, Parameter, Type, int_of, string_of};
 
 /// Adds the methods of clients.
@@ -54,7 +54,7 @@ fn hooks_of<'a>(call: &Call<'a>) -> Result<Hooks<'a>, Failure> {
 ///
 /// # Errors
 /// An `Error` if the client is not constructed.
-pub fn client_of(value: &Zval) -> Result<Option<(&Link, Hooks<'_>)>, Failure> {
+pub fn client_of(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
     match mcp_sse_client::client_of(value)? {
         None => mcp_client::client_of(value),
         known => Ok(known),

@@ -178,19 +178,19 @@ fn failed_call(failure: Failure) -> Result<ToolFailure, Failure> {
 /// level; current servers send it in `structuredContent` or in a JSON text block.
 fn result_of(response: &Value, dice: &str, reason: Option<&str>) -> Value {
     let text = text_content(response);
-    let said: Option<Map<String, Value>> = text
+    let fields: Option<Map<String, Value>> = text
         .as_deref()
         .and_then(|text| serde_json::from_str(text).ok());
     let find = |key: &str| {
         let structured = || response.get("structuredContent")?.get(key);
-        let in_text = || said.as_ref()?.get(key);
+        let in_text = || fields.as_ref()?.get(key);
         response
             .get(key)
             .or_else(structured)
             .or_else(in_text)
             .cloned()
     };
-    let plain_text = || text.clone().filter(|_| said.is_none()).map(Value::String);
+    let plain_text = || text.clone().filter(|_| fields.is_none()).map(Value::String);
     let mut result = json!({
         "dice": dice,
         "result": find("result").or_else(plain_text).unwrap_or_else(|| json!("Unknown result")),

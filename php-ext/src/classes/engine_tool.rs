@@ -15,7 +15,7 @@ use super::interfaces::{EXECUTE, MCP_TOOL, TOOL, with_offer};
 use super::{tool_definition, tool_result};
 use crate::json::to_value_as;
 use crate::mcp::hooks::Hooks;
-use crate::mcp::{Attendant, Link, require_approval};
+use crate::mcp::{ServerLink, WaitingClient, require_approval};
 use crate::mcp_server::McpServer;
 use crate::model::model_argument;
 use crate::wait::wait;
@@ -38,8 +38,8 @@ trait Kind: 'static {
     /// Prepares the server before the tool runs, with the link and hooks of its client.
     ///
     /// # Errors
-    /// Same as [`McpServer::follow`].
-    fn follow(&self, client: Option<(&Link, Hooks<'_>)>) -> Result<(), Failure>;
+    /// Same as [`McpServer::use_client`].
+    fn use_client(&self, client: Option<(&ServerLink, Hooks<'_>)>) -> Result<(), Failure>;
 }
 
 /// A tool built into Pillion.
@@ -48,14 +48,14 @@ struct Native;
 struct Mcp(Rc<McpServer>);
 
 impl Kind for Native {
-    fn follow(&self, _: Option<(&Link, Hooks<'_>)>) -> Result<(), Failure> {
+    fn use_client(&self, _: Option<(&ServerLink, Hooks<'_>)>) -> Result<(), Failure> {
         Ok(())
     }
 }
 
 impl Kind for Mcp {
-    fn follow(&self, client: Option<(&Link, Hooks<'_>)>) -> Result<(), Failure> {
-        self.0.follow(client)
+    fn use_client(&self, client: Option<(&ServerLink, Hooks<'_>)>) -> Result<(), Failure> {
+        self.0.use_client(client)
     }
 }
 
@@ -176,7 +176,9 @@ pub fn engine_tool(object: Object<'_>) -> Result<Option<Arc<dyn Tool>>, Failure>
 }
 
 fn refuse(_call: &mut Call<'_>) -> Outcome {
-    Err(Failure::error("A tool of the engine comes from a registry"))
+    Err(Failure::error(
+        "A tool of the engine is created by a registry",
+    ))
 }
 
 fn this<'a, K: Kind>(call: &Call<'a>) -> Result<&'a EngineTool<K>, Failure>
@@ -206,8 +208,8 @@ where
     EngineTool<K>: State,
 {
     call.array(0)?;
-    let arguments = call.value(0).map_or(Ok(serde_json::Value::Null), |given| {
-        to_value_as("argument $arguments", given)
+    let arguments = call.value(0).map_or(Ok(serde_json::Value::Null), |value| {
+        to_value_as("argument $arguments", value)
     })?;
     let id = call.string(1)?;
     let state = this::<K>(call)?;
@@ -223,13 +225,13 @@ where
     };
     let client = Hidden::of::<EngineTool<K>>(call.this())?.get();
     let client = client_of(&client)?;
-    state.kind.follow(client)?;
+    state.kind.use_client(client)?;
     let result = match client {
         None => wait(run)?,
         Some((link, hooks)) => {
-            let attendant = Attendant::new(link, hooks)?;
-            let result = attendant.wait(|_| run)?;
-            attendant.settle()?;
+            let waiting_client = WaitingClient::new(link, hooks)?;
+            let result = waiting_client.wait(|_| run)?;
+            waiting_client.finish()?;
             result
         }
     };
@@ -263,7 +265,7 @@ fn get_mcp_server_config(call: &mut Call<'_>) -> Outcome {
     let approval = policy.map(|policy| {
         (
             "require_approval",
-            string_of(require_approval::word(policy)),
+            string_of(require_approval::policy_name(policy)),
         )
     });
     Ok(array_of(

@@ -8,7 +8,7 @@ mod options;
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ClassEntry;
-use pillion_core::mcp::{LogLevel, McpClient};
+use pillion_mcp_client::{LogLevel, McpClient};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -17,13 +17,14 @@ use super::client_hooks;
 use crate::exception;
 use crate::json::{EmptyObject, to_value};
 use crate::mcp::hooks::Hooks;
-use crate::mcp::{Link, Server, arguments, readable};
+use crate::mcp::{Server, ServerLink, arguments, decode_message};
 use crate::zend::{
     Call, Class, Failure, Method, Object, Outcome, Parameter, State, StateClass, Type, array_of,
     bool_of, construct, empty_array, state_of, string_of,
 };
 pub use calls::{
-    Finished, Spec, finish, is_error, new_id, result_of_call, tell_end, tell_failure, telling,
+    CallOutcome, ToolCallSpec, call_with_cancellation, dispatch_end, dispatch_failure, is_error,
+    new_id, result_of_call, with_call_events,
 };
 
 pub const NAME: &str = "Pillion\\McpClient";
@@ -31,7 +32,7 @@ static CLASS: StateClass<Client> = StateClass::new();
 
 /// The state of an `McpClient` object.
 pub struct Client {
-    link: Link,
+    link: ServerLink,
 }
 
 impl State for Client {
@@ -97,21 +98,21 @@ fn construct_client(call: &mut Call<'_>) -> Outcome {
     // Roots belong to the object, not to the server.
     let take = |of: &mut Value| of.as_object_mut()?.shift_remove("roots");
     let roots = match (take(&mut server), take(&mut options)) {
-        (Some(_), Some(_)) => return Err(Server::given_twice("roots")),
+        (Some(_), Some(_)) => return Err(Server::duplicate_option("roots")),
         (roots, more) => roots.or(more),
     };
     let roots = roots.map(|roots| callbacks::roots(&roots)).transpose()?;
-    let server = Server::of_client(server, options)?;
-    let link = Link::mcp(server);
+    let server = Server::from_client_arguments(server, options)?;
+    let link = ServerLink::mcp(server);
     if let Some(roots) = roots {
-        link.offer(|offers| offers.roots = roots);
+        link.change_capabilities(|capabilities| capabilities.roots = roots);
     }
     construct(call.this(), Client { link })?;
     Ok(Zval::new())
 }
 
 /// Returns a client's link and hooks; `None` if the value is not an `McpClient`.
-pub fn client_of(value: &Zval) -> Result<Option<(&Link, Hooks<'_>)>, Failure> {
+pub fn client_of(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
     match Object::of(value) {
         Some(object) if object.instance_of(CLASS.get()) => parts_of(object).map(Some),
         _ => Ok(None),
@@ -119,7 +120,7 @@ pub fn client_of(value: &Zval) -> Result<Option<(&Link, Hooks<'_>)>, Failure> {
 }
 
 /// Returns the link and the hooks of a client.
-pub fn parts_of<'a>(client: Object<'a>) -> Result<(&'a Link, Hooks<'a>), Failure> {
+pub fn parts_of<'a>(client: Object<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
     let state = state_of::<Client>(client)?;
     Ok((&state.link, hooks_of(client)?))
 }
@@ -129,23 +130,23 @@ pub fn hooks_of(client: Object<'_>) -> Result<Hooks<'_>, Failure> {
     Hooks::of::<Client>(client)
 }
 
-fn parts<'a>(call: &Call<'a>) -> Result<(&'a Link, Hooks<'a>), Failure> {
+fn parts<'a>(call: &Call<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
     parts_of(call.this())
 }
 
 /// Sends a request and returns the result as the server sent it.
-fn ask(call: &Call<'_>, method: &str, params: Box<RawValue>) -> Outcome {
+fn request_method(call: &Call<'_>, method: &str, params: Box<RawValue>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let name = method.to_owned();
     let result = link.send(hooks, method, move |client| async move {
         client.request(&name, &params).await
     })?;
-    readable(&result, EMPTY)
+    decode_message(&result, EMPTY)
 }
 
 fn request(call: &mut Call<'_>) -> Outcome {
     let params = arguments(call, 1)?;
-    ask(call, call.string(0)?, params)
+    request_method(call, call.string(0)?, params)
 }
 
 fn notify(call: &mut Call<'_>) -> Outcome {
@@ -189,7 +190,7 @@ fn get_server_info(call: &mut Call<'_>) -> Outcome {
         (
             "capabilities",
             match hello.capabilities {
-                Some(capabilities) => readable(capabilities, EMPTY)?,
+                Some(capabilities) => decode_message(capabilities, EMPTY)?,
                 None => empty_array(),
             },
         ),

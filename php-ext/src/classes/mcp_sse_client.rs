@@ -3,16 +3,16 @@
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ClassEntry;
-use pillion_core::mcp::McpClient;
 use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::McpClient;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::client_hooks;
-use super::mcp_client::{is_error, new_id, telling};
+use super::mcp_client::{is_error, new_id, with_call_events};
 use crate::json::{EmptyObject, to_value};
 use crate::mcp::hooks::Hooks;
-use crate::mcp::{Link, Server, arguments, readable, tool_list};
+use crate::mcp::{Server, ServerLink, arguments, decode_message, tool_list};
 use crate::runtime;
 use crate::settings::LogLevel;
 use crate::wait::wait;
@@ -32,7 +32,7 @@ pub fn class() -> &'static ClassEntry {
 /// The configuration of a client object. The process owns the connection, so that it outlives the
 /// object and the request.
 struct Client {
-    link: Link,
+    link: ServerLink,
 }
 
 impl State for Client {
@@ -89,7 +89,7 @@ fn construct_client(call: &mut Call<'_>) -> Outcome {
     construct(
         call.this(),
         Client {
-            link: Link::sse(server),
+            link: ServerLink::sse(server),
         },
     )?;
     Ok(Zval::new())
@@ -98,24 +98,24 @@ fn construct_client(call: &mut Call<'_>) -> Outcome {
 /// Creates a client from a server entry in HAWKI's format: `server_url` and optionally
 /// `server_label`, `timeout`, `api_key` and `options`. `None` without a URL.
 pub fn of_server_config(entry: &Value) -> Result<Option<Zval>, Failure> {
-    let Some(server) = Server::of_entry(entry)? else {
+    let Some(server) = Server::from_entry(entry)? else {
         return Ok(None);
     };
     new_with_state(Client {
-        link: Link::sse(server),
+        link: ServerLink::sse(server),
     })
     .map(Some)
 }
 
 /// Returns a client's link and hooks; `None` if the value is not an `MCPSSEClient`.
-pub fn client_of(value: &Zval) -> Result<Option<(&Link, Hooks<'_>)>, Failure> {
+pub fn client_of(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
     match Object::of(value) {
         Some(object) if object.instance_of(CLASS.get()) => parts_of(object).map(Some),
         _ => Ok(None),
     }
 }
 
-fn parts_of(client: Object<'_>) -> Result<(&Link, Hooks<'_>), Failure> {
+fn parts_of(client: Object<'_>) -> Result<(&ServerLink, Hooks<'_>), Failure> {
     let state = state_of::<Client>(client)?;
     Ok((&state.link, hooks_of(client)?))
 }
@@ -125,7 +125,7 @@ pub fn hooks_of(client: Object<'_>) -> Result<Hooks<'_>, Failure> {
     Hooks::of::<Client>(client)
 }
 
-fn parts<'a>(call: &Call<'a>) -> Result<(&'a Link, Hooks<'a>), Failure> {
+fn parts<'a>(call: &Call<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
     parts_of(call.this())
 }
 
@@ -137,7 +137,7 @@ fn request(call: &mut Call<'_>) -> Outcome {
     let name = method.clone();
     let request = move |client: McpClient| async move { client.request(&method, &params).await };
     let result = link.send(hooks, &name, request)?;
-    readable(&result, EmptyObject::Array)
+    decode_message(&result, EmptyObject::Array)
 }
 
 /// Calls a tool and returns the result unchanged, also a result with `isError`.
@@ -145,11 +145,11 @@ fn call_tool(call: &mut Call<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let name = call.string(0)?.to_owned();
     let arguments = arguments(call, 1)?;
-    telling(link, hooks, (&new_id(), &name), || {
+    with_call_events(link, hooks, (&new_id(), &name), || {
         let tool = name.clone();
         let request =
             move |client: McpClient| async move { client.call_tool(&tool, &arguments).await };
-        let result = readable(
+        let result = decode_message(
             &link.send(hooks, "tools/call", request)?,
             EmptyObject::Array,
         )?;
@@ -166,7 +166,7 @@ fn list_tools(call: &mut Call<'_>) -> Outcome {
             hooks.log(
                 LogLevel::Error,
                 "Failed to list MCP tools",
-                || json!({"url": link.server().shown_url(), "error": thrown.message}),
+                || json!({"url": link.server().display_url(), "error": thrown.message}),
             )?;
             Ok(empty_array())
         }

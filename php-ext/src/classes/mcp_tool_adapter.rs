@@ -2,7 +2,7 @@
 //!
 //! The state is in protected PHP properties, so that subclasses in PHP can read `$this->client`.
 
-mod shown;
+mod debug_info;
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::{ClassFlags, PropertyFlags};
@@ -52,7 +52,7 @@ pub(super) fn register() -> ZendResult<()> {
         )
         .method(Method::new("getMCPServerConfig", get_mcp_server_config).returns(Type::ARRAY))
         .method(Method::new("isServerAvailable", is_server_available).returns(Type::BOOL))
-        .method(Method::new("__debugInfo", shown::debug_info).returns(Type::ARRAY));
+        .method(Method::new("__debugInfo", debug_info::debug_info).returns(Type::ARRAY));
     with_offer(class, is_enabled_for_model).register(&CLASS)
 }
 

@@ -3,7 +3,7 @@
 use ext_php_rs::error::Result;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
-use pillion_core::mcp;
+use pillion_mcp_client::Progress;
 
 use crate::zend::{
     Call, Class, ClassSlot, Failure, Method, Outcome, Parameter, Property, Type, create, float_of,
@@ -53,7 +53,7 @@ fn construct(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Creates the PHP object for a progress notification.
-pub fn new_progress(progress: &mcp::Progress) -> Outcome {
+pub fn new_progress(progress: &Progress) -> Outcome {
     let total = progress.total.map_or_else(Zval::new, float_of);
     let message = progress.message.as_ref();
     create(CLASS.get(), |this| {

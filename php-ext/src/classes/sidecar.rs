@@ -29,7 +29,7 @@ const NAME: &str = "Pillion\\Sidecar";
 /// The filters of `listApprovals()`.
 const APPROVAL_FILTERS: [&str; 5] = ["status", "tool", "user", "limit", "after"];
 /// Default timeout of a call, if neither the constructor nor an ini setting sets one.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 static CLASS: StateClass<Sidecar> = StateClass::new();
 
 struct Sidecar {
@@ -116,7 +116,7 @@ fn construct_sidecar(call: &mut Call<'_>) -> Outcome {
     };
     let timeout = match call.optional_number(1)? {
         Some(timeout) => tool_definition::seconds("timeout", timeout)?,
-        None => settings::timeout().unwrap_or(TIMEOUT),
+        None => settings::timeout().unwrap_or(DEFAULT_TIMEOUT),
     };
     construct(call.this(), Sidecar { socket, timeout })?;
     Ok(Zval::new())
@@ -129,7 +129,7 @@ fn get_socket_path(call: &mut Call<'_>) -> Outcome {
 
 /// Returns whether a sidecar answers; does not throw if it does not.
 fn is_available(call: &mut Call<'_>) -> Outcome {
-    match ask(call, |client| client.raw().health()) {
+    match send_request(call, |client| client.raw().health()) {
         Ok(_) => Ok(bool_of(true)),
         Err(Failure::Thrown(_)) => Ok(bool_of(false)),
         Err(other) => Err(other),
@@ -139,7 +139,7 @@ fn is_available(call: &mut Call<'_>) -> Outcome {
 fn list_tools(call: &mut Call<'_>) -> Outcome {
     let category = call.optional_string(0)?;
     let caller = caller_argument(call, 1)?;
-    let body = ask(call, |client| {
+    let body = send_request(call, |client| {
         client.raw().list_tools_for(category, &caller)
     })?;
     list_in(&body, "tools", EmptyObject::Array)
@@ -148,7 +148,7 @@ fn list_tools(call: &mut Call<'_>) -> Outcome {
 fn get_schemas(call: &mut Call<'_>) -> Outcome {
     let category = call.optional_string(0)?;
     let caller = caller_argument(call, 1)?;
-    let body = ask(call, |client| client.raw().schemas_for(category, &caller))?;
+    let body = send_request(call, |client| client.raw().schemas_for(category, &caller))?;
     list_in(&body, "schemas", EmptyObject::StdClass)
 }
 
@@ -163,15 +163,17 @@ fn call_tool(call: &mut Call<'_>) -> Outcome {
         None => "{}".to_owned(),
     };
     let caller = caller_argument(call, 2)?;
-    let body = ask(call, |client| {
+    let body = send_request(call, |client| {
         client.raw().execute(name, arguments.as_bytes(), &caller)
     })?;
     let answer = Answer::of(&decode_body(&body, EmptyObject::Array)?);
     if answer.success {
         return Ok(answer.data);
     }
-    let asked = asked_arguments(&body)?.into_iter().next().flatten();
-    Err(answer.asking_for(asked).into_failure(name.to_owned()))
+    let arguments = approval_arguments(&body)?.into_iter().next().flatten();
+    Err(answer
+        .with_arguments(arguments)
+        .into_failure(name.to_owned()))
 }
 
 /// Returns the approvals, pending and decided, newest first.
@@ -203,7 +205,7 @@ fn list_approvals(call: &mut Call<'_>) -> Outcome {
             }
         }
     }
-    let body = ask(call, |client| client.raw().approvals(&query))?;
+    let body = send_request(call, |client| client.raw().approvals(&query))?;
     list_in(&body, "approvals", EmptyObject::Array)
 }
 
@@ -224,7 +226,7 @@ fn decide(call: &Call<'_>, approve: bool) -> Outcome {
     };
     let request = serde_json::to_vec(&request)
         .map_err(|error| exception::invalid_input(error.to_string()))?;
-    let body = ask(call, |client| {
+    let body = send_request(call, |client| {
         client
             .raw()
             .decide(id, approve, &request, &Caller::default())
@@ -234,13 +236,13 @@ fn decide(call: &Call<'_>, approve: bool) -> Outcome {
     let approval = approval.filter(|approval| approval.is_array());
     approval
         .map(Zval::shallow_clone)
-        .ok_or_else(|| exception::transport("The sidecar's answer has no approval"))
+        .ok_or_else(|| exception::transport("The sidecar's response has no approval"))
 }
 
 /// Returns the exact arguments of the calls that need approval: the approver needs to see the
 /// arguments that the tool would receive. Most batches contain no such calls and are not parsed
 /// twice.
-fn asked_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>, Failure> {
+fn approval_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>, Failure> {
     let code = ErrorCode::ApprovalRequired.as_str().as_bytes();
     if !body.windows(code.len()).any(|part| part == code) {
         return Ok(Vec::new());
@@ -251,14 +253,16 @@ fn asked_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>, Failure> {
         // The response to a single call.
         None => std::slice::from_ref(&answer),
     };
-    let asked = results.iter().map(|answer| {
+    let arguments = results.iter().map(|answer| {
         let outcome = answer.get("result").filter(|result| result.is_object());
         let outcome = outcome.unwrap_or(answer);
-        let is_asked = outcome["error_code"] == ErrorCode::ApprovalRequired.as_str();
-        let arguments = outcome["metadata"].get("arguments").filter(|_| is_asked);
+        let needs_approval = outcome["error_code"] == ErrorCode::ApprovalRequired.as_str();
+        let arguments = outcome["metadata"]
+            .get("arguments")
+            .filter(|_| needs_approval);
         arguments.map(exact_arguments).transpose()
     });
-    asked.collect()
+    arguments.collect()
 }
 
 /// Returns the caller of a request, as specified in the `$context` array.
@@ -308,7 +312,7 @@ fn context_text<'a>(context: &'a JsonObject, key: &str) -> Result<Option<&'a str
     }
 }
 
-fn ask<R>(
+fn send_request<R>(
     call: &Call<'_>,
     request: impl FnOnce(&Client) -> Result<R, ClientError>,
 ) -> Result<R, Failure> {
@@ -340,9 +344,9 @@ pub fn socket_of(sidecar: Object<'_>) -> Result<&Path, Failure> {
 
 fn decode_body(body: &[u8], empty: EmptyObject) -> Outcome {
     let text = std::str::from_utf8(body)
-        .map_err(|_| exception::transport("The sidecar's answer is not valid UTF-8"))?;
+        .map_err(|_| exception::transport("The sidecar's response is not valid UTF-8"))?;
     decode(text, empty)?.map_err(|error| {
-        exception::transport(format!("The sidecar's answer cannot be read: {error}"))
+        exception::transport(format!("The sidecar's response cannot be read: {error}"))
     })
 }
 
@@ -352,13 +356,13 @@ fn list_in(body: &[u8], field: &str, empty: EmptyObject) -> Outcome {
     let list = answer.array().and_then(|answer| answer.get(field));
     let list = list.filter(|list| list.array().is_some_and(|list| list.has_sequential_keys()));
     let list = list.ok_or_else(|| {
-        exception::transport(format!("The sidecar's answer has no list '{field}'"))
+        exception::transport(format!("The sidecar's response has no list '{field}'"))
     })?;
     let is_object = |entry: &Zval| entry.is_array() || entry.is_object();
     let mut entries = list.array().into_iter().flat_map(entries);
     if !entries.all(|(_, entry)| is_object(entry)) {
         return Err(exception::transport(format!(
-            "The sidecar's list '{field}' has an entry that is no object"
+            "The sidecar's list '{field}' has an entry that is not an object"
         )));
     }
     Ok(list.shallow_clone())

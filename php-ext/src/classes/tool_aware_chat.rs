@@ -14,8 +14,8 @@ use super::tool_definition::definition_of;
 use super::tool_registry::registry_of;
 use super::{sidecar, tool_executor};
 use crate::chat::{
-    Begin, Company, Done, Here, ModelSettings, Request, Settings, Step, messages_of, read_model,
-    read_options,
+    ChatSettings, ChatValues, FinishedChat, LocalChat, LocalChatRequest, ModelSettings,
+    SidecarChatRequest, Step, parse_messages, read_model, read_options,
 };
 use crate::context::context_argument;
 use crate::zend::{
@@ -35,13 +35,13 @@ const KEY: &str = "key";
 const MODEL: &str = "model";
 
 struct Chat {
-    settings: Settings,
-    place: Place,
+    settings: ChatSettings,
+    tool_loop: ToolLoop,
 }
 
 /// Where the tool loop runs.
-enum Place {
-    Here(Box<ModelSettings>),
+enum ToolLoop {
+    Local(Box<ModelSettings>),
     /// In the sidecar, with the name of one of its models; `None` for the default model.
     Sidecar(Option<String>),
 }
@@ -54,7 +54,7 @@ impl State for Chat {
 
 pub(super) fn register() -> ZendResult<()> {
     let tools = Type::class("Pillion\\ToolExecutor|Pillion\\Sidecar");
-    let said = [
+    let parameters = [
         Parameter::optional("message", Type::STRING.or(Type::ARRAY).nullable(), "null"),
         Parameter::optional("state", Type::STRING.nullable(), "null"),
         Parameter::optional("context", Type::ARRAY, "[]"),
@@ -76,12 +76,12 @@ pub(super) fn register() -> ZendResult<()> {
         )
         .method(
             Method::new("send", send)
-                .parameters(&said)
+                .parameters(&parameters)
                 .returns(Type::class(chat_answer::NAME)),
         )
         .method(
             Method::new("stream", stream)
-                .parameters(&said)
+                .parameters(&parameters)
                 .returns(Type::class(chat_stream::NAME)),
         );
     CLASS.register(class)
@@ -106,28 +106,34 @@ fn construct_chat(call: &mut Call<'_>) -> Outcome {
     });
     let name = model.transpose()?;
     let this = call.this();
-    let (place, hidden) = match (is_executor(tools), name) {
+    let (tool_loop, hidden) = match (is_executor(tools), name) {
         (true, Some(None)) => {
-            let given = call.value(1).map_or(Err(Failure::Pending), read_model)?;
-            let hidden = array_of([(KEY, given.callable), (MODEL, given.shown)]);
-            (Place::Here(Box::new(given.settings)), hidden)
+            let parsed = call.value(1).map_or(Err(Failure::Pending), read_model)?;
+            let hidden = array_of([(KEY, parsed.callable), (MODEL, parsed.shown)]);
+            (ToolLoop::Local(Box::new(parsed.settings)), hidden)
         }
         (true, _) => {
             return Err(exception::invalid_input(
-                "$model must be an array that says where the model is: 'provider' or 'base_url', 'model', 'api_key'",
+                "$model must be an array that specifies the model: 'provider' or 'base_url', 'model', 'api_key'",
             ));
         }
         (false, Some(None)) => {
             return Err(exception::invalid_input(
-                "$model must be the name of a model of the sidecar, or null for its default one",
+                "$model must be the name of a model of the sidecar, or null for the default model",
             ));
         }
         (false, name) => (
-            Place::Sidecar(name.flatten().map(str::to_owned)),
+            ToolLoop::Sidecar(name.flatten().map(str::to_owned)),
             Zval::new(),
         ),
     };
-    construct(this, Chat { settings, place })?;
+    construct(
+        this,
+        Chat {
+            settings,
+            tool_loop,
+        },
+    )?;
     this.set(CLASS.get(), TOOLS, tools.to_value());
     Hidden::of::<Chat>(this)?.set(hidden);
     Ok(Zval::new())
@@ -140,15 +146,15 @@ fn is_executor(tools: Object<'_>) -> bool {
 fn send(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let chat = state_of::<Chat>(this)?;
-    let done = match &chat.place {
-        Place::Sidecar(model) => {
+    let done = match &chat.tool_loop {
+        ToolLoop::Sidecar(model) => {
             let client = client_of(this, chat)?;
-            request(call, chat, model.as_deref())?.answer(&client)?
+            sidecar_request(call, chat, model.as_deref())?.answer(&client)?
         }
-        Place::Here(model) => {
-            let company = company_of(call)?;
-            let here = begin(call, chat, model, &company, false)?;
-            to_the_end(this, &here, &company)?
+        ToolLoop::Local(model) => {
+            let values = chat_values(call)?;
+            let local_chat = start_local(call, chat, model, &values, false)?;
+            run_to_end(this, &local_chat, &values)?
         }
     };
     new_answer(&done)
@@ -157,23 +163,27 @@ fn send(call: &mut Call<'_>) -> Outcome {
 fn stream(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let chat = state_of::<Chat>(this)?;
-    match &chat.place {
-        Place::Sidecar(model) => {
+    match &chat.tool_loop {
+        ToolLoop::Sidecar(model) => {
             let client = client_of(this, chat)?;
-            let there = request(call, chat, model.as_deref())?.stream(&client)?;
-            new_stream(this, Running::There(Box::new(there)), None)
+            let sidecar_chat = sidecar_request(call, chat, model.as_deref())?.stream(&client)?;
+            new_stream(this, Running::Sidecar(Box::new(sidecar_chat)), None)
         }
-        Place::Here(model) => {
-            let company = company_of(call)?;
-            let here = begin(call, chat, model, &company, true)?;
-            new_stream(this, Running::Here(here), Some(&company))
+        ToolLoop::Local(model) => {
+            let values = chat_values(call)?;
+            let local_chat = start_local(call, chat, model, &values, true)?;
+            new_stream(this, Running::Local(local_chat), Some(&values))
         }
     }
 }
 
-fn to_the_end(this: Object<'_>, here: &Here, company: &Company) -> Result<Done, Failure> {
+fn run_to_end(
+    this: Object<'_>,
+    local_chat: &LocalChat,
+    values: &ChatValues,
+) -> Result<FinishedChat, Failure> {
     loop {
-        if let Step::Done(done) = step(this, here, company)? {
+        if let Step::Done(done) = step(this, local_chat, values)? {
             return Ok(done);
         }
     }
@@ -182,21 +192,25 @@ fn to_the_end(this: Object<'_>, here: &Here, company: &Company) -> Result<Done, 
 /// Waits for the next step of a chat of this object.
 ///
 /// # Errors
-/// Same as [`Here::next`].
-pub fn step(this: Object<'_>, here: &Here, company: &Company) -> Result<Step, Failure> {
+/// Same as [`LocalChat::next`].
+pub fn step(
+    this: Object<'_>,
+    local_chat: &LocalChat,
+    values: &ChatValues,
+) -> Result<Step, Failure> {
     let executor = tools_of(this)?;
     let executor = Object::of(&executor).ok_or(Failure::Pending)?;
-    here.next(executor, company)
+    local_chat.next(executor, values)
 }
 
 /// Dispatches the end of a chat's calls that were started and then canceled.
 ///
 /// # Errors
 /// An exception from a listener or from the logger.
-pub fn tell_end(this: Object<'_>, here: &Here) -> Result<(), Failure> {
+pub fn dispatch_cancelled(this: Object<'_>, local_chat: &LocalChat) -> Result<(), Failure> {
     let executor = tools_of(this)?;
     let executor = Object::of(&executor).ok_or(Failure::Pending)?;
-    here.tell_end(executor)
+    local_chat.dispatch_cancelled(executor)
 }
 
 fn tools_of(this: Object<'_>) -> Outcome {
@@ -210,22 +224,22 @@ fn hidden(this: Object<'_>, name: &str) -> Outcome {
 }
 
 /// Returns the new messages and the state of the chat.
-fn said<'a>(call: &Call<'a>) -> Result<(Vec<Value>, Option<&'a str>), Failure> {
+fn read_messages<'a>(call: &Call<'a>) -> Result<(Vec<Value>, Option<&'a str>), Failure> {
     if let Some(message) = call.some(0)
         && !message.is_array()
     {
         call.string(0)?;
     }
-    let messages = messages_of(call.some(0))?;
+    let messages = parse_messages(call.some(0))?;
     let state = call.optional_string(1)?;
     if state == Some("") {
         return Err(exception::invalid_input(
-            "$state must be that of a former answer, or null for a new chat: it is empty",
+            "$state must not be empty: pass the state of an earlier answer, or null for a new chat",
         ));
     }
     if messages.is_empty() && state.is_none() {
         return Err(exception::invalid_input(
-            "A chat begins with a message; null goes on with the chat of $state",
+            "A new chat needs a $message; null continues the chat of $state",
         ));
     }
     Ok((messages, state))
@@ -237,13 +251,13 @@ fn client_of(this: Object<'_>, chat: &Chat) -> Result<Arc<pillion_client::Client
     Ok(runtime::sidecar(socket, chat.settings.timeout))
 }
 
-fn request<'a>(
+fn sidecar_request<'a>(
     call: &Call<'a>,
     chat: &'a Chat,
     model: Option<&'a str>,
-) -> Result<Request<'a>, Failure> {
-    let (messages, id) = said(call)?;
-    Ok(Request {
+) -> Result<SidecarChatRequest<'a>, Failure> {
+    let (messages, id) = read_messages(call)?;
+    Ok(SidecarChatRequest {
         settings: &chat.settings,
         model,
         id,
@@ -253,36 +267,36 @@ fn request<'a>(
 }
 
 /// Returns the PHP values that take part in a chat of this object.
-fn company_of(call: &Call<'_>) -> Result<Company, Failure> {
+fn chat_values(call: &Call<'_>) -> Result<ChatValues, Failure> {
     let this = call.this();
     let executor = tools_of(this)?;
     let executor = Object::of(&executor).ok_or(Failure::Pending)?;
     let registry = tool_executor::registry_value(executor)?;
     let (object, registry) = registry_of(&registry)?;
-    Ok(Company {
+    Ok(ChatValues {
         clients: registry.clients(object)?,
         context: call.value(2).map_or_else(Zval::new, Zval::shallow_clone),
         key: hidden(this, KEY)?,
     })
 }
 
-fn begin(
+fn start_local(
     call: &Call<'_>,
     chat: &Chat,
     model: &ModelSettings,
-    company: &Company,
+    values: &ChatValues,
     streamed: bool,
-) -> Result<Here, Failure> {
+) -> Result<LocalChat, Failure> {
     let this = call.this();
-    let (messages, state) = said(call)?;
+    let (messages, state) = read_messages(call)?;
     let context = context_argument(call, 2)?;
     let executor = tools_of(this)?;
     let executor = Object::of(&executor).ok_or(Failure::Pending)?;
     let tools = match chat.settings.with_tools {
-        true => visible(this, executor)?,
+        true => definitions_for_model(this, executor)?,
         false => Vec::new(),
     };
-    let begin = Begin {
+    let request = LocalChatRequest {
         settings: &chat.settings,
         model,
         tools,
@@ -291,11 +305,14 @@ fn begin(
         context,
         streamed,
     };
-    begin.start(executor, &company.clients)
+    request.start(executor, &values.clients)
 }
 
 /// Returns the tools that the model may see; calls `isEnabledForModel()` of each tool.
-fn visible(this: Object<'_>, executor: Object<'_>) -> Result<Vec<Arc<ToolDefinition>>, Failure> {
+fn definitions_for_model(
+    this: Object<'_>,
+    executor: Object<'_>,
+) -> Result<Vec<Arc<ToolDefinition>>, Failure> {
     let registry = tool_executor::registry_value(executor)?;
     let registry = Object::of(&registry).ok_or(Failure::Pending)?;
     let definitions = registry.call("getDefinitionsForModel", [hidden(this, MODEL)?])?;

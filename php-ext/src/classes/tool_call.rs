@@ -166,9 +166,9 @@ impl Parts {
                         "The '{key}' of a tool call is not valid UTF-8"
                     ));
                 }
-                let given = value.map_or_else(|| "nothing".to_owned(), type_name);
+                let kind = value.map_or_else(|| "nothing".to_owned(), type_name);
                 exception::invalid_input(format!(
-                    "A tool call needs a string '{key}', {given} given"
+                    "A tool call needs a string '{key}', {kind} given"
                 ))
             })
         };

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value, to_value_as};
-use crate::signature::{self, Said, Signature, Target};
+use crate::signature::{self, Signature, SignatureOverrides, Target};
 use crate::zend::{
     Call, Class, ClassSlot, Failure, Method, Object, Outcome, Parameter, Property, Type, array_of,
     bool_of, create, float_of, string_of,
@@ -80,8 +80,8 @@ fn construct(call: &mut Call<'_>) -> Outcome {
     let requires_confirmation = call.bool_or(5, false)?;
     let cooldown = seconds("cooldownSeconds", call.number_or(6, 0.0)?)?;
 
-    let raw = parameters.as_ref().map_or(Ok(json!([])), |given| {
-        to_value_as("argument $parameters", given)
+    let raw = parameters.as_ref().map_or(Ok(json!([])), |value| {
+        to_value_as("argument $parameters", value)
     })?;
     let from_list = is_parameter_list(&raw);
     let definition = with_parameters(ToolDefinition::builder(name, description), raw)?
@@ -181,16 +181,16 @@ pub fn binding_of(definition: &Zval) -> std::result::Result<Option<Zval>, Failur
 }
 
 fn from_callable(call: &mut Call<'_>) -> Outcome {
-    let given = call
+    let callable = call
         .value(0)
         .filter(|value| value.is_object() || value.is_array() || value.is_string())
         .ok_or_else(|| call.type_error(0, "object|array|string"))?;
-    let said = Said {
+    let overrides = SignatureOverrides {
         name: call.optional_string(1)?,
         description: call.optional_string(2)?,
     };
-    let target = Target::find(given)?;
-    of_signature(&signature::read(&target, &said)?)
+    let target = Target::find(callable)?;
+    of_signature(&signature::read(&target, &overrides)?)
 }
 
 /// Returns whether a value is a `ToolDefinition`.

@@ -15,7 +15,7 @@ use super::tool_call::call_of;
 use super::tool_registry::{self, is_registry, registry_of};
 use super::tool_result::{self, new_result};
 use crate::context::context_argument;
-use crate::execution::{self, Attendants, Mode};
+use crate::execution::{self, ExecutionParticipants, Mode};
 use crate::mcp::hooks::{self, Hooks};
 use crate::zend::{
     Call, Class, Failure, Method, Object, Outcome, Parameter, Property, State, StateClass, Type,
@@ -80,15 +80,15 @@ fn construct_executor(call: &mut Call<'_>) -> Outcome {
         approve,
         before,
     } = match call.value(1) {
-        Some(given) => {
+        Some(value) => {
             call.array(1)?;
-            options::read(given)?
+            options::read(value)?
         }
         None => options::Options::default(),
     };
     let this = call.this();
     let tools = Arc::clone(registry.tools());
-    let attending = execution::hooks(registry.switchboard());
+    let attending = execution::hooks(registry.executions());
     let executor = Executor::with_hooks(tools, config, attending);
     construct(this, ToolExecutor { executor })?;
     this.set(CLASS.get(), "registry", value.shallow_clone());
@@ -161,12 +161,12 @@ fn run(call: &Call<'_>, calls: Vec<ToolCall>, mode: Mode) -> Result<Vec<ToolResu
     let state = state_of::<ToolExecutor>(this)?;
     let registry = this.get(CLASS.get(), "registry")?;
     let (object, registry) = registry_of(&registry)?;
-    let attendants = Attendants {
+    let participants = ExecutionParticipants {
         registry,
         object,
         hooks: Some(hooks_of(this)?),
     };
-    execution::execute(&attendants, &state.executor, calls, context, mode)
+    execution::execute(&participants, &state.executor, calls, context, mode)
 }
 
 /// Reads the calls in a list: objects or arrays.

@@ -23,10 +23,10 @@ use serde_json::{Value, json};
 use super::interfaces::MODEL;
 use super::tool_result;
 use crate::exception;
-use crate::execution::{self, Attendants, Mode};
+use crate::execution::{self, ExecutionParticipants, Mode};
+use crate::execution_registry::ExecutionRegistry;
 use crate::json::to_value_as;
 use crate::mcp_server::McpServer;
-use crate::switchboard::Switchboard;
 use crate::zend::{
     Call, Class, Failure, Hidden, Method, Object, Outcome, Parameter, Property, State, StateClass,
     Type, construct, empty_array, state_of,
@@ -44,9 +44,9 @@ pub struct Registry {
     tools: Arc<ToolRegistry>,
     /// Runs calls made through the registry or through a tool object.
     executor: Executor,
-    switchboard: Arc<Switchboard>,
+    executions: Arc<ExecutionRegistry>,
     /// The PHP tools: their names and numbers.
-    in_php: RefCell<HashMap<String, u64>>,
+    php_tools: RefCell<HashMap<String, u64>>,
     /// The MCP servers of the registered tools, each with the index of its client among the clients
     /// of this registry, if it was registered with one.
     servers: RefCell<Vec<(Rc<McpServer>, Option<usize>)>>,
@@ -64,8 +64,8 @@ impl Registry {
         Self {
             executor: Executor::new(Arc::clone(&tools), ExecutorConfig::default()),
             tools,
-            switchboard: Arc::default(),
-            in_php: RefCell::default(),
+            executions: Arc::default(),
+            php_tools: RefCell::default(),
             servers: RefCell::default(),
         }
     }
@@ -74,8 +74,8 @@ impl Registry {
         &self.tools
     }
 
-    pub fn switchboard(&self) -> &Arc<Switchboard> {
-        &self.switchboard
+    pub fn executions(&self) -> &Arc<ExecutionRegistry> {
+        &self.executions
     }
 
     /// Returns the clients that servers were registered with.
@@ -91,20 +91,20 @@ impl Registry {
     /// the new connection.
     ///
     /// # Errors
-    /// Same as [`McpServer::follow`].
-    pub fn follow(&self, clients: &Clients, has_mcp: bool) -> Result<(), Failure> {
+    /// Same as [`McpServer::use_client`].
+    pub fn prepare_servers(&self, clients: &Clients, has_mcp: bool) -> Result<(), Failure> {
         // A client's token store may register other servers in the meantime.
         let servers = self.servers.borrow().clone();
         for (server, client) in servers {
             if has_mcp || server.is_of_another_process() {
-                server.follow(clients.get(client)?)?;
+                server.use_client(clients.get(client)?)?;
             }
         }
         Ok(())
     }
 
     /// Records a server whose tools are registered, with the index of its client.
-    fn have_server(&self, server: Rc<McpServer>, client: Option<usize>) {
+    fn add_server(&self, server: Rc<McpServer>, client: Option<usize>) {
         let mut servers = self.servers.borrow_mut();
         if !servers.iter().any(|(known, _)| Rc::ptr_eq(known, &server)) {
             servers.push((server, client));
@@ -125,13 +125,13 @@ impl Registry {
     }
 
     /// Returns the names of the PHP tools.
-    pub fn names_in_php(&self) -> HashSet<String> {
-        self.in_php.borrow().keys().cloned().collect()
+    pub fn php_tool_names(&self) -> HashSet<String> {
+        self.php_tools.borrow().keys().cloned().collect()
     }
 
     /// Returns the number of the PHP tool that currently has this name.
     pub fn php_tool(&self, name: &str) -> Option<u64> {
-        self.in_php.borrow().get(name).copied()
+        self.php_tools.borrow().get(name).copied()
     }
 }
 
@@ -256,7 +256,8 @@ pub(super) fn register() -> ZendResult<()> {
 
 /// Returns the registry of an object, and the object.
 pub fn registry_of(value: &Zval) -> Result<(Object<'_>, &Registry), Failure> {
-    let object = Object::of(value).ok_or_else(|| Failure::error("The registry is no object"))?;
+    let object =
+        Object::of(value).ok_or_else(|| Failure::error("The registry is not an object"))?;
     Ok((object, state_of(object)?))
 }
 
@@ -293,8 +294,8 @@ fn execute(call: &mut Call<'_>) -> Outcome {
     let registry = state_of::<Registry>(this)?;
     let (name, id) = (call.string(0)?, call.string(2)?);
     call.array(1)?;
-    let arguments = call.value(1).map_or(Ok(Value::Null), |given| {
-        to_value_as("argument $arguments", given)
+    let arguments = call.value(1).map_or(Ok(Value::Null), |value| {
+        to_value_as("argument $arguments", value)
     })?;
     if !registry.tools.contains(name) {
         let mut result = ToolResult::failure(
@@ -308,13 +309,13 @@ fn execute(call: &mut Call<'_>) -> Outcome {
     }
     let calls = vec![ToolCall::new(id, name, arguments)];
     let context = CallContext::default();
-    let attendants = Attendants {
+    let participants = ExecutionParticipants {
         registry,
         object: this,
         hooks: None,
     };
     let results = execution::execute(
-        &attendants,
+        &participants,
         &registry.executor,
         calls,
         context,

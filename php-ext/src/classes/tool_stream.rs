@@ -8,18 +8,21 @@ use std::time::Instant;
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::{ClassFlags, PropertyFlags};
 use ext_php_rs::types::Zval;
-use pillion_core::mcp::RequestOptions;
 use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::RequestOptions;
 
 use super::cancellation_token::Cancellation;
-use super::mcp_client::{self, Finished, Spec, finish, result_of_call, tell_end, tell_failure};
+use super::mcp_client::{
+    self, CallOutcome, ToolCallSpec, call_with_cancellation, dispatch_end, dispatch_failure,
+    result_of_call,
+};
 use super::progress::{NAME as PROGRESS, new_progress};
 use super::stream_iterator::{Position, StreamState, advance, set_current, with_iteration};
 use super::tool_result::NAME as TOOL_RESULT;
 use crate::mcp::hooks::Hooks;
-use crate::mcp::{Connection, Errand, Line, Link};
+use crate::mcp::{CallHandle, Connection, ServerJob, ServerLink};
 use crate::runtime::Bound;
-use crate::wait::{Event, Waiting};
+use crate::wait::{Event, WorkHandle};
 use crate::zend::{
     Call, Class, Failure, Method, Object, Outcome, Property, State, StateClass, Type,
     new_with_state, state_of,
@@ -41,13 +44,13 @@ struct Stream {
     running: RefCell<Option<Rc<Running>>>,
     started: Instant,
     /// Whether the end of the call has been dispatched.
-    has_told: Cell<bool>,
+    has_dispatched_end: Cell<bool>,
     position: Position,
 }
 
 struct Running {
-    waiting: Waiting<Finished, Errand>,
-    line: Bound<Line>,
+    work: WorkHandle<CallOutcome, ServerJob>,
+    handle: Bound<CallHandle>,
 }
 
 impl State for Stream {
@@ -70,18 +73,20 @@ pub(super) fn register() -> ZendResult<()> {
 }
 
 fn no_constructor(_: &mut Call<'_>) -> Outcome {
-    Err(Failure::error("Streams come from McpClient::streamTool()"))
+    Err(Failure::error(
+        "Create a stream with McpClient::streamTool()",
+    ))
 }
 
 /// Starts a call that continues while PHP does other work.
 ///
 /// # Errors
-/// Same as [`Link::connection`] and [`Link::authorize_first`].
+/// Same as [`ServerLink::connection`] and [`ServerLink::authorize_first`].
 pub fn start(
     client: Object<'_>,
-    link: &Link,
+    link: &ServerLink,
     hooks: Hooks<'_>,
-    spec: Spec,
+    spec: ToolCallSpec,
     mut options: RequestOptions,
     cancellation: Cancellation,
 ) -> Outcome {
@@ -89,24 +94,24 @@ pub fn start(
     link.authorize_first(hooks, &connection)?;
     let (id, tool) = (spec.id.clone(), spec.name.clone());
     let opened = OnceCell::new();
-    let waiting = Waiting::start(|errands| {
-        let line = link.open_line(&connection, errands);
-        options.on_progress = Some(line.reports(0));
-        let call = finish(connection.client().clone(), spec, options, cancellation);
-        let call = line.call(call);
-        let _ = opened.set(Bound::new(line));
+    let work = WorkHandle::start(|jobs| {
+        let handle = link.open_call(&connection, jobs);
+        options.on_progress = Some(handle.progress_callback(0));
+        let call = call_with_cancellation(connection.client().clone(), spec, options, cancellation);
+        let call = handle.run(call);
+        let _ = opened.set(Bound::new(handle));
         call
     })?;
     let running = opened
         .into_inner()
-        .map(|line| Rc::new(Running { waiting, line }));
+        .map(|handle| Rc::new(Running { work, handle }));
     let stream = new_with_state(Stream {
         id,
         tool,
         connection: Bound::new(connection),
         running: RefCell::new(running),
         started: Instant::now(),
-        has_told: Cell::new(false),
+        has_dispatched_end: Cell::new(false),
         position: Position::default(),
     })?;
     if let Some(object) = Object::of(&stream) {
@@ -128,34 +133,39 @@ impl StreamState for Stream {
             return Ok(());
         };
         let (link, hooks) = mcp_client::parts_of(client)?;
-        pump(this, self, link, hooks).map_err(|failure| {
+        run_until_event(this, self, link, hooks).map_err(|failure| {
             self.running.replace(None);
             fail(self, link, hooks, failure)
         })
     }
 }
 
-fn pump(this: Object<'_>, stream: &Stream, link: &Link, hooks: Hooks<'_>) -> Result<(), Failure> {
+fn run_until_event(
+    this: Object<'_>,
+    stream: &Stream,
+    link: &ServerLink,
+    hooks: Hooks<'_>,
+) -> Result<(), Failure> {
     loop {
         // PHP code that runs during the wait may end the stream.
         let Some(running) = stream.running.borrow().clone() else {
             return Ok(());
         };
-        let line = &running.line;
-        let _waits = line.get().map(Line::wait);
-        let event = running.waiting.next()?;
+        let handle = &running.handle;
+        let _wait = handle.get().map(CallHandle::begin_wait);
+        let event = running.work.next()?;
         let Some(connection) = stream.connection.get() else {
             return Ok(());
         };
         match event {
-            Event::Job(Errand::Progress { progress, .. }) => {
+            Event::Job(ServerJob::Progress { progress, .. }) => {
                 set_current::<Stream>(this, new_progress(&progress)?);
                 return Ok(());
             }
-            Event::Job(errand) => link.serve(hooks, connection, line, None, errand)?,
+            Event::Job(job) => link.serve(hooks, connection, handle, None, job)?,
             Event::Done(finished) => {
                 stream.running.replace(None);
-                link.settle(hooks, connection)?;
+                link.deliver_after_call(hooks, connection)?;
                 let called = match finished {
                     Ok(called) => called,
                     Err(error) => return Err(error.into_failure(link, hooks)?),
@@ -171,25 +181,25 @@ fn pump(this: Object<'_>, stream: &Stream, link: &Link, hooks: Hooks<'_>) -> Res
 /// Dispatches the end of the call, unless it has been dispatched already.
 fn end(
     stream: &Stream,
-    link: &Link,
+    link: &ServerLink,
     hooks: Hooks<'_>,
     error_code: Option<&str>,
 ) -> Result<(), Failure> {
-    if stream.has_told.replace(true) {
+    if stream.has_dispatched_end.replace(true) {
         return Ok(());
     }
     let call = (stream.id.as_str(), stream.tool.as_str());
-    tell_end(link, hooks, call, error_code, stream.started.elapsed())
+    dispatch_end(link, hooks, call, error_code, stream.started.elapsed())
 }
 
 /// Dispatches the end of a failed call, unless it has been dispatched already.
-fn fail(stream: &Stream, link: &Link, hooks: Hooks<'_>, failure: Failure) -> Failure {
+fn fail(stream: &Stream, link: &ServerLink, hooks: Hooks<'_>, failure: Failure) -> Failure {
     // A forked child must not end its parent's calls.
-    if stream.connection.get().is_none() || stream.has_told.replace(true) {
+    if stream.connection.get().is_none() || stream.has_dispatched_end.replace(true) {
         return failure;
     }
     let call = (stream.id.as_str(), stream.tool.as_str());
-    tell_failure(link, hooks, call, failure, stream.started.elapsed())
+    dispatch_failure(link, hooks, call, failure, stream.started.elapsed())
 }
 
 /// Cancels the call of an unfinished stream.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use pillion_core::tool::{ErrorCode, ToolFailure};
 
 use super::{PILLION, RATE_LIMITED, error_code, of_code};
-use crate::zend::{Failure, Object, Thrown, legible, take_exception, throw_again};
+use crate::zend::{Failure, Object, Thrown, legible, rethrow, take_exception};
 
 /// Converts a failure inside a tool to a failed call, unless the failure must end the request.
 ///
@@ -66,19 +66,19 @@ fn code_of_exception(exception: Object<'_>) -> Result<ErrorCode, Failure> {
 /// Runs `work`, which may run PHP code, while a failure propagates, and passes it the error code.
 /// Returns the original failure; an exception thrown by `work` is dropped. Does not run `work` if
 /// the request must end at once.
-pub fn on_the_way(
+pub fn run_during_failure(
     failure: Failure,
     work: impl FnOnce(ErrorCode) -> Result<(), Failure>,
 ) -> Failure {
-    let kept = match &failure {
+    let exception_value = match &failure {
         Failure::Bailout => return failure,
         Failure::Thrown(_) => None,
         Failure::Pending => match take_exception() {
             None => return failure,
-            kept => kept,
+            exception_value => exception_value,
         },
     };
-    let code = match (&failure, kept.as_ref().and_then(Object::of)) {
+    let code = match (&failure, exception_value.as_ref().and_then(Object::of)) {
         (Failure::Thrown(thrown), _) => Ok(code_of(thrown)),
         (_, Some(exception)) => code_of_exception(exception),
         _ => Ok(ErrorCode::InternalError),
@@ -88,8 +88,8 @@ pub fn on_the_way(
     {
         return end;
     }
-    if let Some(exception) = kept {
-        throw_again(exception);
+    if let Some(exception) = exception_value {
+        rethrow(exception);
     }
     failure
 }

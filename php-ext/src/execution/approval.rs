@@ -3,39 +3,41 @@ use std::sync::Arc;
 use pillion_core::executor::{ApprovalFuture, ApprovalRequest, Approver, Decision};
 use pillion_core::tool::ToolFailure;
 
-use super::question::{self, About};
+use super::callback::{self, CallDetails};
+use crate::execution_registry::{ExecutionJob, ExecutionRegistry};
 use crate::mcp::hooks::{self, Hooks};
-use crate::switchboard::{Switchboard, Work};
 use crate::zend::Failure;
 
 /// Forwards approval requests to the PHP thread that waits for the call, if it has an `approve`
 /// callable.
 pub(super) struct PhpApprover {
-    switchboard: Arc<Switchboard>,
+    executions: Arc<ExecutionRegistry>,
 }
 
 impl PhpApprover {
-    pub(super) fn new(switchboard: &Arc<Switchboard>) -> Self {
+    pub(super) fn new(executions: &Arc<ExecutionRegistry>) -> Self {
         Self {
-            switchboard: Arc::clone(switchboard),
+            executions: Arc::clone(executions),
         }
     }
 }
 
 impl Approver for PhpApprover {
     fn decide(&self, request: ApprovalRequest) -> ApprovalFuture {
-        let line = self.switchboard.find(&request.context);
+        let execution = self.executions.find(&request.context);
         Box::pin(async move {
-            let Some(line) = line.filter(|line| line.serves().approvals) else {
+            let Some(execution) = execution.filter(|execution| execution.handled_jobs().approvals)
+            else {
                 return Ok(Decision::Undecided);
             };
-            let _turn = line.turn_of_another(&request.context).await;
-            line.ask(
-                Work::Approve,
-                Box::new(request),
-                "The question for approval",
-            )
-            .await
+            let _turn = execution.acquire_turn_unless_held(&request.context).await;
+            execution
+                .request(
+                    ExecutionJob::Approve,
+                    Box::new(request),
+                    "The approval request",
+                )
+                .await
         })
     }
 }
@@ -45,14 +47,14 @@ pub(super) fn ask(
     hooks: Option<Hooks<'_>>,
     request: &ApprovalRequest,
 ) -> Result<Result<Decision, ToolFailure>, Failure> {
-    let about = About {
+    let details = CallDetails {
         tool: &request.tool,
         arguments: &request.arguments,
         context: &request.context,
         approval: Some(&request.id),
     };
-    let said = question::ask(hooks, hooks::APPROVE, &about, "bool", |answer| {
-        Ok(answer.bool().map(|is_approved| {
+    let answer = callback::call_option(hooks, hooks::APPROVE, &details, "bool", |returned| {
+        Ok(returned.bool().map(|is_approved| {
             if is_approved {
                 Decision::Approved
             } else {
@@ -60,5 +62,5 @@ pub(super) fn ask(
             }
         }))
     })?;
-    Ok(said.map(|decision| decision.unwrap_or(Decision::Undecided)))
+    Ok(answer.map(|decision| decision.unwrap_or(Decision::Undecided)))
 }

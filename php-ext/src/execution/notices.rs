@@ -7,36 +7,36 @@ use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolOrigin, ToolResul
 use serde_json::json;
 
 use crate::classes::event::{self, Ended};
-use crate::exception::on_the_way;
+use crate::exception::run_during_failure;
+use crate::execution_registry::{CallNotice, ExecutionJob, ExecutionRegistry};
 use crate::mcp::hooks::{self, Hooks};
 use crate::settings::LogLevel;
-use crate::switchboard::{Notice, Switchboard, Work};
 use crate::zend::Failure;
 
 /// Notifies the PHP thread that waits for a call of the call's start and end, if it has a logger or
 /// an event dispatcher.
 pub(super) struct PhpObserver {
-    switchboard: Arc<Switchboard>,
+    executions: Arc<ExecutionRegistry>,
 }
 
 impl PhpObserver {
-    pub(super) fn new(switchboard: &Arc<Switchboard>) -> Self {
+    pub(super) fn new(executions: &Arc<ExecutionRegistry>) -> Self {
         Self {
-            switchboard: Arc::clone(switchboard),
+            executions: Arc::clone(executions),
         }
     }
 
-    fn tell(&self, context: &CallContext, notice: impl FnOnce() -> Notice) {
-        let line = self.switchboard.find(context);
-        if let Some(line) = line.filter(|line| line.serves().notices) {
-            line.send(Work::Notice(notice()));
+    fn send(&self, context: &CallContext, notice: impl FnOnce() -> CallNotice) {
+        let execution = self.executions.find(context);
+        if let Some(execution) = execution.filter(|execution| execution.handled_jobs().notices) {
+            execution.send(ExecutionJob::Notice(notice()));
         }
     }
 }
 
 impl Observer for PhpObserver {
     fn started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
-        self.tell(context, || Notice {
+        self.send(context, || CallNotice {
             tool: call.name.clone(),
             call_id: call.id.clone(),
             server: server_of(origin),
@@ -51,7 +51,7 @@ impl Observer for PhpObserver {
         elapsed: Duration,
         context: &CallContext,
     ) {
-        self.tell(context, || Notice {
+        self.send(context, || CallNotice {
             tool: result.tool_name.clone(),
             call_id: result.tool_call_id.clone(),
             server: server_of(origin),
@@ -75,53 +75,53 @@ fn server_of(origin: Option<&ToolOrigin>) -> Option<String> {
 
 /// The calls of an execution that have started and not finished.
 #[derive(Default)]
-pub struct Begun(RefCell<Vec<(Notice, Instant)>>);
+pub struct StartedCalls(RefCell<Vec<(CallNotice, Instant)>>);
 
-impl Begun {
+impl StartedCalls {
     /// Forwards a notice.
     ///
     /// # Errors
     /// An exception from a listener or from the logger.
-    pub(super) fn pass_on(&self, hooks: Hooks<'_>, notice: &Notice) -> Result<(), Failure> {
-        let mut begun = self.0.borrow_mut();
-        let at = |(other, _): &(Notice, Instant)| other.call_id == notice.call_id;
-        match (&notice.ended, begun.iter().position(at)) {
-            (None, _) => begun.push((notice.clone(), Instant::now())),
-            (Some(_), Some(place)) => drop(begun.remove(place)),
+    pub(super) fn forward(&self, hooks: Hooks<'_>, notice: &CallNotice) -> Result<(), Failure> {
+        let mut started_calls = self.0.borrow_mut();
+        let is_same = |(other, _): &(CallNotice, Instant)| other.call_id == notice.call_id;
+        match (&notice.ended, started_calls.iter().position(is_same)) {
+            (None, _) => started_calls.push((notice.clone(), Instant::now())),
+            (Some(_), Some(index)) => drop(started_calls.remove(index)),
             (Some(_), None) => {}
         }
-        drop(begun);
-        pass_on(hooks, notice)
+        drop(started_calls);
+        dispatch(hooks, notice)
     }
 
     /// Dispatches the end of all started calls as canceled.
     ///
     /// # Errors
     /// An exception from a listener or from the logger.
-    pub fn tell_cancelled(&self, hooks: Hooks<'_>) -> Result<(), Failure> {
+    pub fn dispatch_cancelled(&self, hooks: Hooks<'_>) -> Result<(), Failure> {
         self.0.take().into_iter().try_for_each(|(notice, started)| {
             let ended = Some((Some(ErrorCode::Cancelled), started.elapsed()));
-            pass_on(hooks, &Notice { ended, ..notice })
+            dispatch(hooks, &CallNotice { ended, ..notice })
         })
     }
 
     /// Dispatches the end of all started calls as failed, and returns the failure.
-    pub fn tell_failure(&self, hooks: Option<Hooks<'_>>, failure: Failure) -> Failure {
+    pub fn dispatch_failed(&self, hooks: Option<Hooks<'_>>, failure: Failure) -> Failure {
         let Some(hooks) = hooks else { return failure };
         self.0
             .take()
             .into_iter()
             .fold(failure, |failure, (notice, started)| {
-                on_the_way(failure, |code| {
+                run_during_failure(failure, |code| {
                     let ended = Some((Some(code), started.elapsed()));
-                    pass_on(hooks, &Notice { ended, ..notice })
+                    dispatch(hooks, &CallNotice { ended, ..notice })
                 })
             })
     }
 }
 
 /// Forwards a notice as an event and as a PSR-3 log message.
-fn pass_on(hooks: Hooks<'_>, notice: &Notice) -> Result<(), Failure> {
+fn dispatch(hooks: Hooks<'_>, notice: &CallNotice) -> Result<(), Failure> {
     let (tool, id) = (notice.tool.as_str(), notice.call_id.as_str());
     let server = notice.server.as_deref();
     let Some((error_code, elapsed)) = notice.ended else {

@@ -5,14 +5,14 @@ use crate::classes::callable_tool;
 use crate::classes::tool_registry::{self, Registry};
 use crate::classes::tool_result::{NAME as TOOL_RESULT, result_of};
 use crate::exception;
+use crate::execution_registry::ToolRun;
 use crate::json::{EmptyObject, decode_value, to_value};
-use crate::switchboard::Run;
 use crate::zend::{Failure, Object, must_stop, state_of, string_of};
 
 /// Runs one PHP tool.
 pub(super) fn run(
     registry: Object<'_>,
-    run: &Run,
+    run: &ToolRun,
 ) -> Result<Result<ToolOutput, ToolFailure>, Failure> {
     // An approval may refer to this tool, so a tool that has replaced it must not run.
     let is_the_same = state_of::<Registry>(registry)?.php_tool(&run.tool) == Some(run.number);
@@ -22,7 +22,7 @@ pub(super) fn run(
         return Ok(Err(ToolFailure::new(ErrorCode::NotFound, message)));
     };
     let Some(object) = Object::of(&tool) else {
-        return Ok(Err(ToolFailure::internal("The tool is no object")));
+        return Ok(Err(ToolFailure::internal("The tool is not an object")));
     };
     match call(object, run) {
         // A destructor of a discarded value may have thrown.
@@ -32,7 +32,7 @@ pub(super) fn run(
     }
 }
 
-fn call(tool: Object<'_>, run: &Run) -> Result<Result<ToolOutput, ToolFailure>, Failure> {
+fn call(tool: Object<'_>, run: &ToolRun) -> Result<Result<ToolOutput, ToolFailure>, Failure> {
     let arguments = decode_value(&Value::Object(run.arguments.clone()), EmptyObject::Array)?;
     let is_callable = callable_tool::is_callable_tool(tool);
     let value = if is_callable {

@@ -1,11 +1,11 @@
 //! The PHP callbacks that answer the server's requests.
 
 use ext_php_rs::types::Zval;
-use pillion_core::mcp::{AuthorizationResponse, PromptError, RpcError};
+use pillion_mcp_client::{AuthorizationResponse, PromptError, RpcError};
 use serde_json::{Map, Value, json};
 
-use super::errand::{Asked, Question};
 use super::hooks::{AUTHORIZATION, ELICITATION, Hooks, SAMPLING};
+use super::server_job::{ServerRequest, ServerRequestKind};
 use crate::exception;
 use crate::json::{EmptyObject, decode, to_value};
 use crate::wait::Reply;
@@ -22,36 +22,36 @@ const INVALID_PARAMS: i64 = -32602;
 /// # Errors
 /// An exception of the callback, which ends the call. An `InvalidInputException` if the callback
 /// returns an invalid answer.
-pub fn answer(hooks: Hooks<'_>, question: Question) -> Result<(), Failure> {
-    if question.is_abandoned() {
+pub fn answer_request(hooks: Hooks<'_>, request: ServerRequest) -> Result<(), Failure> {
+    if request.is_abandoned() {
         return Ok(());
     }
-    let hook = match question.asked {
-        Asked::Sampling => SAMPLING,
-        Asked::Elicitation => ELICITATION,
+    let hook = match request.kind {
+        ServerRequestKind::Sampling => SAMPLING,
+        ServerRequestKind::Elicitation => ELICITATION,
     };
-    let Ok(params) = decode(question.params.get(), EmptyObject::StdClass)? else {
-        let error = RpcError::new(INVALID_PARAMS, "The parameters cannot be read");
-        question.answer(Err(error));
+    let Ok(params) = decode(request.params.get(), EmptyObject::StdClass)? else {
+        let error = RpcError::new(INVALID_PARAMS, "Invalid params");
+        request.answer(Err(error));
         return Ok(());
     };
-    let Some(given) = hooks.call(hook, [params])? else {
+    let Some(returned) = hooks.call(hook, [params])? else {
         // The callback was removed after the server had received the capability.
-        question.answer(Err(RpcError::new(-32601, "Method not found")));
+        request.answer(Err(RpcError::new(-32601, "Method not found")));
         return Ok(());
     };
-    let answer = match question.asked {
-        Asked::Sampling => completion(&given)?,
-        Asked::Elicitation => Ok(elicited(&given)?),
+    let answer = match request.kind {
+        ServerRequestKind::Sampling => sampling_result(&returned)?,
+        ServerRequestKind::Elicitation => Ok(elicitation_result(&returned)?),
     };
-    question.answer(answer);
+    request.answer(answer);
     Ok(())
 }
 
 /// Converts the callback's value to a `CreateMessageResult`. The value is the whole result, only
 /// its text, or null for a rejection.
-fn completion(given: &Zval) -> Result<Result<Value, RpcError>, Failure> {
-    let mut answer = match to_value(given)? {
+fn sampling_result(returned: &Zval) -> Result<Result<Value, RpcError>, Failure> {
+    let mut answer = match to_value(returned)? {
         Value::Null => {
             return Ok(Err(RpcError::new(
                 REJECTED,
@@ -65,7 +65,7 @@ fn completion(given: &Zval) -> Result<Result<Value, RpcError>, Failure> {
         _ => {
             return Err(exception::invalid_input(format!(
                 "The sampling callback must return an array with 'content', a string or null, {} returned",
-                kind(given)
+                describe_type(returned)
             )));
         }
     };
@@ -76,15 +76,15 @@ fn completion(given: &Zval) -> Result<Result<Value, RpcError>, Failure> {
 }
 
 /// Converts the callback's value to an `ElicitResult`. Null declines.
-fn elicited(given: &Zval) -> Result<Value, Failure> {
-    let mut answer = match to_value(given)? {
+fn elicitation_result(returned: &Zval) -> Result<Value, Failure> {
+    let mut answer = match to_value(returned)? {
         Value::Null => return Ok(json!({"action": "decline"})),
         Value::Object(answer) => answer,
-        _ => return Err(no_elicitation(given)),
+        _ => return Err(invalid_elicitation(returned)),
     };
     let action = answer.get("action").and_then(Value::as_str);
     if !matches!(action, Some("accept" | "decline" | "cancel")) {
-        return Err(no_elicitation(given));
+        return Err(invalid_elicitation(returned));
     }
     // PHP encodes an empty map as `[]`.
     if answer
@@ -96,10 +96,10 @@ fn elicited(given: &Zval) -> Result<Value, Failure> {
     Ok(Value::Object(answer))
 }
 
-fn no_elicitation(given: &Zval) -> Failure {
+fn invalid_elicitation(returned: &Zval) -> Failure {
     exception::invalid_input(format!(
         "The elicitation callback must return null or an array whose 'action' is accept, decline or cancel, {} returned",
-        kind(given)
+        describe_type(returned)
     ))
 }
 
@@ -122,8 +122,8 @@ pub fn authorize(
             let address = address.dereference();
             let text = address.str().ok_or_else(|| {
                 exception::invalid_input(format!(
-                    "The authorization callback must return the address that the browser came back to, a string, {} returned",
-                    kind(address)
+                    "The authorization callback must return the URL of the browser's redirect as a string, {} returned",
+                    describe_type(address)
                 ))
             })?;
             AuthorizationResponse::from_redirect(text).map_err(PromptError::from)
@@ -134,7 +134,7 @@ pub fn authorize(
 }
 
 /// Returns the type of a value, for messages.
-pub fn kind(value: &Zval) -> &'static str {
+pub fn describe_type(value: &Zval) -> &'static str {
     let value = value.dereference();
     match Object::of(value) {
         Some(object) => object.class_name(),

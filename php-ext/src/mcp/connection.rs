@@ -1,17 +1,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pillion_core::mcp::{Callbacks, McpClient, ServerConfig};
+use pillion_mcp_client::{Callbacks, McpClient, ServerConfig};
 
 use super::credentials::{PhpPrompt, TokenSlot};
-use super::desk::Desk;
-use super::errand::Asked;
+use super::router::MessageRouter;
+use super::server_job::ServerRequestKind;
 
 /// The capabilities of an object: what it can answer when the server sends a request. The server
 /// learns them when the connection opens, so objects with different callbacks use different
 /// connections.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Offers {
+pub struct ClientCapabilities {
     /// `onSampling()`
     pub sampling: bool,
     /// `onElicitation()`
@@ -26,9 +26,9 @@ pub struct Offers {
     pub roots: Vec<(String, String)>,
 }
 
-impl Offers {
+impl ClientCapabilities {
     /// Appends the capabilities to the key of a connection.
-    pub fn extend_key(&self, key: &mut String) {
+    pub fn append_to_key(&self, key: &mut String) {
         if *self != Self::default() {
             key.push_str(&format!("{self:?}"));
         }
@@ -38,33 +38,37 @@ impl Offers {
 /// A connection to an MCP server. Objects with the same configuration share it.
 pub struct Connection {
     client: McpClient,
-    desk: Arc<Desk>,
+    router: Arc<MessageRouter>,
     prompt: Option<Arc<PhpPrompt>>,
     tokens: Option<Arc<TokenSlot>>,
     /// The number of sessions that have been reported to PHP.
-    announced: AtomicU64,
+    reported_sessions: AtomicU64,
 }
 
 impl Connection {
     /// Creates the connection without I/O. `tokens` are the initial OAuth tokens.
-    pub fn new(mut config: ServerConfig, offers: &Offers, tokens: Option<Arc<TokenSlot>>) -> Self {
-        let desk = Arc::new(Desk::default());
+    pub fn new(
+        mut config: ServerConfig,
+        capabilities: &ClientCapabilities,
+        tokens: Option<Arc<TokenSlot>>,
+    ) -> Self {
+        let router = Arc::new(MessageRouter::default());
         if let Some(tokens) = &tokens {
-            tokens.attach(&desk);
+            tokens.attach(&router);
             config.authorization.token_store = Some(Arc::<TokenSlot>::clone(tokens));
         }
-        let has_prompt = tokens.is_some() && (offers.authorization || offers.deferral);
+        let has_prompt = tokens.is_some() && (capabilities.authorization || capabilities.deferral);
         let prompt = has_prompt.then(|| {
-            let prompt = Arc::new(PhpPrompt::new(&desk, offers.authorization));
+            let prompt = Arc::new(PhpPrompt::new(&router, capabilities.authorization));
             config.authorization.prompt = Some(Arc::<PhpPrompt>::clone(&prompt));
             prompt
         });
         Self {
-            client: McpClient::with_callbacks(config, callbacks(&desk, offers)),
-            desk,
+            client: McpClient::with_callbacks(config, callbacks(&router, capabilities)),
+            router,
             prompt,
             tokens,
-            announced: AtomicU64::new(0),
+            reported_sessions: AtomicU64::new(0),
         }
     }
 
@@ -73,9 +77,9 @@ impl Connection {
         &self.client
     }
 
-    /// Returns the desk, which lists the PHP threads that wait for the server.
-    pub fn desk(&self) -> &Arc<Desk> {
-        &self.desk
+    /// Returns the router, which lists the PHP threads that wait for the server.
+    pub fn router(&self) -> &Arc<MessageRouter> {
+        &self.router
     }
 
     /// Returns the prompt for authorizations, if OAuth may need one.
@@ -88,32 +92,35 @@ impl Connection {
         self.tokens.as_ref()
     }
 
-    /// Returns whether the session with this number has not been reported yet, and marks it as
-    /// reported.
-    pub fn is_new(&self, number: u64) -> bool {
-        self.announced.fetch_max(number + 1, Ordering::AcqRel) <= number
+    /// Marks the session with this number as reported. Returns whether it was not reported before.
+    pub fn mark_session_reported(&self, number: u64) -> bool {
+        self.reported_sessions
+            .fetch_max(number + 1, Ordering::AcqRel)
+            <= number
     }
 }
 
-fn callbacks(desk: &Arc<Desk>, offers: &Offers) -> Callbacks {
-    let ask = |asked: Asked| {
-        let desk = Arc::clone(desk);
-        move |params| desk.ask(asked, params)
+fn callbacks(router: &Arc<MessageRouter>, capabilities: &ClientCapabilities) -> Callbacks {
+    let forward = |kind: ServerRequestKind| {
+        let router = Arc::clone(router);
+        move |params| router.forward_request(kind, params)
     };
     let mut callbacks = Callbacks::new();
-    if offers.sampling {
-        callbacks = callbacks.on_sampling(ask(Asked::Sampling));
+    if capabilities.sampling {
+        callbacks = callbacks.on_sampling(forward(ServerRequestKind::Sampling));
     }
-    if offers.elicitation {
-        callbacks = callbacks.on_elicitation(ask(Asked::Elicitation));
+    if capabilities.elicitation {
+        callbacks = callbacks.on_elicitation(forward(ServerRequestKind::Elicitation));
     }
-    if !offers.roots.is_empty() {
-        callbacks = callbacks.roots(offers.roots.iter().cloned());
+    if !capabilities.roots.is_empty() {
+        callbacks = callbacks.roots(capabilities.roots.iter().cloned());
     }
-    let listener = Arc::clone(desk);
-    if offers.notifications {
-        callbacks.on_notification(move |notice| listener.hear(notice))
+    let listener = Arc::clone(router);
+    if capabilities.notifications {
+        callbacks.on_notification(move |notification| listener.handle_notification(notification))
     } else {
-        callbacks.on_notification_in_passing(move |notice| listener.hear(notice))
+        callbacks.on_notification_in_passing(move |notification| {
+            listener.handle_notification(notification)
+        })
     }
 }

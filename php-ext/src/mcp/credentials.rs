@@ -2,16 +2,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ext_php_rs::types::Zval;
-use pillion_core::mcp::{
+use pillion_mcp_client::{
     AuthorizationPrompt, AuthorizationRequest, OAuthCredentials, PendingAuthorization, PromptError,
     PromptFuture, StoreFuture, TokenKey, TokenStore,
 };
 use serde_json::json;
 
-use super::desk::Desk;
-use super::errand::Errand;
 use super::hooks::{Hooks, TOKENS};
+use super::router::MessageRouter;
 use super::server::{Server, without_value};
+use super::server_job::ServerJob;
 use super::tool_list::short_key;
 use crate::exception;
 use crate::json::{EmptyObject, decode, to_value};
@@ -23,8 +23,8 @@ use crate::zend::{Failure, Object, string_of};
 #[derive(Default)]
 pub struct TokenSlot {
     credentials: Mutex<Option<OAuthCredentials>>,
-    changed: AtomicBool,
-    desk: OnceLock<Arc<Desk>>,
+    has_changed: AtomicBool,
+    router: OnceLock<Arc<MessageRouter>>,
 }
 
 impl TokenSlot {
@@ -39,8 +39,8 @@ impl TokenSlot {
     /// Returns the change that is not stored yet, if there is one. The inner `None` means that the
     /// entry must be removed.
     pub fn take_change(&self) -> Option<Option<OAuthCredentials>> {
-        let changed = self.changed.swap(false, Ordering::AcqRel);
-        changed.then(|| lock(&self.credentials).clone())
+        let has_changed = self.has_changed.swap(false, Ordering::AcqRel);
+        has_changed.then(|| lock(&self.credentials).clone())
     }
 
     /// Returns the credentials as JSON, if there are any.
@@ -53,20 +53,20 @@ impl TokenSlot {
 
     /// Marks the tokens as changed, so that they are stored later.
     pub fn mark_changed(&self) {
-        self.changed.store(true, Ordering::Release);
+        self.has_changed.store(true, Ordering::Release);
     }
 
-    /// Attaches the desk, whose waiting thread is woken up after a change.
-    pub(super) fn attach(&self, desk: &Arc<Desk>) {
-        let _ = self.desk.set(Arc::clone(desk));
+    /// Attaches the router, whose waiting thread is woken up after a change.
+    pub(super) fn attach(&self, router: &Arc<MessageRouter>) {
+        let _ = self.router.set(Arc::clone(router));
     }
 
-    fn put(&self, credentials: Option<OAuthCredentials>) {
+    fn set(&self, credentials: Option<OAuthCredentials>) {
         *lock(&self.credentials) = credentials;
         self.mark_changed();
-        if let Some(desk) = self.desk.get() {
+        if let Some(router) = self.router.get() {
             // If no thread waits, the tokens are stored after the next call.
-            desk.wake();
+            router.wake();
         }
     }
 }
@@ -77,18 +77,18 @@ impl TokenStore for TokenSlot {
     }
 
     fn save<'a>(&'a self, _: &'a TokenKey, credentials: OAuthCredentials) -> StoreFuture<'a, ()> {
-        self.put(Some(credentials));
+        self.set(Some(credentials));
         Box::pin(async { Ok(()) })
     }
 
     fn clear<'a>(&'a self, _: &'a TokenKey) -> StoreFuture<'a, ()> {
-        self.put(None);
+        self.set(None);
         Box::pin(async { Ok(()) })
     }
 }
 
 /// The tokens that a `TokenStore` returned.
-pub struct Stored {
+pub struct StoredTokens {
     pub credentials: OAuthCredentials,
     /// The same credentials as JSON.
     pub text: String,
@@ -99,7 +99,7 @@ pub struct Stored {
 /// # Errors
 /// An exception of the store. An `InvalidInputException` if the store returns a value that is not a
 /// valid entry.
-pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<Stored>, Failure> {
+pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<StoredTokens>, Failure> {
     let store = hooks.get(TOKENS);
     let Some(store) = store.as_ref().and_then(Object::of) else {
         return Ok(None);
@@ -108,9 +108,9 @@ pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<Stored>, Failure
     if found.is_null() {
         return Ok(None);
     }
-    let not_ours = |why: &dyn std::fmt::Display| {
+    let invalid_entry = |why: &dyn std::fmt::Display| {
         exception::invalid_input(format!(
-            "{}::load() gave no tokens: {why}",
+            "{}::load() returned no valid tokens: {why}",
             store.class_name()
         ))
     };
@@ -122,9 +122,9 @@ pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<Stored>, Failure
         *registrations = json!({});
     }
     let credentials: OAuthCredentials = serde_json::from_value(value)
-        .map_err(|error| not_ours(&without_value(true, &error.to_string())))?;
-    let text = serde_json::to_string(&credentials).map_err(|error| not_ours(&error))?;
-    Ok(Some(Stored { credentials, text }))
+        .map_err(|error| invalid_entry(&without_value(true, &error.to_string())))?;
+    let text = serde_json::to_string(&credentials).map_err(|error| invalid_entry(&error))?;
+    Ok(Some(StoredTokens { credentials, text }))
 }
 
 /// Saves changed tokens in the object's `TokenStore`, and returns them as JSON.
@@ -171,7 +171,7 @@ fn key(server: &Server) -> String {
 }
 
 /// A deferred authorization: the user grants it later, possibly while another process runs.
-pub struct Deferred {
+pub struct DeferredAuthorization {
     /// The URL of the authorization page.
     pub url: String,
     /// The requested scopes.
@@ -183,7 +183,7 @@ pub struct Deferred {
 ///
 /// # Errors
 /// An exception of the token store.
-pub fn keep_pending(hooks: Hooks<'_>, pending: &PendingAuthorization) -> Result<(), Failure> {
+pub fn save_pending(hooks: Hooks<'_>, pending: &PendingAuthorization) -> Result<(), Failure> {
     let text = serde_json::to_string(pending).unwrap_or_default();
     let entry = decode(&text, EmptyObject::Array)?.unwrap_or_default();
     save(hooks, &pending_key(&pending.state), entry)
@@ -225,23 +225,23 @@ fn pending_key(state: &str) -> String {
 
 /// Requests authorizations through the waiting PHP thread, or defers them.
 pub struct PhpPrompt {
-    desk: Arc<Desk>,
+    router: Arc<MessageRouter>,
     /// Whether the object has a callback for authorizations.
-    asks: bool,
-    deferred: Mutex<Option<Deferred>>,
+    has_callback: bool,
+    deferred: Mutex<Option<DeferredAuthorization>>,
 }
 
 impl PhpPrompt {
-    pub(super) fn new(desk: &Arc<Desk>, asks: bool) -> Self {
+    pub(super) fn new(router: &Arc<MessageRouter>, has_callback: bool) -> Self {
         Self {
-            desk: Arc::clone(desk),
-            asks,
+            router: Arc::clone(router),
+            has_callback,
             deferred: Mutex::new(None),
         }
     }
 
     /// Returns the deferred authorization and removes it.
-    pub fn take_deferred(&self) -> Option<Deferred> {
+    pub fn take_deferred(&self) -> Option<DeferredAuthorization> {
         lock(&self.deferred).take()
     }
 }
@@ -250,8 +250,8 @@ impl AuthorizationPrompt for PhpPrompt {
     fn authorize(&self, request: AuthorizationRequest) -> PromptFuture<'_> {
         Box::pin(async move {
             let url = request.url.into();
-            if !self.asks {
-                *lock(&self.deferred) = Some(Deferred {
+            if !self.has_callback {
+                *lock(&self.deferred) = Some(DeferredAuthorization {
                     url,
                     scopes: request.scopes,
                     pending: request.pending,
@@ -259,7 +259,7 @@ impl AuthorizationPrompt for PhpPrompt {
                 return Err(PromptError::Deferred);
             }
             let (reply, answer) = Reply::new();
-            self.desk.post(Errand::Authorize { url, reply });
+            self.router.enqueue(ServerJob::Authorize { url, reply });
             answer.await.unwrap_or(Err(PromptError::Abandoned))
         })
     }

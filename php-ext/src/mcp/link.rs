@@ -7,17 +7,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ext_php_rs::types::Zval;
-use pillion_core::mcp::{McpClient, McpError, OAuthGrant, TransportKind};
+use pillion_mcp_client::{McpClient, McpError, OAuthGrant, TransportKind};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::attendant::Attendant;
-use super::connection::{Connection, Offers};
+use super::connection::{ClientCapabilities, Connection};
 use super::credentials::{self, TokenSlot};
-use super::desk::{Line, Mailbox};
-use super::errand::Errand;
 use super::hooks::Hooks;
+use super::router::{CallHandle, NotificationInbox};
 use super::server::Server;
+use super::server_job::ServerJob;
+use super::waiting_client::WaitingClient;
 use crate::exception;
 use crate::json::{EmptyObject, decode, encode_arguments};
 use crate::runtime::{self, Bound};
@@ -26,30 +26,30 @@ use crate::wait::{JobSender, wait};
 use crate::zend::{Call, Failure, Outcome, empty_array};
 
 /// The connection of a PHP object to its server's configuration.
-pub struct Link {
+pub struct ServerLink {
     server: Arc<Server>,
-    /// The names of requests and responses in log lines.
-    request: &'static str,
-    response: &'static str,
-    offers: RefCell<Offers>,
+    /// The log messages of requests and responses.
+    request_message: &'static str,
+    response_message: &'static str,
+    capabilities: RefCell<ClientCapabilities>,
     connection: RefCell<Option<Bound<Arc<Connection>>>>,
-    mailbox: Arc<Mailbox>,
+    inbox: Arc<NotificationInbox>,
     /// The number of tool changes that this object has reported.
-    told_changes: Cell<u64>,
-    /// Whether the user has been asked for an authorization since the last reset.
-    has_asked: Cell<bool>,
+    reported_changes: Cell<u64>,
+    /// Whether the user has been prompted for an authorization since the last reset.
+    has_prompted_user: Cell<bool>,
 }
 
 /// The callable that receives the progress of the awaited calls.
-pub struct Reported<'a> {
+pub struct ProgressReceiver<'a> {
     /// A PHP callable.
     pub callable: &'a Zval,
     /// The ids of the calls.
     pub ids: &'a [String],
 }
 
-impl Link {
-    /// Creates the link of an `MCPSSEClient`, whose log lines have their own wording.
+impl ServerLink {
+    /// Creates the link of an `MCPSSEClient`, whose log messages differ.
     pub fn sse(server: Arc<Server>) -> Self {
         Self::new(server, "MCP SSE Request", "MCP SSE Response")
     }
@@ -59,16 +59,20 @@ impl Link {
         Self::new(server, "MCP Request", "MCP Response")
     }
 
-    fn new(server: Arc<Server>, request: &'static str, response: &'static str) -> Self {
+    fn new(
+        server: Arc<Server>,
+        request_message: &'static str,
+        response_message: &'static str,
+    ) -> Self {
         Self {
             server,
-            request,
-            response,
-            offers: RefCell::default(),
+            request_message,
+            response_message,
+            capabilities: RefCell::default(),
             connection: RefCell::default(),
-            mailbox: Arc::default(),
-            told_changes: Cell::new(0),
-            has_asked: Cell::new(false),
+            inbox: Arc::default(),
+            reported_changes: Cell::new(0),
+            has_prompted_user: Cell::new(false),
         }
     }
 
@@ -78,11 +82,11 @@ impl Link {
     }
 
     /// Changes the advertised capabilities. The next call uses another connection.
-    pub fn offer(&self, change: impl FnOnce(&mut Offers)) {
-        let mut offers = self.offers.borrow_mut();
-        let before = offers.clone();
-        change(&mut offers);
-        if *offers != before {
+    pub fn change_capabilities(&self, change: impl FnOnce(&mut ClientCapabilities)) {
+        let mut capabilities = self.capabilities.borrow_mut();
+        let before = capabilities.clone();
+        change(&mut capabilities);
+        if *capabilities != before {
             self.forget_connection();
         }
     }
@@ -101,8 +105,8 @@ impl Link {
             return Ok(Arc::clone(connection));
         }
         let connection = self.find_connection(hooks)?;
-        connection.desk().subscribe(&self.mailbox);
-        self.told_changes.set(connection.desk().changes());
+        connection.router().subscribe(&self.inbox);
+        self.reported_changes.set(connection.router().changes());
         let bound = Bound::new(Arc::clone(&connection));
         self.connection.replace(Some(bound));
         Ok(connection)
@@ -111,7 +115,7 @@ impl Link {
     fn find_connection(&self, hooks: Hooks<'_>) -> Result<Arc<Connection>, Failure> {
         let new = |tokens| {
             let config = self.server.config().clone();
-            Connection::new(config, &self.offers.borrow(), tokens)
+            Connection::new(config, &self.capabilities.borrow(), tokens)
         };
         if self.server.oauth().is_none() {
             let make = || new(None);
@@ -162,7 +166,7 @@ impl Link {
     /// Returns the key of the connection with this configuration and these tokens.
     fn key(&self, tokens: Option<&str>) -> String {
         let mut key = self.server.key().to_owned();
-        self.offers.borrow().extend_key(&mut key);
+        self.capabilities.borrow().append_to_key(&mut key);
         key.push_str(tokens.unwrap_or_default());
         key
     }
@@ -185,7 +189,8 @@ impl Link {
         outcome.or_else(|error| Err(self.failure(hooks, &error)?))
     }
 
-    /// Same as [`send`](Self::send), for any kind of work. `reported` receives its progress.
+    /// Same as [`send`](Self::send), for any kind of work. `progress_receiver` receives its
+    /// progress.
     ///
     /// # Errors
     /// An exception of PHP code that ran during the wait, and the end of the request.
@@ -193,8 +198,8 @@ impl Link {
         &self,
         hooks: Hooks<'_>,
         method: &str,
-        reported: Option<&Reported<'_>>,
-        work: impl FnOnce(McpClient, &Line) -> F,
+        progress_receiver: Option<&ProgressReceiver<'_>>,
+        work: impl FnOnce(McpClient, &CallHandle) -> F,
     ) -> Result<Result<T, E>, Failure>
     where
         T: Send + 'static,
@@ -205,18 +210,19 @@ impl Link {
         self.deliver(hooks, &connection)?;
         hooks.log(
             LogLevel::Debug,
-            self.request,
-            || json!({"url": self.server.shown_url(), "method": method}),
+            self.request_message,
+            || json!({"url": self.server.display_url(), "method": method}),
         )?;
         let started = Instant::now();
         self.authorize_first(hooks, &connection)?;
         let client = connection.client().clone();
-        let attendant = Attendant::of(self, hooks, Arc::clone(&connection), reported);
+        let waiting_client =
+            WaitingClient::of(self, hooks, Arc::clone(&connection), progress_receiver);
         // The future is large. Without the box every step would copy it.
-        let outcome = attendant.wait(|line| Box::pin(work(client, line)))?;
-        drop(attendant);
-        self.settle(hooks, &connection)?;
-        hooks.log(LogLevel::Debug, self.response, || {
+        let outcome = waiting_client.wait(|handle| Box::pin(work(client, handle)))?;
+        drop(waiting_client);
+        self.deliver_after_call(hooks, &connection)?;
+        hooks.log(LogLevel::Debug, self.response_message, || {
             let error = outcome.as_ref().err().map(ToString::to_string);
             json!({
                 "method": method,
@@ -228,9 +234,9 @@ impl Link {
         Ok(outcome)
     }
 
-    /// Opens a line for a call of this object.
-    pub fn open_line(&self, connection: &Connection, errands: JobSender<Errand>) -> Line {
-        connection.desk().open(errands, &self.mailbox)
+    /// Registers a call of this object with the connection's router.
+    pub fn open_call(&self, connection: &Connection, jobs: JobSender<ServerJob>) -> CallHandle {
+        connection.router().open_call(jobs, &self.inbox)
     }
 
     /// Returns whether the server responds now.
@@ -257,7 +263,7 @@ impl Link {
         let client = match connection {
             Some(connection) => connection.client().clone(),
             None if self.server.oauth().is_some() => return Ok(()),
-            None => match runtime::known_mcp_connection(&self.key(None))? {
+            None => match runtime::find_mcp_connection(&self.key(None))? {
                 Some(connection) => connection.client().clone(),
                 None => return Ok(()),
             },
@@ -269,7 +275,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for ServerLink {
     fn drop(&mut self) {
         self.forget_connection();
     }
@@ -279,7 +285,7 @@ impl Drop for Link {
 ///
 /// # Errors
 /// A `TransportException`.
-pub fn readable(json: &RawValue, empty: EmptyObject) -> Outcome {
+pub fn decode_message(json: &RawValue, empty: EmptyObject) -> Outcome {
     decode(json.get(), empty)?.map_err(|error| {
         exception::transport(format!(
             "MCP request failed: the answer cannot be read: {error}"

@@ -14,13 +14,13 @@ const KEY: &str = "require_approval";
 pub enum RequireApproval {
     /// The entry has no such option.
     #[default]
-    Unsaid,
+    Unset,
     /// One policy for all tools of the server.
     All(ApprovalPolicy),
     /// Lists of tool names, as in OpenAI's API. With a list `never`, all other tools require
     /// approval. Without it, the option says nothing about them. A tool in both lists requires
     /// approval.
-    Named(Filters),
+    ByName(Filters),
 }
 
 /// The lists. They contain the server's own tool names.
@@ -45,14 +45,14 @@ impl RequireApproval {
     /// An `InvalidInputException`.
     pub fn of_entry(entry: &Value) -> Result<Self, Failure> {
         let read = match entry.get(KEY) {
-            None | Some(Value::Null) => Some(Self::Unsaid),
+            None | Some(Value::Null) => Some(Self::Unset),
             Some(policy @ Value::String(_)) => {
                 ApprovalPolicy::deserialize(policy).ok().map(Self::All)
             }
             Some(filters @ Value::Object(_)) => Filters::deserialize(filters)
                 .ok()
                 .filter(|filters| filters.always.is_some() || filters.never.is_some())
-                .map(Self::Named),
+                .map(Self::ByName),
             Some(_) => None,
         };
         read.ok_or_else(|| {
@@ -66,19 +66,19 @@ impl RequireApproval {
     /// Returns the policy for a tool that is PHP code, by its own name. The server's tool behind it
     /// is unknown, so a tool that the lists do not name requires approval.
     pub fn of_php_tool(&self, tool: &str) -> Option<ApprovalPolicy> {
-        let said = self.of(tool);
+        let policy = self.of(tool);
         match self {
-            Self::Named(_) => said.or(Some(ApprovalPolicy::AlwaysAsk)),
-            Self::Unsaid | Self::All(_) => said,
+            Self::ByName(_) => policy.or(Some(ApprovalPolicy::AlwaysAsk)),
+            Self::Unset | Self::All(_) => policy,
         }
     }
 
     /// Returns the policy for a tool, by the server's name for it.
     pub fn of(&self, tool: &str) -> Option<ApprovalPolicy> {
         let filters = match self {
-            Self::Unsaid => return None,
+            Self::Unset => return None,
             Self::All(policy) => return Some(*policy),
-            Self::Named(filters) => filters,
+            Self::ByName(filters) => filters,
         };
         let has = |filter: &Option<Filter>| {
             let names = filter.as_ref().map(|filter| &filter.tool_names);
@@ -93,7 +93,7 @@ impl RequireApproval {
 }
 
 /// Returns the name of a policy in an entry.
-pub fn word(policy: ApprovalPolicy) -> &'static str {
+pub fn policy_name(policy: ApprovalPolicy) -> &'static str {
     match policy {
         ApprovalPolicy::Auto => "never",
         ApprovalPolicy::AlwaysAsk => "always",

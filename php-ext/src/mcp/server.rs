@@ -1,17 +1,17 @@
-mod wording;
+mod error_messages;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::mcp::{Authentication, OAuthConfig, ServerConfig, Wording};
+use pillion_mcp_client::{Authentication, OAuthConfig, ServerConfig, Wording};
 use serde_json::{Map, Value, json};
 
 use crate::classes::tool_definition::seconds;
 use crate::zend::Failure;
 use crate::{exception, runtime, settings};
 
-pub use wording::without_value;
-use wording::{in_words_of_php, invalid, unknown};
+pub use error_messages::without_value;
+use error_messages::{invalid, unknown, with_php_option_names};
 
 /// An MCP server as PHP code configures it.
 pub struct Server {
@@ -25,7 +25,7 @@ pub struct Server {
 
 /// The PHP class that uses the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum ClientClass {
     /// `MCPSSEClient`: only `http` and `https`, and the error messages of this class.
     SseClient,
     /// `McpClient`: also WebSocket and programs. The option `oauth` may provide its authentication.
@@ -33,13 +33,13 @@ enum Of {
 }
 
 /// The options that are maps.
-const MAPS: [&str; 4] = ["env", "headers", "limits", "egress"];
+const MAP_OPTIONS: [&str; 4] = ["env", "headers", "limits", "egress"];
 
 /// The options that contain or may contain credentials.
-const SECRET: [&str; 5] = ["authentication", "oauth", "headers", "env", "api_key"];
+const SECRET_OPTIONS: [&str; 5] = ["authentication", "oauth", "headers", "env", "api_key"];
 
 /// Default timeout of an operation, if neither the client nor a setting specifies one.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The options of `McpClient` that are separate arguments of `MCPSSEClient`.
 const ARGUMENTS: [(&str, &str); 3] = [
@@ -59,14 +59,14 @@ impl Server {
         api_key: Option<&str>,
         options: Value,
     ) -> Result<Arc<Self>, Failure> {
-        Self::labelled(None, url, timeout, api_key, options)
+        Self::from_arguments(None, url, timeout, api_key, options)
     }
 
     /// Reads a server entry in HAWKI's format. Returns `None` without a URL.
     ///
     /// # Errors
     /// Same as [`new`](Self::new).
-    pub fn of_entry(entry: &Value) -> Result<Option<Arc<Self>>, Failure> {
+    pub fn from_entry(entry: &Value) -> Result<Option<Arc<Self>>, Failure> {
         let text = |key: &str| {
             let text = entry.get(key).and_then(Value::as_str).map(str::trim);
             text.filter(|text| !text.is_empty())
@@ -81,7 +81,7 @@ impl Server {
             })?),
         };
         let options = entry.get("options").cloned().unwrap_or_else(|| json!({}));
-        Self::labelled(text("server_label"), url, timeout, text("api_key"), options).map(Some)
+        Self::from_arguments(text("server_label"), url, timeout, text("api_key"), options).map(Some)
     }
 
     /// Reads the arguments of `McpClient::__construct`: a URL, or an array with `url` or `command`.
@@ -89,21 +89,21 @@ impl Server {
     ///
     /// # Errors
     /// An `InvalidInputException` that names the option.
-    pub fn of_client(server: Value, options: Value) -> Result<Arc<Self>, Failure> {
+    pub fn from_client_arguments(server: Value, options: Value) -> Result<Arc<Self>, Failure> {
         let mut entry = match server {
             Value::String(url) => Map::from_iter([("url".to_owned(), Value::String(url))]),
-            server => named(server, "server")?,
+            server => parse_map(server, "server")?,
         };
-        for (key, value) in named(options, "options")? {
+        for (key, value) in parse_map(options, "options")? {
             if entry.insert(key.clone(), value).is_some() {
-                return Err(Self::given_twice(&key));
+                return Err(Self::duplicate_option(&key));
             }
         }
-        let of = Of::Client {
+        let class = ClientClass::Client {
             has_oauth: entry.contains_key("oauth"),
         };
-        refuse_milliseconds(&entry, of)?;
-        command_list(&mut entry)?;
+        reject_milliseconds(&entry, class)?;
+        split_command_list(&mut entry)?;
         let timeout = match entry.remove("timeout") {
             None | Some(Value::Null) => None,
             Some(timeout) => Some(
@@ -121,29 +121,29 @@ impl Server {
         if let Some(oauth) = entry.remove("oauth") {
             put_oauth(&mut entry, oauth)?;
         }
-        Self::known(entry, of)
+        Self::find_or_read(entry, class)
     }
 
     /// Returns the failure for an option that both arguments of `McpClient` contain.
-    pub fn given_twice(key: &str) -> Failure {
+    pub fn duplicate_option(key: &str) -> Failure {
         exception::invalid_input(format!(
-            "The option '{key}' is given twice: with the server and in the options"
+            "The option '{key}' is set twice: with the server and in the options"
         ))
     }
 
-    fn labelled(
+    fn from_arguments(
         label: Option<&str>,
         url: &str,
         timeout: Option<f64>,
         api_key: Option<&str>,
         options: Value,
     ) -> Result<Arc<Self>, Failure> {
-        let mut entry = named(options, "options")?;
+        let mut entry = parse_map(options, "options")?;
         let is_given = |(key, _): &&(&str, &str)| entry.contains_key(*key);
         if let Some((key, argument)) = ARGUMENTS.iter().find(is_given) {
             return Err(invalid(key, format!("it is the argument ${argument}")));
         }
-        refuse_milliseconds(&entry, Of::SseClient)?;
+        reject_milliseconds(&entry, ClientClass::SseClient)?;
         if let Some(key) = api_key {
             put_api_key(&mut entry, key)?;
         }
@@ -152,24 +152,27 @@ impl Server {
         if let Some(label) = label {
             entry.insert("label".to_owned(), json!(label));
         }
-        Self::known(entry, Of::SseClient)
+        Self::find_or_read(entry, ClientClass::SseClient)
     }
 
     /// Returns the server of an entry. Each entry is parsed only once, because every request of a
     /// worker passes it again.
-    fn known(mut entry: Map<String, Value>, of: Of) -> Result<Arc<Self>, Failure> {
-        limit_by_setting(&mut entry);
+    fn find_or_read(
+        mut entry: Map<String, Value>,
+        class: ClientClass,
+    ) -> Result<Arc<Self>, Failure> {
+        apply_response_limit(&mut entry);
         let text = Value::Object(entry.clone());
         // Clients with different error messages use different connections.
-        let key = match of {
-            Of::SseClient => format!("sse {text}"),
-            Of::Client { .. } => text.to_string(),
+        let key = match class {
+            ClientClass::SseClient => format!("sse {text}"),
+            ClientClass::Client { .. } => text.to_string(),
         };
-        runtime::mcp_server(key, |key| Self::read(entry, of, key))
+        runtime::mcp_server(key, |key| Self::read(entry, class, key))
     }
 
     /// Reads an entry in the engine's format, with `allow_http` and without a required label.
-    fn read(mut entry: Map<String, Value>, of: Of, key: &str) -> Result<Self, Failure> {
+    fn read(mut entry: Map<String, Value>, class: ClientClass, key: &str) -> Result<Self, Failure> {
         let is_labelled = entry.contains_key("label");
         if !is_labelled {
             entry.insert("label".to_owned(), json!("mcp"));
@@ -179,7 +182,7 @@ impl Server {
             Some(Value::Bool(allow)) => allow,
             Some(_) => return Err(invalid("allow_http", "true or false")),
         };
-        for key in MAPS {
+        for key in MAP_OPTIONS {
             // PHP encodes an empty map as `[]`.
             if entry
                 .get(key)
@@ -195,11 +198,11 @@ impl Server {
                 let option = path.split(['.', '[']).next().unwrap_or_default();
                 let why = error.inner().to_string();
                 if why.starts_with(&format!("unknown field `{path}`")) {
-                    return unknown(option, of);
+                    return unknown(option, class);
                 }
-                let why = without_value(SECRET.contains(&option), &why);
+                let why = without_value(SECRET_OPTIONS.contains(&option), &why);
                 match path.strip_prefix("authentication") {
-                    Some(rest) if of == (Of::Client { has_oauth: true }) => {
+                    Some(rest) if class == (ClientClass::Client { has_oauth: true }) => {
                         invalid(&format!("oauth{rest}"), why)
                     }
                     _ if path == "." => exception::invalid_input(why),
@@ -212,17 +215,17 @@ impl Server {
         let is_http = config
             .url()
             .is_some_and(|url| url.scheme().starts_with("http"));
-        if of == Of::SseClient && !is_http {
+        if class == ClientClass::SseClient && !is_http {
             return Err(invalid("url", "use http:// or https://"));
         }
         config
             .validate()
-            .map_err(|error| exception::invalid_input(in_words_of_php(&error)))?;
+            .map_err(|error| exception::invalid_input(with_php_option_names(&error)))?;
         if !is_labelled && config.url().is_some() {
             // Approvals and limits are kept per label, so two servers must not share a label.
             config.label = config.display_url();
         }
-        config.wording = (of == Of::SseClient).then_some(Wording::Sse);
+        config.wording = (class == ClientClass::SseClient).then_some(Wording::Sse);
         Ok(Self {
             config,
             key: key.to_owned(),
@@ -241,16 +244,16 @@ impl Server {
     }
 
     /// Returns the URL without its secret parts.
-    pub fn shown_url(&self) -> String {
+    pub fn display_url(&self) -> String {
         self.config.display_url()
     }
 
     /// Returns the program's name for the server, or otherwise its address.
-    pub fn shown_name(&self) -> String {
+    pub fn display_name(&self) -> String {
         if self.is_labelled {
             self.config.label.clone()
         } else {
-            self.shown_url()
+            self.display_url()
         }
     }
 
@@ -264,7 +267,7 @@ impl Server {
 }
 
 /// Returns the entries of an array whose keys are names.
-fn named(value: Value, what: &str) -> Result<Map<String, Value>, Failure> {
+fn parse_map(value: Value, what: &str) -> Result<Map<String, Value>, Failure> {
     match value {
         Value::Object(entries) => Ok(entries),
         Value::Array(items) if items.is_empty() => Ok(Map::new()),
@@ -275,7 +278,7 @@ fn named(value: Value, what: &str) -> Result<Map<String, Value>, Failure> {
 }
 
 /// Accepts a command as a list: the program and its arguments.
-fn command_list(entry: &mut Map<String, Value>) -> Result<(), Failure> {
+fn split_command_list(entry: &mut Map<String, Value>) -> Result<(), Failure> {
     let Some(Value::Array(words)) = entry.get_mut("command") else {
         return Ok(());
     };
@@ -294,7 +297,7 @@ fn command_list(entry: &mut Map<String, Value>) -> Result<(), Failure> {
 fn put_timeout(entry: &mut Map<String, Value>, timeout: Option<f64>) -> Result<(), Failure> {
     let timeout = match timeout {
         Some(timeout) => seconds("timeout", timeout)?,
-        None => settings::timeout().unwrap_or(TIMEOUT),
+        None => settings::timeout().unwrap_or(DEFAULT_TIMEOUT),
     };
     let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
     if timeout_ms == 0 {
@@ -320,7 +323,7 @@ fn put_oauth(entry: &mut Map<String, Value>, oauth: Value) -> Result<(), Failure
     let mut oauth = match oauth {
         Value::Null | Value::Bool(false) => return Ok(()),
         Value::Bool(true) => Map::new(),
-        oauth => named(oauth, "option 'oauth'")?,
+        oauth => parse_map(oauth, "option 'oauth'")?,
     };
     if entry.contains_key("authentication") {
         return Err(exception::invalid_input(
@@ -333,15 +336,15 @@ fn put_oauth(entry: &mut Map<String, Value>, oauth: Value) -> Result<(), Failure
 }
 
 /// Rejects the engine's name of the timeout. The PHP classes use `timeout`, in seconds.
-fn refuse_milliseconds(entry: &Map<String, Value>, of: Of) -> Result<(), Failure> {
+fn reject_milliseconds(entry: &Map<String, Value>, class: ClientClass) -> Result<(), Failure> {
     if entry.contains_key("timeout_ms") {
-        return Err(unknown("timeout_ms", of));
+        return Err(unknown("timeout_ms", class));
     }
     Ok(())
 }
 
 /// Inserts `pillion.max_response_bytes` if the options have no limit of their own.
-fn limit_by_setting(config: &mut Map<String, Value>) {
+fn apply_response_limit(config: &mut Map<String, Value>) {
     let Some(bytes) = settings::max_response_bytes() else {
         return;
     };

@@ -2,12 +2,12 @@
 
 use ext_php_rs::types::Zval;
 use pillion_core::digest::sha256_hex;
-use pillion_core::mcp::{McpClient, McpError};
+use pillion_mcp_client::{McpClient, McpError};
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::hooks::{CACHE, Hooks};
-use super::link::{Link, readable};
+use super::link::{ServerLink, decode_message};
 use crate::classes::event;
 use crate::exception::into_tool_failure;
 use crate::json::EmptyObject;
@@ -22,38 +22,38 @@ pub const TENANT: &str = "cache_tenant";
 /// Returns the list as a PHP value, from the cache or from the server.
 ///
 /// # Errors
-/// Same as [`Link::send`].
-pub fn list(link: &Link, hooks: Hooks<'_>, empty: EmptyObject) -> Outcome {
-    let json = obtain(link, hooks)?;
-    let raw: &RawValue = serde_json::from_str(&json).map_err(|error| not_a_list(&error))?;
-    readable(raw, empty)
+/// Same as [`ServerLink::send`].
+pub fn list(link: &ServerLink, hooks: Hooks<'_>, empty: EmptyObject) -> Outcome {
+    let json = read_json(link, hooks)?;
+    let raw: &RawValue = serde_json::from_str(&json).map_err(|error| invalid_list(&error))?;
+    decode_message(raw, empty)
 }
 
 /// Returns the list for a registry: each tool as the server wrote it.
 ///
 /// # Errors
 /// Same as [`list`].
-pub fn raw(link: &Link, hooks: Hooks<'_>) -> Result<Vec<Box<RawValue>>, Failure> {
-    serde_json::from_str(&obtain(link, hooks)?).map_err(|error| not_a_list(&error))
+pub fn list_raw(link: &ServerLink, hooks: Hooks<'_>) -> Result<Vec<Box<RawValue>>, Failure> {
+    serde_json::from_str(&read_json(link, hooks)?).map_err(|error| invalid_list(&error))
 }
 
-fn not_a_list(error: &serde_json::Error) -> Failure {
+fn invalid_list(error: &serde_json::Error) -> Failure {
     crate::exception::transport(error.to_string())
 }
 
 /// Returns the list as JSON.
-fn obtain(link: &Link, hooks: Hooks<'_>) -> Result<String, Failure> {
+fn read_json(link: &ServerLink, hooks: Hooks<'_>) -> Result<String, Failure> {
     let cache = hooks.get(CACHE);
     let Some(cache) = cache.as_ref().and_then(Object::of) else {
-        return fresh(link, hooks);
+        return fetch(link, hooks);
     };
     if let Some(key) = key(link, hooks)?
-        && let Some((json, count)) = cached(hooks, cache, &key)?
+        && let Some((json, count)) = read_cache(hooks, cache, &key)?
     {
-        tell(link, hooks, count, true)?;
+        dispatch_tools_listed(link, hooks, count, true)?;
         return Ok(json);
     }
-    let json = fresh(link, hooks)?;
+    let json = fetch(link, hooks)?;
     // The user may have granted an authorization during the request, so the list belongs to the new
     // tokens.
     let Some(key) = key(link, hooks)? else {
@@ -61,7 +61,7 @@ fn obtain(link: &Link, hooks: Hooks<'_>) -> Result<String, Failure> {
     };
     let ttl = hooks.get(TTL).unwrap_or_default();
     let stored = cache.call("set", [string_of(&key), string_of(&json), ttl]);
-    spared(hooks, stored)?;
+    log_cache_failure(hooks, stored)?;
     Ok(json)
 }
 
@@ -69,7 +69,7 @@ fn obtain(link: &Link, hooks: Hooks<'_>) -> Result<String, Failure> {
 ///
 /// # Errors
 /// The failure that ends the request.
-pub fn forget(link: &Link, hooks: Hooks<'_>) -> Result<(), Failure> {
+pub fn forget(link: &ServerLink, hooks: Hooks<'_>) -> Result<(), Failure> {
     let cache = hooks.get(CACHE);
     let Some(cache) = cache.as_ref().and_then(Object::of) else {
         return Ok(());
@@ -78,27 +78,27 @@ pub fn forget(link: &Link, hooks: Hooks<'_>) -> Result<(), Failure> {
         return Ok(());
     };
     let removed = cache.call("delete", [string_of(key)]);
-    spared(hooks, removed).map(drop)
+    log_cache_failure(hooks, removed).map(drop)
 }
 
-fn fresh(link: &Link, hooks: Hooks<'_>) -> Result<String, Failure> {
+fn fetch(link: &ServerLink, hooks: Hooks<'_>) -> Result<String, Failure> {
     let request = |client: McpClient| async move {
         let tools = client.list_tools().await?;
         let tools: Vec<&str> = tools.iter().map(|tool| tool.get()).collect();
         Ok::<_, McpError>((format!("[{}]", tools.join(",")), tools.len()))
     };
     let (json, count) = link.send(hooks, "tools/list", request)?;
-    tell(link, hooks, count, false)?;
+    dispatch_tools_listed(link, hooks, count, false)?;
     Ok(json)
 }
 
 /// Returns the cached list and its number of tools. An invalid list counts as missing.
-fn cached(
+fn read_cache(
     hooks: Hooks<'_>,
     cache: Object<'_>,
     key: &str,
 ) -> Result<Option<(String, usize)>, Failure> {
-    let found = spared(hooks, cache.call("get", [string_of(key)]))?;
+    let found = log_cache_failure(hooks, cache.call("get", [string_of(key)]))?;
     let json = found.as_ref().and_then(Zval::str);
     Ok(json.and_then(|json| {
         let tools: Vec<&RawValue> = serde_json::from_str(json).ok()?;
@@ -106,8 +106,8 @@ fn cached(
     }))
 }
 
-/// A failing cache must not fail the call. Its exception is logged.
-fn spared(hooks: Hooks<'_>, outcome: Outcome) -> Result<Option<Zval>, Failure> {
+/// Logs an exception of the cache instead of returning it: a failing cache must not fail the call.
+fn log_cache_failure(hooks: Hooks<'_>, outcome: Outcome) -> Result<Option<Zval>, Failure> {
     match outcome {
         Ok(value) => Ok(Some(value)),
         Err(failure) => {
@@ -122,15 +122,20 @@ fn spared(hooks: Hooks<'_>, outcome: Outcome) -> Result<Option<Zval>, Failure> {
     }
 }
 
-fn tell(link: &Link, hooks: Hooks<'_>, count: usize, from_cache: bool) -> Result<(), Failure> {
-    let server = link.server().shown_name();
+fn dispatch_tools_listed(
+    link: &ServerLink,
+    hooks: Hooks<'_>,
+    count: usize,
+    from_cache: bool,
+) -> Result<(), Failure> {
+    let server = link.server().display_name();
     hooks.dispatch(|| event::tools_listed(&server, count, from_cache))
 }
 
 /// Returns the cache key. It covers the whole configuration including credentials, and the tenant,
 /// so that one user never receives another user's list. Returns `None` while the user is unknown.
 /// PSR-16 permits letters, digits and `_`, at most 64 characters.
-fn key(link: &Link, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
+fn key(link: &ServerLink, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
     let tenant = hooks.get(TENANT);
     let tenant = tenant.as_ref().and_then(Zval::str).unwrap_or_default();
     let identity = link.identity(hooks)?;

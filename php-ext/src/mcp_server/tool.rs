@@ -1,25 +1,25 @@
 use std::sync::Arc;
 
-use pillion_core::mcp::McpTool;
 use pillion_core::tool::{
     ApprovalPolicy, CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure,
     ToolFuture, ToolOrigin,
 };
+use pillion_mcp_tools::McpTool;
 
-use super::line::Line;
+use super::client_slot::ClientSlot;
 
 /// A tool of a server. It stays the same object when the connection changes.
 pub(super) struct ServerTool {
     tool: McpTool,
-    line: Arc<Line>,
+    client_slot: Arc<ClientSlot>,
 }
 
 impl ServerTool {
     /// Creates a tool as its server listed it. The client inside `tool` is never called.
-    pub(super) fn new(tool: McpTool, line: &Arc<Line>) -> Self {
+    pub(super) fn new(tool: McpTool, client_slot: &Arc<ClientSlot>) -> Self {
         Self {
             tool,
-            line: Arc::clone(line),
+            client_slot: Arc::clone(client_slot),
         }
     }
 }
@@ -42,7 +42,7 @@ impl Tool for ServerTool {
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
-        let client = self.line.client();
+        let client = self.client_slot.client();
         Box::pin(async move {
             let client = client.ok_or_else(|| {
                 let name = self.definition().name();

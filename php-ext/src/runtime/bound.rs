@@ -16,7 +16,7 @@ impl<T> Bound<T> {
     pub fn new(value: T) -> Self {
         Self {
             value: ManuallyDrop::new(value),
-            process: Some(forks::so_far()),
+            process: Some(forks::process_number()),
         }
     }
 
@@ -40,7 +40,7 @@ impl<T> Bound<T> {
     }
 
     fn is_ours(&self) -> bool {
-        self.process == Some(forks::so_far())
+        self.process == Some(forks::process_number())
     }
 }
 

@@ -1,14 +1,14 @@
 //! The tokio runtime of a process, and the choice of the thread that drives it.
 //!
 //! The PHP thread that waits for a call drives the runtime itself, so that no other thread must
-//! wake up to send the request and to receive the response. At other times a background thread, the
-//! stand-in, drives it, so that sessions stay alive (pings, event streams, calls that PHP does not
-//! wait for at the moment). The stand-in takes over
+//! wake up to send the request and to receive the response. At other times a background thread
+//! drives it, so that sessions stay alive (pings, event streams, calls that PHP does not wait for
+//! at the moment). The background thread takes over
 //!
-//! - after [`GRACE`], if there is work that PHP has started and does not wait for ([`Unattended`]),
-//!   or that was left behind ([`Engine::clear_up`]),
-//! - after [`REST`] otherwise, so that the next call of a busy process need not relieve the
-//!   stand-in.
+//! - after [`WORK_TAKEOVER_TIMEOUT`], if there is work that PHP has started and does not wait for
+//!   ([`UnattendedGuard`]), or that was abandoned ([`Engine::schedule_cleanup`]),
+//! - after [`IDLE_TAKEOVER_TIMEOUT`] otherwise, so that the next call of a busy process need not
+//!   interrupt the background thread.
 
 mod signals;
 
@@ -17,7 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use signals::Deferred;
+use signals::SignalBlock;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -25,48 +25,48 @@ use tokio::time::timeout;
 use crate::zend::has_small_stack;
 
 /// Maximum time without a driving thread after a call.
-const REST: Duration = Duration::from_millis(50);
+const IDLE_TAKEOVER_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Maximum time without a driving thread although there is work. It is not zero, because PHP often
 /// returns immediately.
-const GRACE: Duration = Duration::from_millis(2);
+const WORK_TAKEOVER_TIMEOUT: Duration = Duration::from_millis(2);
 
-/// Maximum time that shutdown waits for the stand-in, which may be blocked by other work.
-const FAREWELL: Duration = Duration::from_millis(100);
+/// Maximum time that shutdown waits for the background thread, which may be blocked by other work.
+const STOP_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// A runtime that the PHP threads drive, and the thread that stands in for them.
+/// A runtime that the PHP threads drive, and a background thread that drives it at other times.
 pub struct Engine {
     runtime: Runtime,
-    shift: Arc<Shift>,
+    coordinator: Arc<DriverCoordinator>,
 }
 
 /// The coordination of the threads that drive the runtime.
-struct Shift {
-    state: Mutex<State>,
-    /// Signals that the stand-in has something to check, or has left.
+struct DriverCoordinator {
+    state: Mutex<DriverState>,
+    /// Signals that the background thread has something to check, or has ended.
     changed: Condvar,
-    /// Ends the stand-in's turn.
-    relief: Notify,
+    /// Ends the background thread's turn.
+    stop_driving: Notify,
 }
 
-struct State {
+struct DriverState {
     /// The number of PHP threads that drive or wait for their turn. Only one drives at a time.
-    drivers: usize,
-    /// When the last of them left.
-    left: Instant,
+    driver_count: usize,
+    /// When a PHP thread last stopped driving.
+    last_drive: Instant,
     /// The amount of work that no PHP thread waits for.
-    unattended: usize,
+    unattended_count: usize,
     /// Whether there is clean-up work to do once.
-    untidy: bool,
-    standing_in: bool,
-    /// The end of the stand-in's rest, unless it is woken up earlier.
-    rests_until: Instant,
-    stopping: bool,
-    gone: bool,
+    needs_cleanup: bool,
+    is_background_driving: bool,
+    /// The end of the background thread's sleep, unless it is woken up earlier.
+    sleeps_until: Instant,
+    is_stopping: bool,
+    has_ended: bool,
 }
 
 impl Engine {
-    /// Creates a runtime and starts the stand-in thread.
+    /// Creates a runtime and starts the background thread.
     ///
     /// # Errors
     /// An error if the system has no more threads or file descriptors.
@@ -74,18 +74,21 @@ impl Engine {
         let runtime = Builder::new_current_thread()
             .max_blocking_threads(4)
             .thread_name("pillion-work")
-            .on_thread_start(signals::take_none)
-            .on_thread_park(signals::let_through)
-            .on_thread_unpark(signals::hold_back)
+            .on_thread_start(signals::block_all)
+            .on_thread_park(signals::unblock_for_sleep)
+            .on_thread_unpark(signals::block_after_sleep)
             .enable_all()
             .build()?;
-        let shift = Arc::new(Shift::new());
-        let engine = Arc::new(Self { runtime, shift });
-        let stand_in = Arc::clone(&engine);
-        signals::without(|| {
+        let coordinator = Arc::new(DriverCoordinator::new());
+        let engine = Arc::new(Self {
+            runtime,
+            coordinator,
+        });
+        let background = Arc::clone(&engine);
+        signals::with_signals_blocked(|| {
             thread::Builder::new()
                 .name("pillion".to_owned())
-                .spawn(move || stand_in.stand_in())
+                .spawn(move || background.run_background_driver())
         })?;
         Ok(engine)
     }
@@ -99,178 +102,186 @@ impl Engine {
     /// limit. No PHP code may run inside it.
     pub fn drive<F: Future>(self: &Arc<Self>, time: Duration, future: F) -> Option<F::Output> {
         if has_small_stack() {
-            let _unattended = Unattended::new(self);
-            return signals::without(|| self.handle().block_on(within(time, future)));
+            let _unattended = UnattendedGuard::new(self);
+            return signals::with_signals_blocked(|| {
+                self.handle().block_on(with_timeout(time, future))
+            });
         }
-        let _turn = self.shift.take_turn(time)?;
-        let _signals = Deferred::new();
-        self.runtime.block_on(within(time, future))
+        let _turn = self.coordinator.take_turn(time)?;
+        let _signals = SignalBlock::new();
+        self.runtime.block_on(with_timeout(time, future))
     }
 
     /// Returns whether this thread is currently driving and was interrupted by a signal.
     pub fn is_driven_here() -> bool {
-        signals::are_deferred()
+        signals::are_blocked()
     }
 
     /// Announces work that nothing waits for, such as the end of an abandoned call.
-    pub fn clear_up(&self) {
-        let mut state = self.shift.lock();
-        state.untidy = true;
-        self.shift.wake(state);
+    pub fn schedule_cleanup(&self) {
+        let mut state = self.coordinator.lock();
+        state.needs_cleanup = true;
+        self.coordinator.wake(state);
     }
 
     /// Returns whether such work is still pending.
-    pub fn is_untidy(&self) -> bool {
-        self.shift.lock().untidy
+    pub fn has_cleanup(&self) -> bool {
+        self.coordinator.lock().needs_cleanup
     }
 
     /// Ends the runtime without waiting for running work.
     pub fn stop(self: Arc<Self>) {
-        let shift = Arc::clone(&self.shift);
-        let mut state = shift.lock();
-        state.stopping = true;
-        shift.relief.notify_one();
-        shift.changed.notify_all();
-        let waited = shift
+        let coordinator = Arc::clone(&self.coordinator);
+        let mut state = coordinator.lock();
+        state.is_stopping = true;
+        coordinator.stop_driving.notify_one();
+        coordinator.changed.notify_all();
+        let waited = coordinator
             .changed
-            .wait_timeout_while(state, FAREWELL, |state| !state.gone);
+            .wait_timeout_while(state, STOP_TIMEOUT, |state| !state.has_ended);
         drop(waited);
-        self.leave();
+        self.shut_down_if_last();
     }
 
     /// Ends the runtime if this is the last thread to leave.
-    fn leave(self: Arc<Self>) {
+    fn shut_down_if_last(self: Arc<Self>) {
         if let Some(engine) = Arc::into_inner(self) {
             engine.runtime.shutdown_background();
         }
     }
 
-    fn stand_in(self: Arc<Self>) {
-        while self.shift.await_turn() {
-            self.runtime.block_on(self.shift.relief.notified());
+    fn run_background_driver(self: Arc<Self>) {
+        while self.coordinator.wait_for_turn() {
+            self.runtime
+                .block_on(self.coordinator.stop_driving.notified());
         }
-        let shift = Arc::clone(&self.shift);
-        self.leave();
-        shift.lock().gone = true;
-        shift.changed.notify_all();
+        let coordinator = Arc::clone(&self.coordinator);
+        self.shut_down_if_last();
+        coordinator.lock().has_ended = true;
+        coordinator.changed.notify_all();
     }
 }
 
 /// Unlike tokio's `timeout`, this function can be called outside the runtime.
-async fn within<F: Future>(time: Duration, future: F) -> Option<F::Output> {
+async fn with_timeout<F: Future>(time: Duration, future: F) -> Option<F::Output> {
     timeout(time, future).await.ok()
 }
 
 /// Marks work that PHP does not wait for at the moment, as long as this value lives.
-pub struct Unattended(Arc<Engine>);
+pub struct UnattendedGuard(Arc<Engine>);
 
-impl Unattended {
+impl UnattendedGuard {
     /// Adds one unit of unattended work.
     pub fn new(engine: &Arc<Engine>) -> Self {
-        let mut state = engine.shift.lock();
-        state.unattended += 1;
-        engine.shift.wake(state);
+        let mut state = engine.coordinator.lock();
+        state.unattended_count += 1;
+        engine.coordinator.wake(state);
         Self(Arc::clone(engine))
     }
 }
 
-impl Drop for Unattended {
+impl Drop for UnattendedGuard {
     fn drop(&mut self) {
-        self.0.shift.lock().unattended -= 1;
+        self.0.coordinator.lock().unattended_count -= 1;
     }
 }
 
-impl Shift {
+impl DriverCoordinator {
     fn new() -> Self {
         let now = Instant::now();
-        let state = State {
-            drivers: 0,
-            left: now,
-            unattended: 0,
-            untidy: false,
-            standing_in: false,
-            rests_until: now,
-            stopping: false,
-            gone: false,
+        let state = DriverState {
+            driver_count: 0,
+            last_drive: now,
+            unattended_count: 0,
+            needs_cleanup: false,
+            is_background_driving: false,
+            sleeps_until: now,
+            is_stopping: false,
+            has_ended: false,
         };
         Self {
             state: Mutex::new(state),
             changed: Condvar::new(),
-            relief: Notify::new(),
+            stop_driving: Notify::new(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DriverState> {
         // A panic while the lock is held leaves a valid value behind.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a turn of PHP's thread. Returns `None` if the stand-in cannot leave its work within
-    /// `patience`.
-    fn take_turn(&self, patience: Duration) -> Option<Turn<'_>> {
+    /// Begins a turn of PHP's thread. Returns `None` if the background thread cannot leave its work
+    /// within `limit`.
+    fn take_turn(&self, limit: Duration) -> Option<DriverGuard<'_>> {
         let mut state = self.lock();
-        state.drivers += 1;
-        if state.standing_in {
-            self.relief.notify_one();
+        state.driver_count += 1;
+        if state.is_background_driving {
+            self.stop_driving.notify_one();
             let waited = self
                 .changed
-                .wait_timeout_while(state, patience, |state| state.standing_in);
+                .wait_timeout_while(state, limit, |state| state.is_background_driving);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
-            if state.standing_in {
-                state.drivers -= 1;
+            if state.is_background_driving {
+                state.driver_count -= 1;
                 return None;
             }
         }
-        Some(Turn(self))
+        Some(DriverGuard(self))
     }
 
-    /// Wakes up the stand-in, unless its rest ends soon enough anyway.
-    fn wake(&self, state: MutexGuard<'_, State>) {
-        let is_late = !state.standing_in && state.rests_until > Instant::now() + GRACE;
+    /// Wakes up the background thread, unless its sleep ends soon enough anyway.
+    fn wake(&self, state: MutexGuard<'_, DriverState>) {
+        let is_needed_earlier = !state.is_background_driving
+            && state.sleeps_until > Instant::now() + WORK_TAKEOVER_TIMEOUT;
         drop(state);
-        if is_late {
+        if is_needed_earlier {
             self.changed.notify_all();
         }
     }
 
-    /// Rests until the stand-in is needed. Returns false if it must end.
-    fn await_turn(&self) -> bool {
+    /// Sleeps until the background thread is needed. Returns false if it must end.
+    fn wait_for_turn(&self) -> bool {
         let mut state = self.lock();
-        if state.standing_in {
-            state.standing_in = false;
+        if state.is_background_driving {
+            state.is_background_driving = false;
             self.changed.notify_all();
         }
         loop {
-            if state.stopping {
+            if state.is_stopping {
                 return false;
             }
-            let rest = if state.drivers > 0 {
-                REST
+            let sleep = if state.driver_count > 0 {
+                IDLE_TAKEOVER_TIMEOUT
             } else {
-                let is_needed = state.unattended > 0 || state.untidy;
-                let whole = if is_needed { GRACE } else { REST };
-                whole.saturating_sub(state.left.elapsed())
+                let is_needed = state.unattended_count > 0 || state.needs_cleanup;
+                let timeout = if is_needed {
+                    WORK_TAKEOVER_TIMEOUT
+                } else {
+                    IDLE_TAKEOVER_TIMEOUT
+                };
+                timeout.saturating_sub(state.last_drive.elapsed())
             };
-            if rest.is_zero() {
+            if sleep.is_zero() {
                 break;
             }
-            state.rests_until = Instant::now() + rest;
-            let woken = self.changed.wait_timeout(state, rest);
-            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+            state.sleeps_until = Instant::now() + sleep;
+            let slept = self.changed.wait_timeout(state, sleep);
+            state = slept.unwrap_or_else(PoisonError::into_inner).0;
         }
-        state.untidy = false;
-        state.standing_in = true;
+        state.needs_cleanup = false;
+        state.is_background_driving = true;
         true
     }
 }
 
 /// A PHP thread drives as long as this value lives.
-struct Turn<'a>(&'a Shift);
+struct DriverGuard<'a>(&'a DriverCoordinator);
 
-impl Drop for Turn<'_> {
+impl Drop for DriverGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
-        state.drivers -= 1;
-        state.left = Instant::now();
+        state.driver_count -= 1;
+        state.last_drive = Instant::now();
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// Returns a number that differs from that of every ancestor and descendant of this process.
-pub fn so_far() -> u32 {
+pub fn process_number() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }
 
@@ -18,16 +18,16 @@ pub fn so_far() -> u32 {
 ///
 /// # Errors
 /// An error if there is not enough memory.
-pub fn watch() -> io::Result<()> {
+pub fn start_counting() -> io::Result<()> {
     // SAFETY: the handler is a function of this library, which is taken off the list when it
     // is unloaded; it only counts, which may be done at any time.
-    match unsafe { pthread_atfork(None, None, Some(count)) } {
+    match unsafe { pthread_atfork(None, None, Some(count_fork)) } {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
     }
 }
 
-extern "C" fn count() {
+extern "C" fn count_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 

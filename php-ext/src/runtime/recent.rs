@@ -15,8 +15,8 @@ impl<K: PartialEq, V> Recent<K, V> {
 
     /// Returns the value of `key`.
     pub(super) fn get(&mut self, key: &K) -> Option<&V> {
-        let place = self.entries.iter().position(|(known, _)| known == key)?;
-        let entry = self.entries.remove(place);
+        let index = self.entries.iter().position(|(known, _)| known == key)?;
+        let entry = self.entries.remove(index);
         self.entries.push(entry);
         self.entries.last().map(|(_, value)| value)
     }

@@ -6,35 +6,38 @@ use tokio::time::sleep;
 use super::Engine;
 use crate::mcp::Connection;
 
-/// The shortest and the longest interval between checks for idle sessions.
-const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(30));
+/// Minimum interval between checks for idle sessions.
+const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Maximum interval between checks for idle sessions.
+const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The connections to MCP servers that a process keeps, with their sessions. Their number is
 /// limited, and a connection that has been unused for a while is dropped.
 pub(super) struct Sessions {
     engine: Arc<Engine>,
-    kept: Arc<Mutex<Vec<Kept>>>,
+    entries: Arc<Mutex<Vec<SessionEntry>>>,
     limit: usize,
 }
 
-struct Kept {
+struct SessionEntry {
     key: String,
     connection: Arc<Connection>,
-    used: Instant,
+    last_used: Instant,
 }
 
 impl Sessions {
     /// Creates an empty collection. Connections that are unused for `idle` are dropped, if it is
     /// given.
     pub(super) fn new(engine: &Arc<Engine>, limit: usize, idle: Option<Duration>) -> Self {
-        let kept = Arc::default();
+        let entries = Arc::default();
         if let Some(idle) = idle {
             let handle = engine.handle();
-            handle.spawn(give_up_idle(Arc::downgrade(&kept), idle));
+            handle.spawn(drop_idle_connections(Arc::downgrade(&entries), idle));
         }
         Self {
             engine: Arc::clone(engine),
-            kept,
+            entries,
             limit,
         }
     }
@@ -46,55 +49,61 @@ impl Sessions {
         key: &str,
         make: impl FnOnce() -> Arc<Connection>,
     ) -> Arc<Connection> {
-        let mut kept = lock(&self.kept);
-        let place = kept.iter().position(|session| session.key == key);
-        let known = place.map(|place| kept.remove(place).connection);
+        let mut entries = lock(&self.entries);
+        let index = entries.iter().position(|session| session.key == key);
+        let known = index.map(|index| entries.remove(index).connection);
         let connection = known.unwrap_or_else(make);
-        self.keep(kept, key, Arc::clone(&connection));
+        self.insert(entries, key, Arc::clone(&connection));
         connection
     }
 
     /// Returns the connection of `key`, if it exists.
-    pub(super) fn known(&self, key: &str) -> Option<Arc<Connection>> {
-        let kept = lock(&self.kept);
-        let session = kept.iter().find(|session| session.key == key)?;
+    pub(super) fn find(&self, key: &str) -> Option<Arc<Connection>> {
+        let entries = lock(&self.entries);
+        let session = entries.iter().find(|session| session.key == key)?;
         Some(Arc::clone(&session.connection))
     }
 
-    /// Keeps a connection under another key, whether or not it was kept before.
+    /// Moves a connection to another key, or adds it if it is not in the collection.
     pub(super) fn rename(&self, connection: &Arc<Connection>, key: &str) {
-        let mut kept = lock(&self.kept);
-        let others =
-            |session: &Kept| session.key != key && !Arc::ptr_eq(&session.connection, connection);
-        let replaced: Vec<_> = kept.extract_if(.., |session| !others(session)).collect();
-        self.keep(kept, key, Arc::clone(connection));
-        self.let_go(replaced.into_iter().map(|session| session.connection));
+        let mut entries = lock(&self.entries);
+        let others = |session: &SessionEntry| {
+            session.key != key && !Arc::ptr_eq(&session.connection, connection)
+        };
+        let replaced: Vec<_> = entries.extract_if(.., |session| !others(session)).collect();
+        self.insert(entries, key, Arc::clone(connection));
+        self.drop_connections(replaced.into_iter().map(|session| session.connection));
     }
 
-    fn keep(&self, mut kept: MutexGuard<'_, Vec<Kept>>, key: &str, connection: Arc<Connection>) {
-        kept.push(Kept {
+    fn insert(
+        &self,
+        mut entries: MutexGuard<'_, Vec<SessionEntry>>,
+        key: &str,
+        connection: Arc<Connection>,
+    ) {
+        entries.push(SessionEntry {
             key: key.to_owned(),
             connection,
-            used: Instant::now(),
+            last_used: Instant::now(),
         });
-        let beyond = kept.len().saturating_sub(self.limit);
-        let given_up: Vec<_> = kept.drain(..beyond).collect();
-        drop(kept);
-        self.let_go(given_up.into_iter().map(|session| session.connection));
+        let excess = entries.len().saturating_sub(self.limit);
+        let excess_entries: Vec<_> = entries.drain(..excess).collect();
+        drop(entries);
+        self.drop_connections(excess_entries.into_iter().map(|session| session.connection));
     }
 
     /// Drops connections inside the runtime. Dropping the last reference ends the session.
-    pub(super) fn let_go(&self, connections: impl IntoIterator<Item = Arc<Connection>>) {
-        let _inside = self.engine.handle().enter();
+    pub(super) fn drop_connections(&self, connections: impl IntoIterator<Item = Arc<Connection>>) {
+        let _runtime = self.engine.handle().enter();
         for connection in connections {
             if Arc::into_inner(connection).is_some() {
-                self.engine.clear_up();
+                self.engine.schedule_cleanup();
             }
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        lock(&self.kept).len()
+        lock(&self.entries).len()
     }
 
     pub(super) fn limit(&self) -> usize {
@@ -103,35 +112,40 @@ impl Sessions {
 
     /// Removes and returns all connections.
     pub(super) fn take(&self) -> Vec<Arc<Connection>> {
-        let kept = std::mem::take(&mut *lock(&self.kept));
-        kept.into_iter().map(|session| session.connection).collect()
+        let entries = std::mem::take(&mut *lock(&self.entries));
+        entries
+            .into_iter()
+            .map(|session| session.connection)
+            .collect()
     }
 }
 
 /// A panic while the lock is held leaves a valid list behind.
-fn lock(kept: &Mutex<Vec<Kept>>) -> MutexGuard<'_, Vec<Kept>> {
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(entries: &Mutex<Vec<SessionEntry>>) -> MutexGuard<'_, Vec<SessionEntry>> {
+    entries.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs until the list is dropped.
-async fn give_up_idle(kept: Weak<Mutex<Vec<Kept>>>, idle: Duration) {
-    let pause = (idle / 4).clamp(LOOK.0, LOOK.1);
+async fn drop_idle_connections(entries: Weak<Mutex<Vec<SessionEntry>>>, idle: Duration) {
+    let interval = (idle / 4).clamp(MIN_CHECK_INTERVAL, MAX_CHECK_INTERVAL);
     loop {
-        sleep(pause).await;
-        let Some(kept) = kept.upgrade() else { return };
+        sleep(interval).await;
+        let Some(entries) = entries.upgrade() else {
+            return;
+        };
         let now = Instant::now();
-        let idle_ones: Vec<_> = lock(&kept)
+        let idle_entries: Vec<_> = lock(&entries)
             .extract_if(.., |session| {
                 if Arc::strong_count(&session.connection) > 1
                     || session.connection.client().is_shared()
                 {
                     // An object holds the connection, or a call is running.
-                    session.used = now;
+                    session.last_used = now;
                 }
-                now.duration_since(session.used) >= idle
+                now.duration_since(session.last_used) >= idle
             })
             .collect();
         // Dropped outside the lock, because the drop ends each session at its server.
-        drop(idle_ones);
+        drop(idle_entries);
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 /// Maximum nesting depth of types.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// Returns the schema of a type. Returns `None` if the type is not supported.
 pub(super) fn schema_of(text: &str) -> Option<Value> {
@@ -78,7 +78,7 @@ impl<'a> Parser<'a> {
 
     fn union(&mut self) -> Option<Value> {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             return None;
         }
         let mut schemas = vec![self.suffixed()?];

@@ -63,7 +63,7 @@ pub(super) fn read(
     for (keyword, value) in attribute.map_or(Ok(Vec::new()), attributes::constraints_of)? {
         match (keyword, to_value(&value)?) {
             ("", Value::Object(more)) => schema.extend(more),
-            ("", _) => return Err(refuse("has a schema that is no map")),
+            ("", _) => return Err(refuse("has a schema that is not a map")),
             (keyword, value) => {
                 schema.insert(keyword.to_owned(), value);
             }

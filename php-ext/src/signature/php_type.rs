@@ -10,7 +10,7 @@ use crate::json::to_value;
 use crate::zend::{Failure, Outcome, call_callable, int_of, string_of};
 
 /// The smallest integer of PHP.
-const LEAST: f64 = -9_223_372_036_854_775_808.0;
+const MIN_INTEGER: f64 = -9_223_372_036_854_775_808.0;
 
 /// A declared type.
 #[derive(Default)]
@@ -39,7 +39,7 @@ impl From<Failure> for Unfit {
 }
 
 /// The entry in a binding for integer arguments.
-pub(super) const WHOLE: &str = "int";
+pub(super) const INTEGER: &str = "int";
 
 impl PhpType {
     /// Reads a `ReflectionType`. Without a type, any value is allowed.
@@ -59,7 +59,7 @@ impl PhpType {
             read.add(declared)?;
             read.nullable |= declared.yes("allowsNull")? && !read.anything;
         } else {
-            return Err(Unfit::Type(shown(declared)?));
+            return Err(Unfit::Type(describe_type(declared)?));
         }
         Ok(read)
     }
@@ -70,7 +70,7 @@ impl PhpType {
             let (schema, class) = enumeration(&name)?.ok_or(Unfit::Type(name))?;
             // With two enums, the enum of a value would be ambiguous.
             if self.enumeration.replace(class).is_some() {
-                return Err(Unfit::Type(shown(named)?));
+                return Err(Unfit::Type(describe_type(named)?));
             }
             self.schemas.push(schema);
             return Ok(());
@@ -95,11 +95,11 @@ impl PhpType {
         Ok(())
     }
 
-    /// Returns the conversion of an argument: the name of its enum, or [`WHOLE`].
+    /// Returns the conversion of an argument: the name of its enum, or [`INTEGER`].
     pub(super) fn kind(&self) -> Option<String> {
         let declared = |kind: &str| self.schemas.iter().any(|schema| schema["type"] == kind);
         let is_whole = declared("integer") && !declared("number") && !self.anything;
-        let whole = || is_whole.then(|| WHOLE.to_owned());
+        let whole = || is_whole.then(|| INTEGER.to_owned());
         self.enumeration.clone().or_else(whole)
     }
 
@@ -186,7 +186,7 @@ fn enumeration(name: &str) -> Result<Option<(Value, String)>, Failure> {
 }
 
 /// Converts a whole number to an integer. Values of other types stay unchanged.
-pub(super) fn whole(name: &str, value: &Zval) -> Outcome {
+pub(super) fn to_integer(name: &str, value: &Zval) -> Outcome {
     let value = value.dereference();
     let Some(number) = value.double() else {
         return Ok(value.shallow_clone());
@@ -202,7 +202,7 @@ pub(super) fn whole(name: &str, value: &Zval) -> Outcome {
 
 #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
 fn integer_of(number: f64) -> Option<i64> {
-    let fits = number.fract() == 0.0 && (LEAST..-LEAST).contains(&number);
+    let fits = number.fract() == 0.0 && (MIN_INTEGER..-MIN_INTEGER).contains(&number);
     fits.then_some(number as i64)
 }
 
@@ -228,6 +228,6 @@ pub(super) fn case_of(class: &str, value: &Zval) -> Outcome {
     Ok(value.shallow_clone())
 }
 
-fn shown(declared: &Reflected) -> Result<String, Failure> {
+fn describe_type(declared: &Reflected) -> Result<String, Failure> {
     Ok(declared.text("__toString")?.unwrap_or_default())
 }

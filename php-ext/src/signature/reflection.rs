@@ -12,7 +12,7 @@ use crate::zend::{
 const IS_INSTANCEOF: i64 = 2;
 
 /// Maximum length of quoted text in a message, in characters.
-const LONGEST: usize = 200;
+const MAX_TEXT_CHARS: usize = 200;
 
 /// An object of PHP's Reflection API.
 pub(super) struct Reflected(Zval);
@@ -20,7 +20,8 @@ pub(super) struct Reflected(Zval);
 impl Reflected {
     /// Evaluates `new $class(...$arguments)`.
     pub(super) fn new<const N: usize>(class: &str, arguments: [Zval; N]) -> Result<Self, Failure> {
-        let class = find_class(class)?.ok_or_else(|| Failure::error("There is no Reflection"))?;
+        let class = find_class(class)?
+            .ok_or_else(|| Failure::error("The Reflection extension is not loaded"))?;
         let value = create(class, |_| ())?;
         let reflected = Self(value);
         reflected.call("__construct", arguments)?;
@@ -33,7 +34,7 @@ impl Reflected {
 
     pub(super) fn call<const N: usize>(&self, method: &str, arguments: [Zval; N]) -> Outcome {
         Object::of(&self.0)
-            .ok_or_else(|| Failure::error("Reflection gave no object"))?
+            .ok_or_else(|| Failure::error("Reflection returned no object"))?
             .call(method, arguments)
     }
 
@@ -45,7 +46,10 @@ impl Reflected {
         let text = self.call(method, [])?;
         match text.zend_str() {
             Some(bytes) if bytes.as_str().is_err() => {
-                let beginning: String = legible(bytes.as_bytes()).chars().take(LONGEST).collect();
+                let beginning: String = legible(bytes.as_bytes())
+                    .chars()
+                    .take(MAX_TEXT_CHARS)
+                    .collect();
                 Err(exception::invalid_input(format!(
                     "PHP code cannot be a tool: '{beginning}' is not valid UTF-8"
                 )))
@@ -107,18 +111,18 @@ pub(super) fn attribute_of(on: &Reflected, class: &str) -> Result<Option<Zval>, 
 /// # Errors
 /// An `InvalidInputException` if nothing has the attribute, if a method with the attribute is not
 /// public, or if an object is needed and cannot be created without arguments.
-pub fn attributed(given: &Zval) -> Result<Vec<Target>, Failure> {
+pub fn find_attributed(value: &Zval) -> Result<Vec<Target>, Failure> {
     // The end of the request and an autoloader's exception must not be hidden.
-    if let Some(name) = given.str()
+    if let Some(name) = value.str()
         && find_class(name)?.is_none()
     {
         return Err(exception::invalid_input(format!(
             "There is no class '{name}'"
         )));
     }
-    let class = Reflected::new("ReflectionClass", [given.shallow_clone()])?;
+    let class = Reflected::new("ReflectionClass", [value.shallow_clone()])?;
     let class_name = class.name()?;
-    let mut object = Object::of(given).map(|_| given.shallow_clone());
+    let mut object = Object::of(value).map(|_| value.shallow_clone());
     let mut methods = Vec::new();
     let of_class = attribute_of(&class, attributes::AS_TOOL)?.is_some();
     if of_class {

@@ -26,32 +26,32 @@ impl Target {
     ///
     /// # Errors
     /// An `InvalidInputException` if there is none. An exception of an autoloader.
-    pub fn find(given: &Zval) -> Result<Self, Failure> {
-        if let Some(object) = Object::of(given) {
+    pub fn find(value: &Zval) -> Result<Self, Failure> {
+        if let Some(object) = Object::of(value) {
             return if object.class_name() == "Closure" {
-                Self::closure(given)
+                Self::closure(value)
             } else {
-                Self::class(given)
+                Self::class(value)
             };
         }
-        if !is_utf8(given) {
+        if !is_utf8(value) {
             return Err(not_utf8());
         }
-        if let Some(name) = given.str() {
+        if let Some(name) = value.str() {
             if let Some((class, method)) = name.split_once("::") {
                 return Self::named(&string_of(class), method);
             }
-            if given.is_callable() {
-                return Self::function(given, name);
+            if value.is_callable() {
+                return Self::function(value, name);
             }
             if find_class(name)?.is_some() {
-                return Self::class(given);
+                return Self::class(value);
             }
             return Err(exception::invalid_input(format!(
                 "There is neither a function nor a class '{name}'"
             )));
         }
-        let parts: Vec<_> = given.array().into_iter().flat_map(entries).collect();
+        let parts: Vec<_> = value.array().into_iter().flat_map(entries).collect();
         if let [(_, on), (_, method)] = parts.as_slice() {
             let on = on.dereference();
             if !is_utf8(on) || !is_utf8(method.dereference()) {
@@ -64,7 +64,7 @@ impl Target {
         }
         Err(exception::invalid_input(format!(
             "Argument #1 ($callable) must be a callable, a class or [class, method], {} given",
-            type_name(given)
+            type_name(value)
         )))
     }
 
@@ -120,15 +120,15 @@ impl Target {
         Self::method(function, callable, false)
     }
 
-    fn class(given: &Zval) -> Result<Self, Failure> {
-        let class = Reflected::new("ReflectionClass", [given.shallow_clone()])?;
+    fn class(value: &Zval) -> Result<Self, Failure> {
+        let class = Reflected::new("ReflectionClass", [value.shallow_clone()])?;
         let method = main_method(&class)?.ok_or_else(|| {
             let name = class.name().unwrap_or_default();
             exception::invalid_input(format!("{name} has neither __invoke() nor execute()"))
         })?;
-        let arguments = [given.shallow_clone(), string_of(&method)];
+        let arguments = [value.shallow_clone(), string_of(&method)];
         let function = Reflected::new("ReflectionMethod", arguments)?;
-        let callable = list_of([given.shallow_clone(), string_of(&method)]);
+        let callable = list_of([value.shallow_clone(), string_of(&method)]);
         Self::method(function, callable, true)
     }
 

@@ -57,7 +57,7 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn given(&self) -> usize {
+    fn argument_count(&self) -> usize {
         // SAFETY: in a call frame `u2` holds the number of arguments.
         unsafe { self.frame.This.u2.num_args as usize }
     }
@@ -65,15 +65,15 @@ impl<'a> Call<'a> {
     fn check_count(&self) -> Result<(), Failure> {
         // SAFETY: the engine sets `func` for every call, and each variant starts with
         // the common part.
-        let (least, most) = unsafe {
+        let (min, max) = unsafe {
             let common = (*self.frame.func).common;
             (common.required_num_args, common.num_args)
         };
-        if (least as usize..=most as usize).contains(&self.given()) {
+        if (min as usize..=max as usize).contains(&self.argument_count()) {
             return Ok(());
         }
         // SAFETY: throws an ArgumentCountError for the function that runs.
-        unsafe { zend_wrong_parameters_count_error(least, most) };
+        unsafe { zend_wrong_parameters_count_error(min, max) };
         Err(Failure::Pending)
     }
 
@@ -105,7 +105,7 @@ impl<'a> Call<'a> {
     /// Returns the address of an argument, dereferenced if it is a reference. Returns `None` if it
     /// was omitted.
     fn slot(&self, index: usize) -> Option<*mut Zval> {
-        if index >= self.given() {
+        if index >= self.argument_count() {
             return None;
         }
         // SAFETY: the index is in range, and arguments live as long as the call.

@@ -95,14 +95,14 @@ pub fn take_exception() -> Option<Zval> {
     if ffi::is_unwinding(exception) {
         return None;
     }
-    let kept = exception.to_value();
+    let exception_value = exception.to_value();
     // SAFETY: also puts the opline back that the throw changed.
     unsafe { ffi::zend_clear_exception() };
-    Some(kept)
+    Some(exception_value)
 }
 
 /// Throws an exception that [`take_exception`] has taken.
-pub fn throw_again(exception: Zval) {
+pub fn rethrow(exception: Zval) {
     let mut exception = ManuallyDrop::new(exception);
     // SAFETY: the value is an object of a throwable class; the engine takes its reference.
     unsafe { zend_throw_exception_object(&raw mut *exception) };

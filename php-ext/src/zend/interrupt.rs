@@ -16,7 +16,7 @@ use super::{Failure, ffi, guarded, web_client};
 /// [`Failure::Pending`] if a signal handler threw an exception or called `exit()`.
 pub fn check_interrupt() -> Result<(), Failure> {
     run_interrupts()?;
-    if web_client::has_gone() {
+    if web_client::is_disconnected() {
         // SAFETY: notes what has happened and bails out, which the guard takes.
         return guarded(|| unsafe { ffi::php_handle_aborted_connection() });
     }
@@ -96,12 +96,13 @@ pub fn noted_interrupt() -> Option<Failure> {
 /// Returns whether the current fiber has a smaller stack than the runtime's work may need
 /// (`fiber.stack_size`; PHP's default is 2 MB).
 pub fn has_small_stack() -> bool {
-    const ENOUGH: u64 = 1024 * 1024;
+    const MIN_STACK_BYTES: u64 = 1024 * 1024;
     // SAFETY: reads fields of this thread's globals.
     unsafe {
         let globals = ext_php_rs_executor_globals();
         // A `zend_long` in PHP 8.2, a `size_t` in later versions.
         let size = u64::try_from((*globals).fiber_stack_size);
-        !(*globals).active_fiber.is_null() && size.is_ok_and(|size| (1..ENOUGH).contains(&size))
+        !(*globals).active_fiber.is_null()
+            && size.is_ok_and(|size| (1..MIN_STACK_BYTES).contains(&size))
     }
 }

@@ -15,7 +15,7 @@ use super::{Failure, Outcome, callback, ffi};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Object<'a> {
     object: NonNull<ZendObject>,
-    kept: PhantomData<&'a ZendObject>,
+    lifetime: PhantomData<&'a ZendObject>,
 }
 
 impl<'a> Object<'a> {
@@ -34,7 +34,7 @@ impl<'a> Object<'a> {
     pub(super) unsafe fn from_raw(object: *mut ZendObject) -> Option<Self> {
         NonNull::new(object).map(|object| Self {
             object,
-            kept: PhantomData,
+            lifetime: PhantomData,
         })
     }
 

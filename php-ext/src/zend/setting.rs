@@ -12,8 +12,8 @@ use super::ffi;
 const RUNTIME: c_int = 1 << 4;
 
 /// Returns whether a setting accepts a value, the second argument. The third argument is whether
-/// PHP code sets the value and learns of a rejection, unlike a value from `php.ini`.
-pub type Check = fn(name: &str, value: &str, tells: bool) -> bool;
+/// PHP reports a rejection itself, as it does for `ini_set()` but not for `php.ini`.
+pub type Check = fn(name: &str, value: &str, reports_itself: bool) -> bool;
 
 /// Returns one of the extension's ini settings, for the engine's table.
 pub const fn setting(

@@ -30,7 +30,7 @@ struct Request {
 
 /// Returns whether nothing waits for the response of this request any more. Returns false if this
 /// cannot be determined, and if a disconnect must not end the request (`ignore_user_abort`).
-pub(super) fn has_gone() -> bool {
+pub(super) fn is_disconnected() -> bool {
     // SAFETY: the globals of this thread and the table of the SAPI, which is there for as
     // long as PHP is; both are only read.
     let context = unsafe {
@@ -85,9 +85,9 @@ fn hung_up((connection, family): (BorrowedFd<'_>, AddressFamily)) -> bool {
         AddressFamily::Unix => PollFlags::empty(),
         _ => PollFlags::RDHUP,
     };
-    let mut asked = [PollFd::from_borrowed_fd(connection, end_of_input)];
+    let mut descriptors = [PollFd::from_borrowed_fd(connection, end_of_input)];
     let now = Timespec::default();
-    let answered = poll(&mut asked, Some(&now)).is_ok_and(|ready| ready > 0);
+    let is_ready = poll(&mut descriptors, Some(&now)).is_ok_and(|ready| ready > 0);
     let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-    answered && asked[0].revents().intersects(gone)
+    is_ready && descriptors[0].revents().intersects(gone)
 }

@@ -66,7 +66,7 @@ class MCPSSEClient
     {
     }
 
-    /** Whether the server answers now. */
+    /** Returns whether the server answers now. */
     public function isAvailable(): bool
     {
     }

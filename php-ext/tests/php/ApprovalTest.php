@@ -43,7 +43,7 @@ final class ApprovalTest extends TestCase
         $options = ['approvals' => ['default' => 'trusted-only', 'trusted_tools' => ['roll']]];
         self::assertTrue($this->execute($options, 'roll')->success);
         $asked = $this->execute($options, 'echo');
-        self::assertSame(['approval_required', "The call of tool 'echo' needs approval"], [$asked->errorCode, $asked->error]);
+        self::assertSame(['approval_required', "The call to tool 'echo' needs approval"], [$asked->errorCode, $asked->error]);
         self::assertMatchesRegularExpression('/^[0-9a-f]{64}$/', $asked->metadata['approval_id']);
         self::assertSame(['roll'], $this->ran);
     }
@@ -279,7 +279,7 @@ final class ApprovalTest extends TestCase
         $options = ['approvals' => ['default' => 'always-ask'], 'approve' => fn () => true];
         $id = $this->execute(['approve' => null] + $options, 'roll')->metadata['approval_id'];
         $denied = $this->execute($options, 'roll', context: ['denied' => [$id], 'approved' => [$id]]);
-        self::assertSame(['denied', "Error: The call of tool 'roll' was denied"], [$denied->errorCode, $denied->toMessage()]);
+        self::assertSame(['denied', "Error: The call to tool 'roll' was denied"], [$denied->errorCode, $denied->toMessage()]);
         self::assertSame([], $this->ran);
     }
 

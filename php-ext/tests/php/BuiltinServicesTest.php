@@ -65,7 +65,7 @@ final class BuiltinServicesTest extends TestCase
         yield 'a setting of another for the time' => [['get_time' => ['units' => 'celsius']], "Invalid setting 'get_time.units': unknown field"];
         yield 'no array' => [['get_weather' => 5], "The settings of 'get_weather' must be an array"];
         yield 'a list' => [['get_weather'], '$services must have the names of services as keys'];
-        yield 'a setting of the other' => [['web_search' => ['geocoding_url' => 'http://x/']], "Invalid setting 'web_search.geocoding_url': it is one of get_weather"];
+        yield 'a setting of the other' => [['web_search' => ['geocoding_url' => 'http://x/']], "Invalid setting 'web_search.geocoding_url': this setting belongs to get_weather"];
         yield 'a key that is a number' => [['get_weather' => ['api_key' => 777]], "Invalid setting 'get_weather.api_key': expected a string"];
         yield 'a time without end' => [['get_weather' => ['timeout' => PHP_INT_MAX]], 'get_weather.timeout must be a number of seconds'];
         yield 'a provider that there is not' => [['get_weather' => ['provider' => 'x']], "Invalid setting 'get_weather.provider'"];

@@ -169,7 +169,7 @@ final class ChatInSidecarTest extends TestCase
                 self::assertSame('You said: One two three four five', $chat->send(state: $state)->text);
                 return;
             } catch (PillionException $e) {
-                self::assertSame('Another request goes on with this chat now', $e->getMessage());
+                self::assertSame('Another request is continuing this chat', $e->getMessage());
                 usleep(10_000);
             }
         }
@@ -193,7 +193,7 @@ final class ChatInSidecarTest extends TestCase
         yield 'no message' => [[null, [], null], InvalidInputException::class, 'A chat begins with a message'];
         yield 'a message that is none' => [[null, [], ['Hi']], InvalidInputException::class, '$message must be a text or a list of messages'];
         yield 'a chat that there is not' => [[null, [], 'Hi', 'nope'], NotFoundException::class, ''];
-        yield 'an empty state' => [[null, [], 'Hi', ''], InvalidInputException::class, '$state must be that of a former answer'];
+        yield 'an empty state' => [[null, [], 'Hi', ''], InvalidInputException::class, '$state must not be empty'];
         yield 'a model that is an array' => [[['model' => 'x']], InvalidInputException::class, '$model must be the name of a model of the sidecar'];
         yield 'an option that there is not' => [[null, ['sytem' => 'x']], InvalidInputException::class, "Invalid chat option 'sytem': unknown field `sytem`"];
         yield 'an option of another type' => [[null, ['system' => 1]], InvalidInputException::class, "Invalid chat option 'system': "];

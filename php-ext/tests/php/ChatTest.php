@@ -289,7 +289,7 @@ final class ChatTest extends TestCase
             'The tools say: {"error":"executeParallel() has no result for this call"}; two',
             $chat->send("shout {\"text\": \"1\"}\nshout {\"text\": \"2\"}")->text,
         );
-        foreach (['has no result for this call' => fn () => [], 'must give results, not int' => fn () => [5], 'no luck' => fn () => throw new \DomainException('no luck')] as $why => $instead) {
+        foreach (['has no result for this call' => fn () => [], 'must return results, not int' => fn () => [5], 'no luck' => fn () => throw new \DomainException('no luck')] as $why => $instead) {
             $executor->instead = $instead;
             self::assertStringContainsString($why, $chat->send('shout {"text": "hi"}')->text);
         }
@@ -366,7 +366,7 @@ final class ChatTest extends TestCase
             return $stream->getState();
         });
         $stream = $this->chat()->stream('look {}');
-        self::assertStringContainsString('cannot be waited for by a tool', $stream->getReturn()->text);
+        self::assertStringContainsString('cannot wait for this chat', $stream->getReturn()->text);
     }
 
     public function testM2AThrowingListenerDoesNotLoseTheAnswer(): void
@@ -464,9 +464,9 @@ final class ChatTest extends TestCase
     public static function wrongThings(): iterable
     {
         yield 'no model' => [['model' => ''], [], 'Hi', null, "Invalid model key 'model'"];
-        yield 'no URL' => [['provider' => 'gwdg', 'base_url' => null], [], 'Hi', null, "Invalid model key 'base_url': it must be where the provider answers"];
+        yield 'no URL' => [['provider' => 'gwdg', 'base_url' => null], [], 'Hi', null, "Invalid model key 'base_url': it must be the provider's base URL"];
         yield 'a URL that is none' => [['base_url' => 'nowhere'], [], 'Hi', null, "Invalid model key 'base_url': it must be a URL"];
-        yield 'a key in the URL' => [['base_url' => 'https://u:s3cret@x.example/'], [], 'Hi', null, "that is 'api_key'"];
+        yield 'a key in the URL' => [['base_url' => 'https://u:s3cret@x.example/'], [], 'Hi', null, "use 'api_key'"];
         yield 'an API that there is not' => [['api' => 'hal9000'], [], 'Hi', null, "Unknown provider 'hal9000'"];
         yield 'a key that is none' => [['api_key' => 5], [], 'Hi', null, "Invalid model key 'api_key': it must be a string or callable, int given"];
         yield 'a header that is none' => [['headers' => ['a b' => 'c']], [], 'Hi', null, "Invalid model key 'headers'"];
@@ -474,7 +474,7 @@ final class ChatTest extends TestCase
         yield 'a header that is a number' => [['headers' => ['x-key' => 777]], [], 'Hi', null, "Invalid model key 'headers.x-key': expected a string"];
         yield 'a way to think' => [['reasoning' => 'high'], [], 'Hi', null, "Invalid model key 'reasoning': expected a boolean"];
         yield 'a time without end' => [[], ['timeout' => PHP_INT_MAX], 'Hi', null, 'timeout must be a number of seconds'];
-        yield 'an empty state' => [[], [], 'Hi', '', '$state must be that of a former answer'];
+        yield 'an empty state' => [[], [], 'Hi', '', '$state must not be empty'];
         yield 'a scheme that is not spoken' => [['base_url' => 'ftp://x.example/'], [], 'Hi', null, 'only https:// and http:// URLs'];
         yield 'flags that are none' => [['tools' => ['function_calling' => 'maybe']], [], 'Hi', null, 'function_calling'];
         yield 'an option that there is not' => [[], ['sytem' => 'x'], 'Hi', null, "Invalid chat option 'sytem': unknown field `sytem`"];
@@ -482,7 +482,7 @@ final class ChatTest extends TestCase
         yield 'no message' => [[], [], null, null, 'A chat begins with a message'];
         yield 'a message that is none' => [[], [], ['Hi'], null, '$message must be a text or a list of messages'];
         yield 'a state that is none' => [[], [], 'Hi', '{}', 'The state of the chat cannot be read'];
-        yield 'the state of another provider' => [['provider' => 'anthropic', 'base_url' => 'http://127.0.0.1:1'], [], 'Hi', '{"format":1,"provider":"openai","messages":[],"rounds":0,"tool_calls":0,"requests":0,"usage":{"input_tokens":0,"output_tokens":0,"cached_tokens":0},"spent_tokens":0,"round_at":0,"round":null,"answer":null}', "the chat is in the shapes of 'openai'"];
+        yield 'the state of another provider' => [['provider' => 'anthropic', 'base_url' => 'http://127.0.0.1:1'], [], 'Hi', '{"format":1,"provider":"openai","messages":[],"rounds":0,"tool_calls":0,"requests":0,"usage":{"input_tokens":0,"output_tokens":0,"cached_tokens":0},"spent_tokens":0,"round_at":0,"round":null,"answer":null}', "the chat is stored in the format of the provider 'openai'"];
     }
 
     /** @dataProvider wrongThings */

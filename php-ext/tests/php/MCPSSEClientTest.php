@@ -232,10 +232,10 @@ final class MCPSSEClientTest extends TestCase
         yield 'another scheme' => [['ftp://example.org/'], 'use http:// or https://'];
         yield 'a WebSocket' => [['ws://example.org/'], 'use http:// or https://'];
         yield 'a command' => [['http://localhost/', 'options' => ['command' => 'sh']], "either a 'url' or a 'command'"];
-        yield 'a transport for programs' => [['http://localhost/', 'options' => ['transport' => 'stdio']], 'The transport does not fit'];
+        yield 'a transport for programs' => [['http://localhost/', 'options' => ['transport' => 'stdio']], 'The transport does not match'];
         yield 'a credential in the URL' => [['http://user:hush@localhost/'], "put them into 'authentication'"];
         yield 'a header that is none' => [['http://localhost/', 'options' => ['headers' => ['X-Bad' => "a\n"]]], "Invalid header 'X-Bad'"];
-        yield 'a header that frames a message' => [['http://localhost/', 'options' => ['headers' => ['Content-Length' => '5']]], "Header 'Content-Length' is the connection's own and cannot be set"];
+        yield 'a header that frames a message' => [['http://localhost/', 'options' => ['headers' => ['Content-Length' => '5']]], "Header 'Content-Length' is set by the client and cannot be configured"];
         yield 'an unknown option' => [['http://localhost/', 'options' => ['retries' => 3]], "'retries', expected one of label, transport, handshake, protocol_version, authentication, headers, token_in_query, limits, allow_http, egress"];
         yield 'an argument as an option' => [['http://localhost/', 'options' => ['timeout' => 3]], "'timeout': it is the argument \$timeout"];
         yield 'no time' => [['http://localhost/', 'timeout' => 0], "'timeout': it must be at least 0.001 seconds"];
@@ -277,7 +277,7 @@ final class MCPSSEClientTest extends TestCase
                 new $class('https://alice:hush@mcp.example.org/sse');
                 self::fail('It was taken');
             } catch (InvalidInputException $e) {
-                self::assertSame("Invalid MCP server option 'url': The server URL holds a user or password: put them into 'authentication'", $e->getMessage());
+                self::assertSame("Invalid MCP server option 'url': The server URL contains a user or password: put them into 'authentication'", $e->getMessage());
                 self::assertStringNotContainsString('hush', (string) $e);
             }
             $client = new $class('https://mcp.example.org/sse?token=sekrit');

@@ -171,7 +171,7 @@ final class McpClientOAuthTest extends TestCase
             $client->ping();
             self::fail('It was taken');
         } catch (InvalidInputException $e) {
-            self::assertStringContainsString('load() gave no tokens', $e->getMessage());
+            self::assertStringContainsString('load() returned no valid tokens', $e->getMessage());
             self::assertStringNotContainsString('hush', $e->getMessage());
         }
     }

@@ -271,7 +271,7 @@ final class McpClientPeersTest extends TestCase
     public static function endings(): iterable
     {
         yield 'exit' => ['echo "bye"; exit;', 'bye shutdown'];
-        yield 'a fork' => ['if (pcntl_fork()) { usleep(300000); } return "sampled";', 'child: only the parent goes on with the callparent shutdown'];
+        yield 'a fork' => ['if (pcntl_fork()) { usleep(300000); } return "sampled";', 'child: only the parent continues the callparent shutdown'];
         yield 'a fatal error' => ['trigger_error("broken", E_USER_ERROR);', 'fatal shutdown'];
     }
 

@@ -115,7 +115,7 @@ final class McpClientQuestionsTest extends TestCase
             $client->callTool('ask');
             self::fail('It went on');
         } catch (\DomainException) {
-            self::assertSame('Nobody is there to answer', self::text($client->callTool('answer'))['message']);
+            self::assertSame('No PHP thread is available to answer the request', self::text($client->callTool('answer'))['message']);
         }
     }
 
@@ -237,12 +237,12 @@ final class McpClientQuestionsTest extends TestCase
             }
             self::assertSame('', file_get_contents($log));
             (new ToolRegistry())->registerMcpServer(new MCPSSEClient(FakeServer::url()));
-            self::assertStringContainsString('MCP tool left out', (string) file_get_contents($log));
+            self::assertStringContainsString('MCP tool skipped', (string) file_get_contents($log));
         } finally {
             ini_set('error_log', (string) $before);
             unlink($log);
         }
-        self::assertSame([['warning', 'MCP tool left out'], ['warning', 'MCP tool left out']], array_map(fn ($line) => array_slice($line, 0, 2), $logger->lines));
+        self::assertSame([['warning', 'MCP tool skipped'], ['warning', 'MCP tool skipped']], array_map(fn ($line) => array_slice($line, 0, 2), $logger->lines));
         self::assertStringContainsString('not a name', $logger->lines[0][2]['error']);
         self::assertSame(FakeServer::url(), $logger->lines[1][2]['url']);
     }

@@ -48,7 +48,7 @@ final class SettingsTest extends TestCase
     {
         $ran = Process::php("echo ini_get('$setting');", ['-d', "$setting=$value", '-d', 'log_errors=1', '-d', 'error_log=/dev/stderr']);
         self::assertSame([$default, 0], [$ran['output'], $ran['exit']]);
-        self::assertStringContainsString('[pillion] [warning] A setting is not valid', $ran['errors']);
+        self::assertStringContainsString('[pillion] [warning] Invalid setting ignored', $ran['errors']);
         self::assertStringContainsString("\"setting\":\"$setting\",\"value\":\"$value\"", $ran['errors']);
         self::assertSame(1, substr_count($ran['errors'], "\n"));
     }
@@ -118,7 +118,7 @@ final class SettingsTest extends TestCase
             (new Sidecar($process->socket))->listTools();
             self::fail('no limit');
         } catch (TransportException $e) {
-            self::assertSame("The sidecar's answer is longer than 100 bytes", $e->getMessage());
+            self::assertSame("The sidecar's response is longer than 100 bytes", $e->getMessage());
         } finally {
             $process->stop();
         }

@@ -42,7 +42,7 @@ final class SidecarTest extends TestCase
     public static function wrongTypes(): iterable
     {
         yield 'tools that are text' => ['listTools', [], "has no list 'tools'"];
-        yield 'a schema that is a number' => ['getSchemas', [], "list 'schemas' has an entry that is no object"];
+        yield 'a schema that is a number' => ['getSchemas', [], "list 'schemas' has an entry that is not an object"];
         yield 'results that are a map' => ['executeAll', [[['id' => '1', 'name' => 'x']]], 'has no result for each call'];
     }
 
@@ -236,15 +236,15 @@ final class SidecarTest extends TestCase
         $sidecar = new Sidecar($path, timeout: 0.2);
         try {
             foreach ([
-                "Tool 'slow' gave no result within 0.2s" => [
+                "Tool 'slow' returned no result within 0.2s" => [
                     fn () => $sidecar->callTool('slow'),
                     fn () => $sidecar->execute(new ToolCall('1', 'slow')),
                     fn () => $sidecar->executeAll([['id' => '1', 'name' => 'slow'], ['id' => '2', 'name' => 'slow']]),
                 ],
-                "The tools 'a', 'b', 'c' and 2 more gave no result within 0.2s" => [
+                "The tools 'a', 'b', 'c' and 2 more returned no result within 0.2s" => [
                     fn () => $sidecar->executeParallel(array_map(fn (string $name) => ['id' => $name, 'name' => $name], ['a', 'b', 'c', 'a', 'd', 'e'])),
                 ],
-                'The sidecar did not answer within 0.2s' => [fn () => $sidecar->listTools()],
+                'The sidecar did not respond within 0.2s' => [fn () => $sidecar->listTools()],
             ] as $message => $ways) {
                 foreach ($ways as $way) {
                     try {
@@ -273,7 +273,7 @@ final class SidecarTest extends TestCase
             }
             self::assertSame(array_column($calls, 'id'), array_column($results, 'toolCallId'));
             self::assertSame([true, true, false], [$results[0]->success, $results[99]->success, $results[100]->success]);
-            self::assertStringStartsWith('The sidecar closed the connection before it had answered', $results[199]->error);
+            self::assertStringStartsWith('The sidecar closed the connection before it sent a response', $results[199]->error);
             foreach (array_slice($results, 200) as $result) {
                 self::assertSame(["The call was not sent: {$results[199]->error}", 'unavailable'], [$result->error, $result->errorCode]);
             }
@@ -293,7 +293,7 @@ final class SidecarTest extends TestCase
         self::assertSame(array_column($calls, 'id'), array_column($results, 'toolCallId'));
         $codes = [...array_fill(0, 100, null), ...array_fill(0, 100, 'unavailable'), ...array_fill(0, 50, null)];
         self::assertSame($codes, array_column($results, 'errorCode'));
-        self::assertStringStartsWith("The sidecar's answer has no ", $results[150]->error);
+        self::assertStringStartsWith("The sidecar's response has no ", $results[150]->error);
     }
 
     public function testG3ArgumentsThatNeedApprovalAreUnchanged(): void

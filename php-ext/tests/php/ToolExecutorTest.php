@@ -298,7 +298,7 @@ final class ToolExecutorTest extends TestCase
         self::assertSame('denied', $result->errorCode);
         self::assertCount(64, $errors);
         self::assertStringContainsString('Calls nest deeper than 64 levels', $errors[0]);
-        self::assertSame("The call of tool 'upper' was denied", $errors[1]);
+        self::assertSame("The call to tool 'upper' was denied", $errors[1]);
     }
 
     public function testTheDepthOfCallsInListenersIsLimited(): void

@@ -119,7 +119,7 @@ final class WorkerSidecarTest extends TestCase
         self::assertSame($expected, array_map(fn ($result) => $result->result ?? $result->error, $results));
         foreach ($workers as $worker) {
             self::assertSame(0, $worker->ended());
-            self::assertStringEndsWith("ends: calls\ncalls\n", $worker->output());
+            self::assertStringEndsWith("stopped: calls\ncalls\n", $worker->output());
         }
     }
 
@@ -141,7 +141,7 @@ final class WorkerSidecarTest extends TestCase
             self::assertContains($result->errorCode, ['not_found', 'unavailable']);
         }
         self::assertSame('42', $result->result ?? null, $worker->output());
-        self::assertStringContainsString('trying again', $worker->output());
+        self::assertStringContainsString('reconnecting', $worker->output());
     }
 
     public function testANameOfABuiltInToolIsRejected(): void
@@ -150,7 +150,7 @@ final class WorkerSidecarTest extends TestCase
             . '$worker = new Pillion\Worker(' . var_export($this->process->socket, true) . ", 'x');"
             . '$worker->add(new Pillion\ToolDefinition("calculator", "Mine"), fn () => 1)->run();';
         $ran = Support\Process::php($code, ['-d', 'display_errors=stderr']);
-        self::assertStringContainsString('InvalidInputException: The sidecar refuses the tools: ', $ran['errors']);
+        self::assertStringContainsString('InvalidInputException: The sidecar rejected the tools: ', $ran['errors']);
         self::assertStringContainsString('calculator', $ran['errors']);
     }
 

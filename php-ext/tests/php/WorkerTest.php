@@ -55,17 +55,17 @@ final class WorkerTest extends TestCase
         $definition = new ToolDefinition('upper', 'Once more');
         yield 'twice' => [fn (Worker $worker) => $worker->add(new Upper())->add($definition, fn () => 1), "Tool 'upper' already registered"];
         yield 'no handler' => [fn (Worker $worker) => $worker->add($definition), 'upper: a definition needs a handler'];
-        yield 'too much of a handler' => [fn (Worker $worker) => $worker->add(new Upper(), fn () => 1), 'A handler is for a ToolDefinition'];
+        yield 'too much of a handler' => [fn (Worker $worker) => $worker->add(new Upper(), fn () => 1), 'A handler is only allowed with a ToolDefinition'];
         yield 'nothing' => [fn (Worker $worker) => $worker->add('no_such_function'), "There is neither a function nor a class 'no_such_function'"];
         yield 'option' => [fn (Worker $worker) => $worker->add(new Upper(), options: ['tilte' => '']), "the option 'tilte' is unknown"];
         yield 'timeout' => [fn (Worker $worker) => $worker->add(new Upper(), options: ['timeout' => 0]), "the option 'timeout' must be a number"];
         yield 'schema' => [fn (Worker $worker) => $worker->add(new Upper(), options: ['outputSchema' => [1]]), "the option 'outputSchema' must be a map"];
         yield 'title' => [fn (Worker $worker) => $worker->add(new Upper(), options: ['title' => "\xff"]), "the option 'title' must be text"];
-        yield 'no tools' => [fn (Worker $worker) => $worker->run(), 'A worker needs a tool'];
+        yield 'no tools' => [fn (Worker $worker) => $worker->run(), 'The worker has no tools'];
         yield 'calls' => [fn (Worker $worker) => $worker->add(new Upper())->run(maxCalls: 0), 'maxCalls must be above zero'];
         yield 'seconds' => [fn (Worker $worker) => $worker->add(new Upper())->run(maxSeconds: NAN), 'maxSeconds must be above zero'];
         yield 'name' => [fn () => new Worker('/nowhere', ''), 'A worker needs a name of 1 to 100 characters'];
-        yield 'logger' => [fn (Worker $worker) => $worker->setLogger(new \stdClass()), 'The logger needs the method log()'];
+        yield 'logger' => [fn (Worker $worker) => $worker->setLogger(new \stdClass()), '$logger must have the method log()'];
     }
 
     /** @dataProvider refused */
@@ -238,7 +238,7 @@ final class WorkerTest extends TestCase
         $sidecar->sendLine((string) json_encode(['jsonrpc' => '2.0', 'id' => $ping['id'], 'result' => []]));
         self::assertNull($sidecar->receive());
         self::assertSame(0, $worker->ended());
-        self::assertStringEndsWith("ends: signal\nsignal\n", $worker->output());
+        self::assertStringEndsWith("stopped: signal\nsignal\n", $worker->output());
     }
 
     public function testASecondInterruptEndsItAtOnce(): void
@@ -303,17 +303,17 @@ final class WorkerTest extends TestCase
         $sidecar = new FakeSidecar();
         $sidecar->stop();
         $worker = new WorkerProcess($sidecar->socket);
-        $worker->printed('trying again in 0.2 s');
+        $worker->printed('reconnecting in 0.2 s');
         $sidecar->listen();
         $sidecar->accept("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 22\r\n\r\n{\"detail\":\"Not today\"}");
-        $worker->printed('The sidecar takes no worker now: Not today; trying again');
+        $worker->printed('The sidecar cannot accept another worker now: Not today; reconnecting');
         $sidecar->accept();
         self::assertSame('42', $sidecar->call('twice')['content'][0]['text']);
         $sidecar->disconnect();
         $sidecar->accept();
         self::assertSame('42', $sidecar->call('twice')['content'][0]['text']);
         $sidecar->stop();
-        $worker->printed('The sidecar has closed the connection');
+        $worker->printed('The sidecar closed the connection');
         $worker->signal(SIGINT);
         self::assertSame(0, $worker->ended(), 'also while it waits');
     }
@@ -334,14 +334,14 @@ final class WorkerTest extends TestCase
     {
         $problem = '{"detail":"No tool may be called so"}';
         $answer = fn (int $status) => "HTTP/1.1 $status No\r\nContent-Type: application/problem+json\r\nContent-Length: " . strlen($problem) . "\r\n\r\n$problem";
-        yield 'a bad tool' => [$answer(400), 'Pillion\Exception\InvalidInputException: The sidecar refuses the tools: No tool may be called so'];
-        yield 'a name that is taken' => [$answer(409), 'Pillion\Exception\InvalidInputException: The sidecar refuses the tools: No tool may be called so'];
-        yield 'not allowed' => [$answer(403), 'Pillion\Exception\AuthorizationException: The sidecar takes no tools of this process: No tool may be called so'];
-        yield 'an old sidecar' => ["HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", 'Pillion\Exception\TransportException: The sidecar takes no workers: HTTP 404'];
-        yield 'no upgrade' => ["HTTP/1.1 200 OK\r\n\r\n", 'Pillion\Exception\TransportException: The sidecar answered with HTTP 200'];
+        yield 'a bad tool' => [$answer(400), 'Pillion\Exception\InvalidInputException: The sidecar rejected the tools: No tool may be called so'];
+        yield 'a name that is taken' => [$answer(409), 'Pillion\Exception\InvalidInputException: The sidecar rejected the tools: No tool may be called so'];
+        yield 'not allowed' => [$answer(403), 'Pillion\Exception\AuthorizationException: The sidecar does not accept tools from this process: No tool may be called so'];
+        yield 'an old sidecar' => ["HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", 'Pillion\Exception\TransportException: The sidecar does not accept workers: HTTP 404'];
+        yield 'no upgrade' => ["HTTP/1.1 200 OK\r\n\r\n", 'Pillion\Exception\TransportException: The sidecar responded with HTTP 200 instead'];
         yield 'another upgrade' => ["HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n\r\n", 'Pillion\Exception\TransportException: The sidecar switched to another protocol'];
-        yield 'no HTTP' => ["SSH-2.0-OpenSSH_9.2\r\n\r\n", 'Pillion\Exception\TransportException: What listens on the socket is no sidecar'];
-        yield 'an endless head' => [str_repeat('x', 70_000), 'Pillion\Exception\TransportException: The sidecar sent more than 65536 bytes in one piece'];
+        yield 'no HTTP' => ["SSH-2.0-OpenSSH_9.2\r\n\r\n", 'Pillion\Exception\TransportException: The process that listens on the socket is not a sidecar'];
+        yield 'an endless head' => [str_repeat('x', 70_000), 'Pillion\Exception\TransportException: The sidecar sent a message of more than 65536 bytes'];
     }
 
     /** @dataProvider refusals */
@@ -357,13 +357,13 @@ final class WorkerTest extends TestCase
     /** @return iterable<string, array{string, string}> */
     public static function nonsense(): iterable
     {
-        yield 'no JSON' => ['{"jsonrpc":', 'no message of JSON-RPC: Syntax error'];
-        yield 'no object' => ['[]', 'no message of JSON-RPC: it is no object'];
-        yield 'not UTF-8' => ["{\"method\":\"\xff\"}", 'no message of JSON-RPC: Malformed UTF-8'];
+        yield 'no JSON' => ['{"jsonrpc":', 'invalid JSON-RPC message: Syntax error'];
+        yield 'no object' => ['[]', 'invalid JSON-RPC message: it is not an object'];
+        yield 'not UTF-8' => ["{\"method\":\"\xff\"}", 'invalid JSON-RPC message: Malformed UTF-8'];
         yield 'no name' => ['{"id":1,"method":"tools/call","params":{}}', 'a call without an id, a name'];
         yield 'no id' => ['{"method":"tools/call","params":{"name":"twice"}}', 'a call without an id, a name'];
         yield 'arguments' => ['{"id":1,"method":"tools/call","params":{"name":"twice","arguments":[1]}}', 'or a map of arguments'];
-        yield 'too long' => [str_repeat('x', 17_000_000), 'more than 16777216 bytes in one piece'];
+        yield 'too long' => [str_repeat('x', 17_000_000), 'a message of more than 16777216 bytes'];
     }
 
     /** @dataProvider nonsense */
@@ -412,7 +412,7 @@ final class WorkerTest extends TestCase
         $sidecar->receive();
         self::assertSame('outside', $sidecar->receive()['result']['content'][0]['text']);
         $sidecar->disconnect();
-        self::assertSame('DomainException fail internal_error asked', stream_get_contents($pipes[1]));
+        self::assertSame('DomainException fail internal_error requested', stream_get_contents($pipes[1]));
         self::assertSame(0, proc_close($process));
     }
 

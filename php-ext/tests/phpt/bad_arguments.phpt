@@ -1,5 +1,5 @@
 --TEST--
-Arguments that cannot be JSON are refused by name and type, without a warning; large ones pass
+Rejects arguments that cannot be JSON by name and type, without a warning; accepts large arguments
 --FILE--
 <?php
 use Pillion\{ToolCall, ToolDefinition, ToolExecutor, ToolRegistry, ToolResult};

@@ -1,5 +1,5 @@
 --TEST--
-Callbacks may use and change the objects that call them
+Callbacks can use and change the objects that call them
 --FILE--
 <?php
 use Pillion\{ToolCall, ToolDefinition, ToolExecutor, ToolRegistry};

@@ -1,5 +1,5 @@
 --TEST--
-Tools of a chat may throw, fork and call exit(); the key's callable may, too
+Tools and key callables of a chat can throw, fork and call exit()
 --SKIPIF--
 <?php
 if (!function_exists('pcntl_fork')) die('skip no pcntl');
@@ -76,11 +76,11 @@ echo "not reached\n";
 --EXPECT--
 The tools say: {"error":"no luck"}; You said: Hi from inside
 The tools say: left
-The tools say: {"error":"A chat cannot be waited for by a tool or a callable that it waits for itself"}
-child: Pillion: the process was forked inside a tool or a callback; only the parent goes on with the call
+The tools say: {"error":"A tool or callable that a chat is running cannot wait for this chat"}
+child: Pillion: the process was forked inside a tool or a callback; only the parent continues the call
 child: You said: Hi
 parent: the child ended with 3
-child: Pillion: the process was forked inside a tool or a callback; only the parent goes on with the call
+child: Pillion: the process was forked inside a tool or a callback; only the parent continues the call
 The tools say: 42, the child ended with 4
 bye
 destructed

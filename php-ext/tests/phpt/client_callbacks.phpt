@@ -1,5 +1,5 @@
 --TEST--
-Cycles through clients, streams and their callbacks are collected
+The garbage collector frees cycles through clients, streams and their callbacks
 --FILE--
 <?php
 use Pillion\{McpClient, MCPSSEClient, ToolExecutor, ToolRegistry};

@@ -1,5 +1,5 @@
 --TEST--
-Cycles through registries, executors and callables are collected
+The garbage collector frees cycles through registries, executors and callables
 --FILE--
 <?php
 use Pillion\{AsTool, ToolAwareChat, ToolDefinition, ToolExecutor, ToolRegistry};

@@ -1,5 +1,5 @@
 --TEST--
-The callable that approves may fork or call exit(): the call does not run
+The approve callable can fork or call exit(), and the call does not run
 --SKIPIF--
 <?php if (!function_exists('pcntl_fork')) die('skip no pcntl'); ?>
 --FILE--
@@ -30,7 +30,7 @@ $exits->executeParallel([new ToolCall('1', 'calculator', ['expression' => '1']),
 echo "not reached\n";
 ?>
 --EXPECT--
-child: Pillion: the process was forked inside a tool or a callback; only the parent goes on with the call
+child: Pillion: the process was forked inside a tool or a callback; only the parent continues the call
 parent: denied, the child ended with 3
 bye
 42

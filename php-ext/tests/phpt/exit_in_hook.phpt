@@ -1,5 +1,5 @@
 --TEST--
-A hook may call exit(), fork, and call back into its own client
+A hook can call exit(), fork, and call its own client
 --SKIPIF--
 <?php if (!function_exists('pcntl_fork')) die('skip no pcntl'); ?>
 --FILE--
@@ -46,7 +46,7 @@ echo "not reached\n";
 inside: 15
 15
 child: 15
-child: Pillion: the process was forked inside a tool or a callback; only the parent goes on with the call
+child: Pillion: the process was forked inside a tool or a callback; only the parent continues the call
 parent: true
 exit
 shutdown: 15

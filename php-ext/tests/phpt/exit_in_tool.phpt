@@ -1,5 +1,5 @@
 --TEST--
-A tool that calls exit() ends the script in order, and other calls still work in it
+exit() in a tool ends the script normally, and shutdown functions can still call tools
 --FILE--
 <?php
 use Pillion\{ToolCall, ToolDefinition, ToolExecutor, ToolRegistry};

@@ -1,5 +1,5 @@
 --TEST--
-What happens while a class is loaded is not taken for a class that there is not
+A fatal error in an autoloader is not reported as a missing class
 --FILE--
 <?php
 $registry = new Pillion\ToolRegistry();

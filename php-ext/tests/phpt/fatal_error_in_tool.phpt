@@ -1,5 +1,5 @@
 --TEST--
-A fatal error inside a tool ends the request, and nothing hangs or is left locked
+A fatal error in a tool ends the request without a hang or a held lock
 --FILE--
 <?php
 use Pillion\{ToolCall, ToolDefinition, ToolExecutor, ToolRegistry};

@@ -1,5 +1,5 @@
 --TEST--
-A forked child gets a runtime and connections of its own, and the parent keeps its own
+A forked child gets its own runtime and connections, and those of the parent keep working
 --SKIPIF--
 <?php if (!function_exists('pcntl_fork')) die('skip no pcntl'); ?>
 --INI--

@@ -1,5 +1,5 @@
 --TEST--
-A child forked inside a tool does not wait for an answer that cannot come
+A child that is forked inside a tool does not wait for the result
 --SKIPIF--
 <?php if (!function_exists('pcntl_fork')) die('skip no pcntl'); ?>
 --FILE--
@@ -18,5 +18,5 @@ try {
 }
 ?>
 --EXPECT--
-child: Pillion: the process was forked inside a tool or a callback; only the parent goes on with the call
+child: Pillion: the process was forked inside a tool or a callback; only the parent continues the call
 parent: true, the child ended with 3

@@ -1,5 +1,5 @@
 --TEST--
-Every method takes any arguments, on any object, constructed or not: exceptions at most
+No method crashes for any arguments, on constructed and unconstructed objects
 --INI--
 pillion.log_level=off
 memory_limit=256M

@@ -1,5 +1,5 @@
 --TEST--
-max_execution_time ends a tool that computes too long
+max_execution_time ends a tool that runs too long
 --SKIPIF--
 <?php if (getenv('USE_ZEND_ALLOC') === '0') die('skip a second is too short under valgrind'); ?>
 --INI--

@@ -1,5 +1,5 @@
 --TEST--
-An answer that does not fit into memory_limit is PHP's own fatal error, and nothing worse
+An answer that exceeds memory_limit causes only PHP's own fatal error
 --SKIPIF--
 <?php if (getenv('USE_ZEND_ALLOC') === '0') die('skip memory_limit is of the Zend allocator'); ?>
 --INI--

@@ -1,5 +1,5 @@
 --TEST--
-memory_limit reached inside a conversion is PHP's own fatal error, and the process goes on
+Exceeding memory_limit in a conversion causes only PHP's own fatal error, and the process continues
 --SKIPIF--
 <?php if (getenv('USE_ZEND_ALLOC') === '0') die('skip memory_limit is of the Zend allocator'); ?>
 --INI--

@@ -1,5 +1,5 @@
 --TEST--
-Signal handlers run while a call waits: one that returns does not disturb it, one that throws ends it
+Signal handlers run while a call waits: the call continues after a return and ends after an exception
 --SKIPIF--
 <?php if (!function_exists('pcntl_alarm')) die('skip no pcntl');
 if (getenv('USE_ZEND_ALLOC') === '0') die('skip a second is too short under valgrind'); ?>

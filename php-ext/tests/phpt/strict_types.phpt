@@ -1,5 +1,5 @@
 --TEST--
-Arguments are converted by PHP's rules: loose in a file without strict_types, strict with it
+Arguments follow PHP's type rules, with and without strict_types
 --FILE--
 <?php
 use Pillion\{MCPSSEClient, ToolResult};

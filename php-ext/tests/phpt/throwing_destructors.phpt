@@ -1,5 +1,5 @@
 --TEST--
-Destructors that throw: the exception comes out where the value is given up, and nothing is half done
+Exceptions of destructors are thrown where the value is released, and no operation stays half done
 --FILE--
 <?php
 use Pillion\{ToolCall, ToolDefinition, ToolExecutor, ToolInterface, ToolRegistry, ToolResult};

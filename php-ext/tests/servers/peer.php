@@ -77,7 +77,7 @@ while (true) {
                 }
             })(),
             'silent' => sleep(30),
-            'asks' => $write(whole('{"results":[{"success":true,"tool":"t","result":{"success":false,"data":null,"error":"The call of tool \'t\' needs approval","error_code":"approval_required","metadata":{"approval_id":"a1","arguments":{"map":{},"list":[],"f":1.5}}}},{"success":true,"tool":"t","result":{"success":true,"data":{"map":{}},"error":null,"metadata":{}}}]}')),
+            'asks' => $write(whole('{"results":[{"success":true,"tool":"t","result":{"success":false,"data":null,"error":"The call to tool \'t\' needs approval","error_code":"approval_required","metadata":{"approval_id":"a1","arguments":{"map":{},"list":[],"f":1.5}}}},{"success":true,"tool":"t","result":{"success":true,"data":{"map":{}},"error":null,"metadata":{}}}]}')),
             'second batch breaks off', 'second batch is no list' => $behaviour === 'second batch breaks off' && $count === 2 ? null : $write(whole(json_encode([
                 'results' => $behaviour === 'second batch is no list' && $count === 2 ? 5 : array_map(static fn () => ['success' => true, 'tool' => 't', 'result' => ['success' => true, 'data' => 1]], json_decode($body)->calls),
             ]))),

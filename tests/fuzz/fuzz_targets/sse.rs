@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pillion_core::mcp::{SseDecoder, SseError, SseEvent};
+use pillion_sse::{SseDecoder, SseError, SseEvent};
 
 /// Small, so that the fuzzer reaches the limit.
 const LIMIT: usize = 256;

@@ -250,9 +250,13 @@ async fn failures_are_errors_in_openais_format() {
     for (more, status, words) in [
         (json!({"model": "gone"}), 404, "There is no model 'gone'"),
         (json!({"n": 2}), 400, "'n' must be 1"),
-        (json!({"messages": []}), 400, "'messages' must be there"),
+        (
+            json!({"messages": []}),
+            400,
+            "'messages' must be a non-empty array",
+        ),
         (json!({"temperature": "hot"}), 400, "invalid type"),
-        (json!({"tools": [{"type": "function"}]}), 400, "index 0"),
+        (json!({"tools": [{"type": "function"}]}), 400, "tools[0]"),
     ] {
         let reply = complete(&daemon, "", &more);
         assert_eq!(reply.status, status, "{more}: {reply:?}");
@@ -459,7 +463,7 @@ async fn h4_the_limits_apply_to_the_clients_tools() {
     let reply = complete(&daemon, "", &own_tool(json!({ "messages": long })));
     assert_eq!(reply.status, 429, "{reply:?}");
     let message = reply.json()["error"]["message"].to_string();
-    assert!(message.contains("may spend 2000 tokens"), "{message}");
+    assert!(message.contains("limit is 2000 tokens"), "{message}");
     assert_eq!(llm.bodies().len(), 2);
 }
 

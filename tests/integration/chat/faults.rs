@@ -154,7 +154,7 @@ async fn g3_tools_that_a_provider_runs_without_approval_are_rejected() {
             assert_eq!(reply.status, 400, "{path} {name}: {reply:?}");
             let message = reply.json()["error"]["message"].to_string();
             assert!(
-                message.contains(&format!("'{name}' must be absent")),
+                message.contains(&format!("'{name}' must be omitted")),
                 "{message}"
             );
         }

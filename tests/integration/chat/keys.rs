@@ -48,7 +48,7 @@ async fn l1_a_key_in_a_variable_is_sent_only_to_its_provider() {
     assert_eq!(answer["status"], "failed");
     let error = answer["error"].as_str().unwrap();
     assert!(
-        error.contains("LLM_KEY") && error.contains("`pillion serve`: set it there and restart"),
+        error.contains("LLM_KEY") && error.contains("`pillion serve`: set it and restart"),
         "{answer}"
     );
     let socket = unset.socket.to_str().unwrap();

@@ -256,13 +256,13 @@ async fn errors_of_the_messages_api_have_anthropics_format() {
             json!({"messages": []}),
             400,
             "invalid_request_error",
-            "'messages' must be there",
+            "'messages' must be a non-empty array",
         ),
         (
             json!({"messages": [{"role": "user", "content": [{"type": "document"}]}]}),
             400,
             "invalid_request_error",
-            "messages[0].content[0] is of a type",
+            "messages[0].content[0] has a type",
         ),
         (
             json!({"max_tokens": "x"}),
@@ -274,7 +274,7 @@ async fn errors_of_the_messages_api_have_anthropics_format() {
             json!({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}),
             400,
             "invalid_request_error",
-            "one that Anthropic runs",
+            "a tool that Anthropic runs",
         ),
         (
             json!({"tool_choice": {"type": "tool"}}),

@@ -34,7 +34,7 @@ fn h7_an_endless_line_is_not_read_to_the_end() {
     let output = chat(&daemon, &[], &vec![0; 65 * 1024 * 1024]);
     assert_eq!(output.status.code(), Some(2));
     let said = stderr(&output);
-    assert!(said.contains("more than 67108864 bytes"), "{said}");
+    assert!(said.contains("larger than 67108864 bytes"), "{said}");
 }
 
 #[test]

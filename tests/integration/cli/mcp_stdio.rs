@@ -214,7 +214,7 @@ fn an_invalid_message_gets_an_error_and_ends_nothing() {
     assert_eq!(codes[..2], [json!(-32700), json!(-32600)], "{answers:?}");
     assert_eq!(
         with_id(&answers, &json!(3))["error"]["message"],
-        "Begin with initialize"
+        "The session is not initialized: send initialize first"
     );
     assert_eq!(with_id(&answers, &json!(2))["result"], json!({}));
 }

@@ -77,16 +77,14 @@ fn a_missing_item_is_reported_with_the_command_that_lists_the_items() {
     let daemon = Daemon::start();
     let socket = daemon.socket.to_str().unwrap();
     for (what, said) in [
-        ("calls", "There is no recorded call with this id"),
-        ("approvals", "There is no approval with this id"),
+        ("calls", "There is no recorded call with this ID"),
+        ("approvals", "There is no approval with this ID"),
     ] {
         let output = run(&[what, "show", "nope", "--socket", socket], &[]);
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(
             stderr(&output),
-            format!(
-                "pillion: {said}: 'nope' (not_found); `pillion {what} list` shows those that there are\n"
-            )
+            format!("pillion: {said}: 'nope' (not_found); `pillion {what} list` shows all ids\n")
         );
     }
 }

@@ -59,7 +59,7 @@ fn l1_check_reports_a_vault_that_serve_would_reject() {
     let output = run(&["check"], &[("PILLION__VAULT__KEY_FILE", key)]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        stderr(&output).contains("is open to others (mode 755)"),
+        stderr(&output).contains("is accessible to other users (mode 755)"),
         "{output:?}"
     );
 }
@@ -224,8 +224,9 @@ fn n1_the_calculators_timeout_can_be_set() {
     let result = &result["result"];
     assert_eq!(result["error_code"], "unavailable", "{result}");
     let error = result["error"].as_str().unwrap();
-    let seconds = error.strip_prefix("Tool 'calculator' found no free place within ");
-    let seconds: f64 = seconds.unwrap().trim_end_matches('s').parse().unwrap();
+    let seconds = error.strip_prefix("Tool 'calculator' did not start within ");
+    let (seconds, _) = seconds.unwrap().split_once("s:").unwrap();
+    let seconds: f64 = seconds.parse().unwrap();
     assert!(seconds <= 0.25, "{error}");
     drop(daemon);
     sleeps.join().unwrap_err();

@@ -25,7 +25,7 @@ fn a_store_is_created_checked_and_copied() {
     let output = store(&["check"], &file);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        stderr(&output).contains("there is no store"),
+        stderr(&output).contains("does not exist"),
         "{}",
         stderr(&output)
     );
@@ -38,7 +38,7 @@ fn a_store_is_created_checked_and_copied() {
         .env("PILLION__STORE__LOCATION", &file)
         .output()
         .unwrap();
-    assert!(stdout(&made).starts_with("Made the store"), "{made:?}");
+    assert!(stdout(&made).starts_with("Created the store"), "{made:?}");
     for (path, mode) in [(file.parent().unwrap(), 0o700), (&file, 0o600)] {
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, mode);
     }
@@ -67,7 +67,7 @@ fn the_store_of_another_user_is_not_changed() {
         chown(directory.path(), Some(12_345), None).unwrap();
         (file.clone(), "12345")
     } else {
-        (PathBuf::from("/pillion-test.db"), "number 0")
+        (PathBuf::from("/pillion-test.db"), "id 0")
     };
     let refused = |output: &std::process::Output| {
         let error = stderr(output);

@@ -69,7 +69,7 @@ fn list_prints_one_line_for_each_tool() {
     assert_eq!(stdout(&output), "");
     assert_eq!(
         stderr(&output),
-        "pillion: there are no tools of the category 'none'\n"
+        "pillion: there are no tools in the category 'none'\n"
     );
 }
 
@@ -137,7 +137,7 @@ fn endless_arguments_are_not_read_to_the_end() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         stderr(&output),
-        "pillion: standard input has more than 67108864 bytes\n"
+        "pillion: standard input is larger than 67108864 bytes\n"
     );
 }
 
@@ -244,8 +244,9 @@ fn without_a_sidecar_the_path_is_named() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         stderr(&output),
-        "pillion: The sidecar is not running: nobody listens on /nowhere/pillion.sock (unavailable); \
-         start it with `pillion serve`, or name its socket by --socket or PILLION_SOCKET\n"
+        "pillion: The sidecar is not running: no process listens on /nowhere/pillion.sock \
+        (unavailable); start it with `pillion serve`, or set its socket with --socket or \
+        PILLION_SOCKET\n"
     );
 }
 

@@ -1,6 +1,6 @@
 //! E8: every request contains the credentials.
 
-use pillion_core::mcp::{Authentication, McpClient, TransportKind};
+use pillion_mcp_client::{Authentication, McpClient, TransportKind};
 use pillion_testkit::{Dialect, FakeMcp, Recorded};
 use serde_json::json;
 

@@ -1,13 +1,14 @@
 //! Responses with malformed bodies: a clear error, and the client works afterwards.
 
-use pillion_core::mcp::{McpErrorKind, SseError};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::McpErrorKind;
+use pillion_sse::SseError;
 use pillion_testkit::Fault;
 
 use super::{EVENT_STREAM, Failure, JSON, fails_then_works, fails_then_works_with};
 
 const NO_RESPONSE: Failure = Failure {
-    code: ErrorCode::InternalError,
+    class: ErrorClass::Internal,
     text: "No valid JSON-RPC response found in SSE stream",
     kind: |kind| matches!(kind, McpErrorKind::NoResponse),
 };
@@ -78,36 +79,36 @@ async fn malformed_json_is_an_invalid_message() {
         (
             "bad",
             "{bad".to_owned(),
-            "MCP SSE request failed: the answer is no JSON-RPC message: \
-             key must be a string at line 1 column 2",
+            "MCP SSE request failed: the response is not a JSON-RPC message: key must be a string \
+            at line 1 column 2",
         ),
         (
             "a number",
             "7".to_owned(),
-            "MCP SSE request failed: the answer is no JSON-RPC message: \
-             invalid type: integer `7`, expected struct Envelope at line 1 column 1",
+            "MCP SSE request failed: the response is not a JSON-RPC message: invalid type: \
+            integer `7`, expected struct Envelope at line 1 column 1",
         ),
         (
             "two values",
             "{}{}".to_owned(),
-            "MCP SSE request failed: the answer is no JSON-RPC message: \
-             trailing characters at line 1 column 3",
+            "MCP SSE request failed: the response is not a JSON-RPC message: trailing characters \
+            at line 1 column 3",
         ),
         (
             "cut off",
             "{\"id\":\"mcp_".to_owned(),
-            "MCP SSE request failed: the answer is no JSON-RPC message: \
-             EOF while parsing a string at line 1 column 11",
+            "MCP SSE request failed: the response is not a JSON-RPC message: EOF while parsing a \
+            string at line 1 column 11",
         ),
         (
             "unclosed and deep",
             "{\"a\":".repeat(10_000),
-            "MCP SSE request failed: the answer is no JSON-RPC message: \
-             EOF while parsing a value at line 1 column 50000",
+            "MCP SSE request failed: the response is not a JSON-RPC message: EOF while parsing a \
+            value at line 1 column 50000",
         ),
     ] {
         let failure = Failure {
-            code: ErrorCode::InternalError,
+            class: ErrorClass::Internal,
             text,
             kind: |kind| matches!(kind, McpErrorKind::InvalidMessage(_)),
         };
@@ -118,13 +119,13 @@ async fn malformed_json_is_an_invalid_message() {
 #[tokio::test]
 async fn invalid_utf8_is_an_error() {
     let failure = Failure {
-        code: ErrorCode::InternalError,
-        text: "MCP SSE request failed: the answer is not valid UTF-8",
+        class: ErrorClass::Internal,
+        text: "MCP SSE request failed: the response is not valid UTF-8",
         kind: |kind| matches!(kind, McpErrorKind::InvalidUtf8),
     };
     fails_then_works("JSON", json(b"{\"a\":\"\xff\"}"), &failure).await;
     let failure = Failure {
-        code: ErrorCode::InternalError,
+        class: ErrorClass::Internal,
         text: "MCP SSE request failed: the event stream is not valid UTF-8",
         kind: |kind| matches!(kind, McpErrorKind::Sse(SseError::InvalidUtf8)),
     };
@@ -145,7 +146,7 @@ async fn another_content_type_is_an_error() {
         ("", "MCP SSE request failed: unexpected content type ''"),
     ] {
         let failure = Failure {
-            code: ErrorCode::InternalError,
+            class: ErrorClass::Internal,
             text,
             kind: |kind| matches!(kind, McpErrorKind::ContentType { .. }),
         };
@@ -157,8 +158,8 @@ async fn another_content_type_is_an_error() {
 #[tokio::test]
 async fn a_huge_body_is_an_error_before_it_is_read() {
     let failure = Failure {
-        code: ErrorCode::InternalError,
-        text: "MCP SSE request failed: the answer is larger than 16777216 bytes",
+        class: ErrorClass::Internal,
+        text: "MCP SSE request failed: the response is larger than 16777216 bytes",
         kind: |kind| matches!(kind, McpErrorKind::TooLarge { .. }),
     };
     let announced = |length: &str| {
@@ -177,8 +178,8 @@ async fn a_huge_body_is_an_error_before_it_is_read() {
 #[tokio::test]
 async fn a_configured_limit_holds() {
     let failure = Failure {
-        code: ErrorCode::InternalError,
-        text: "MCP SSE request failed: the answer is larger than 1000 bytes",
+        class: ErrorClass::Internal,
+        text: "MCP SSE request failed: the response is larger than 1000 bytes",
         kind: |kind| matches!(kind, McpErrorKind::TooLarge { limit: 1000 }),
     };
     let case = "1001 bytes";

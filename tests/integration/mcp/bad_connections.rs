@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use pillion_core::mcp::{McpClient, McpErrorKind, TransportKind};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpClient, McpErrorKind, TransportKind};
 use pillion_testkit::{Fault, FaultServer, TlsServer};
 
 use super::{
@@ -24,7 +24,7 @@ async fn breaks_then_works(case: &str, faults: Vec<Fault>) {
         matches!(error.kind(), McpErrorKind::Broken(_)),
         "{case}: {error:?}"
     );
-    assert_eq!(error.code(), ErrorCode::Unavailable, "{case}");
+    assert_eq!(error.class(), ErrorClass::Unavailable, "{case}");
     let text = error.to_string();
     let start = "MCP SSE request failed: the connection broke: ";
     assert!(
@@ -92,9 +92,9 @@ async fn endless_headers_are_an_error() {
 #[tokio::test]
 async fn bytes_beyond_content_length_are_ignored() {
     let failure = Failure {
-        code: ErrorCode::InternalError,
-        text: "MCP SSE request failed: the answer is no JSON-RPC message: \
-               EOF while parsing a value at line 1 column 5",
+        class: ErrorClass::Internal,
+        text: "MCP SSE request failed: the response is not a JSON-RPC message: EOF while parsing \
+              a value at line 1 column 5",
         kind: |kind| matches!(kind, McpErrorKind::InvalidMessage(_)),
     };
     let bytes = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\n\
@@ -119,7 +119,7 @@ async fn a_silent_server_times_out() {
     let mut dripping_json = vec![Fault::head(JSON)];
     dripping_json.extend(slow_drip(&" ".repeat(900)));
     let failure = Failure {
-        code: ErrorCode::Timeout,
+        class: ErrorClass::Timeout,
         text: "MCP SSE request failed: tool 'roll' of server 'test' timed out after 0.4s",
         kind: |kind| matches!(kind, McpErrorKind::Timeout { .. }),
     };
@@ -173,7 +173,7 @@ async fn a_refused_port_is_an_error_over_every_transport() {
             matches!(error.kind(), McpErrorKind::Connect(_)),
             "{error:?}"
         );
-        assert_eq!(error.code(), ErrorCode::Unavailable);
+        assert_eq!(error.class(), ErrorClass::Unavailable);
         let text = error.to_string();
         assert!(
             text.ends_with(&format!(
@@ -191,7 +191,7 @@ async fn a_host_without_an_address_is_an_error() {
         let client = client("https://no-such-host.invalid/mcp", transport);
         let (first, second) = tokio::join!(roll(&client), client.list_tools());
         for error in [first.map(drop).unwrap_err(), second.map(drop).unwrap_err()] {
-            assert_eq!(error.code(), ErrorCode::Unavailable, "{error:?}");
+            assert_eq!(error.class(), ErrorClass::Unavailable, "{error:?}");
             assert!(
                 matches!(error.kind(), McpErrorKind::Connect(_)),
                 "{error:?}"
@@ -221,7 +221,7 @@ async fn an_untrusted_certificate_is_refused() {
             matches!(error.kind(), McpErrorKind::Connect(_)),
             "{error:?}"
         );
-        assert_eq!(error.code(), ErrorCode::Unavailable);
+        assert_eq!(error.class(), ErrorClass::Unavailable);
         assert!(error.to_string().contains("certificate"), "{error}");
     }
     assert_eq!(server.handshakes(), 0);
@@ -235,8 +235,8 @@ async fn tls_with_a_server_without_tls_is_an_error() {
     config.timeout = Duration::from_secs(2);
     let error = roll(&McpClient::new(config)).await.unwrap_err();
     assert!(matches!(
-        error.code(),
-        ErrorCode::Unavailable | ErrorCode::Timeout
+        error.class(),
+        ErrorClass::Unavailable | ErrorClass::Timeout
     ));
     assert!(server.requests.all().is_empty());
 }

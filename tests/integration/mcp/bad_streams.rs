@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use pillion_core::mcp::{McpClient, McpErrorKind, SseError, TransportKind};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpClient, McpErrorKind, TransportKind};
+use pillion_sse::SseError;
 use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer};
 
 use super::{
@@ -12,8 +13,8 @@ use super::{
 };
 
 const TOO_LARGE: Failure = Failure {
-    code: ErrorCode::InternalError,
-    text: "MCP SSE request failed: the answer is larger than 16777216 bytes",
+    class: ErrorClass::Internal,
+    text: "MCP SSE request failed: the response is larger than 16777216 bytes",
     kind: |kind| matches!(kind, McpErrorKind::TooLarge { .. }),
 };
 
@@ -28,7 +29,7 @@ async fn an_endless_line_is_an_error() {
     faults.insert(1, Fault::Send(b"data: ".to_vec()));
     fails_then_works("the whole limit", faults.clone(), &TOO_LARGE).await;
     let failure = Failure {
-        code: ErrorCode::InternalError,
+        class: ErrorClass::Internal,
         text: "MCP SSE request failed: an event of the stream is larger than 65536 bytes",
         kind: |kind| matches!(kind, McpErrorKind::Sse(SseError::EventTooLarge { .. })),
     };
@@ -43,8 +44,8 @@ async fn an_endless_line_is_an_error() {
 #[tokio::test]
 async fn endless_events_are_an_error() {
     let failure = Failure {
-        code: ErrorCode::InternalError,
-        text: "MCP SSE request failed: no answer in the first 10000 events",
+        class: ErrorClass::Internal,
+        text: "MCP SSE request failed: no response within the first 10000 events of the stream",
         kind: |kind| matches!(kind, McpErrorKind::TooManyEvents { limit: 10_000 }),
     };
     for event in ["data:\n\n", "data\r\r", "data: {\"method\":\"x\"}\n\n"] {
@@ -71,7 +72,7 @@ async fn a_stream_without_an_endpoint_times_out() {
         config.timeout = Duration::from_millis(500);
         let error = roll(&McpClient::new(config)).await.unwrap_err();
         assert!(error.is_timeout(), "{bytes}: {error:?}");
-        assert_eq!(error.code(), ErrorCode::Timeout);
+        assert_eq!(error.class(), ErrorClass::Timeout);
         let text = "MCP SSE request failed: tool 'roll' of server 'test' timed out after 0.5s";
         assert_eq!(error.to_string(), text);
     }

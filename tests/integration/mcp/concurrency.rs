@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pillion_core::mcp::{McpClient, TransportKind};
+use pillion_mcp_client::{McpClient, TransportKind};
 use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use pillion_core::mcp::{McpClient, McpErrorKind, ProtocolVersion, TransportKind};
+use pillion_mcp_client::{McpClient, McpErrorKind, ProtocolVersion, TransportKind};
 use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer, Recorded, Reply};
 use serde_json::json;
 
@@ -282,7 +282,7 @@ async fn a_server_that_is_down_is_backed_off_for_a_while() {
     let reported = error.to_string();
     let cause = format!("is down: Connection refused (os error 111) (http://{address}); the next");
     assert!(reported.contains(&cause), "{reported}");
-    assert_eq!(error.code(), pillion_core::tool::ErrorCode::Unavailable);
+    assert_eq!(error.class(), pillion_mcp_client::ErrorClass::Unavailable);
     let wait = error.retry_after().unwrap();
     assert!(wait <= Duration::from_millis(500));
     // When the server is back, the next attempt detects it.

@@ -1,8 +1,8 @@
 //! Requests that the egress policy forbids.
 
-use pillion_core::egress::EgressError;
-use pillion_core::mcp::{McpClient, McpErrorKind, TransportKind};
-use pillion_core::tool::ErrorCode;
+use pillion_egress::EgressError;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpClient, McpErrorKind, TransportKind};
 use pillion_testkit::{Fault, FaultServer};
 use serde_json::json;
 
@@ -17,15 +17,15 @@ async fn a_forbidden_url_is_denied_over_every_transport() {
         ),
         (
             "https://169.254.169.254/latest?token=hush",
-            "the link-local address 169.254.169.254 may not be reached",
+            "connections to the link-local address 169.254.169.254 are not allowed",
         ),
         (
             "https://[::ffff:169.254.169.254]/",
-            "the link-local address ::ffff:169.254.169.254 may not be reached",
+            "connections to the link-local address ::ffff:169.254.169.254 are not allowed",
         ),
         (
             "https://0/",
-            "the unspecified address 0.0.0.0 may not be reached",
+            "connections to the unspecified address 0.0.0.0 are not allowed",
         ),
     ] {
         for (_, transport) in dialects() {
@@ -33,7 +33,7 @@ async fn a_forbidden_url_is_denied_over_every_transport() {
             assert_eq!(config.validate().unwrap_err().to_string(), text);
             let error = roll(&McpClient::new(config)).await.unwrap_err();
             assert!(matches!(error.kind(), McpErrorKind::Egress(_)), "{error:?}");
-            assert_eq!(error.code(), ErrorCode::Denied);
+            assert_eq!(error.class(), ErrorClass::Denied);
             assert!(error.to_string().ends_with(text), "{error}");
         }
     }
@@ -53,7 +53,7 @@ async fn a_local_name_is_resolved_and_denied_by_the_policy() {
         ),
         "{error:?}"
     );
-    assert_eq!(error.code(), ErrorCode::Denied);
+    assert_eq!(error.class(), ErrorClass::Denied);
     assert!(server.requests.all().is_empty());
 
     config.egress = serde_json::from_value(json!({

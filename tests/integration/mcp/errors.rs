@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use pillion_core::mcp::{McpClient, RequestOptions, TransportKind, Wording};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpClient, RequestOptions, TransportKind, Wording};
 use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
 use serde_json::json;
 
@@ -48,7 +48,7 @@ async fn e3_e4_a_json_rpc_error_has_both_messages() {
             (-32600, "Invalid Request")
         );
         assert_eq!(rpc.data.as_ref().unwrap().get(), r#"{"why":1}"#);
-        assert_eq!(error.code(), ErrorCode::InvalidInput);
+        assert_eq!(error.class(), ErrorClass::InvalidInput);
     }
 }
 
@@ -74,18 +74,18 @@ async fn e3_absent_fields_of_an_error_have_defaults() {
 #[tokio::test]
 async fn e4_json_rpc_codes_have_reasons() {
     for (code, reason) in [
-        (-32600, ErrorCode::InvalidInput),
-        (-32602, ErrorCode::InvalidInput),
-        (-32601, ErrorCode::NotFound),
-        (-32603, ErrorCode::InternalError),
-        (7, ErrorCode::InternalError),
+        (-32600, ErrorClass::InvalidInput),
+        (-32602, ErrorClass::InvalidInput),
+        (-32601, ErrorClass::NotFound),
+        (-32603, ErrorClass::Internal),
+        (7, ErrorClass::Internal),
     ] {
         let server = FakeMcp::builder(Dialect::PlainHttp)
             .on("tools/call", move |_| Reply::error(code, "no"))
             .start();
         let client = client(&server.url, TransportKind::Http);
         let error = roll(&client).await.unwrap_err();
-        assert_eq!(error.code(), reason, "{code}");
+        assert_eq!(error.class(), reason, "{code}");
     }
 }
 
@@ -100,21 +100,21 @@ async fn b5_an_unknown_tool_is_not_found() {
             .start();
         let client = client(&server.url, TransportKind::Http);
         let error = roll(&client).await.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::NotFound, "{message}");
+        assert_eq!(error.class(), ErrorClass::NotFound, "{message}");
     }
 }
 
 #[tokio::test]
 async fn e3_e4_an_http_status_has_both_messages_and_the_client_recovers() {
     for (status, reason, code) in [
-        (400, "Bad Request", ErrorCode::Unavailable),
-        (401, "Unauthorized", ErrorCode::Denied),
-        (403, "Forbidden", ErrorCode::Denied),
-        (404, "Not Found", ErrorCode::Unavailable),
-        (429, "Too Many Requests", ErrorCode::RateLimited),
-        (500, "Internal Server Error", ErrorCode::Unavailable),
-        (501, "Not Implemented", ErrorCode::Unavailable),
-        (503, "Service Unavailable", ErrorCode::Unavailable),
+        (400, "Bad Request", ErrorClass::Unavailable),
+        (401, "Unauthorized", ErrorClass::Denied),
+        (403, "Forbidden", ErrorClass::Denied),
+        (404, "Not Found", ErrorClass::Unavailable),
+        (429, "Too Many Requests", ErrorClass::RateLimited),
+        (500, "Internal Server Error", ErrorClass::Unavailable),
+        (501, "Not Implemented", ErrorClass::Unavailable),
+        (503, "Service Unavailable", ErrorClass::Unavailable),
     ] {
         for wording in [Wording::Sse, Wording::Http] {
             let line = format!("{status} Whatever");
@@ -131,7 +131,7 @@ async fn e3_e4_an_http_status_has_both_messages_and_the_client_recovers() {
             };
             assert_eq!(error.to_string(), text);
             assert_eq!(error.http_status(), Some(status));
-            assert_eq!(error.code(), code, "{status}");
+            assert_eq!(error.class(), code, "{status}");
             assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
             roll(&client).await.unwrap();
         }
@@ -158,7 +158,7 @@ async fn e4_json_with_an_error_member_is_not_a_json_rpc_error() {
                 .unwrap_err();
             assert!(error.rpc_error().is_none(), "{body}");
             assert_eq!(error.http_status(), Some(status), "{body}");
-            assert_eq!(error.code(), ErrorCode::Unavailable, "{body}");
+            assert_eq!(error.class(), ErrorClass::Unavailable, "{body}");
             let text = format!("MCP SSE request failed with HTTP {status}");
             assert_eq!(error.to_string(), text, "{body}");
         }
@@ -181,11 +181,11 @@ async fn e3_e4_a_failed_request_has_both_messages() {
     for (wording, text) in [
         (
             Wording::Sse,
-            "MCP SSE request failed: the answer is not valid UTF-8",
+            "MCP SSE request failed: the response is not valid UTF-8",
         ),
         (
             Wording::Http,
-            "MCP request failed: the answer is not valid UTF-8",
+            "MCP request failed: the response is not valid UTF-8",
         ),
     ] {
         let server = faulty_once(vec![Fault::answer("200 OK", super::JSON, b"\xff")]).await;

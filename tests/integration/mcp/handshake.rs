@@ -1,6 +1,6 @@
 //! E6: messages before the first call.
 
-use pillion_core::mcp::{Handshake, McpClient, ProtocolVersion, TransportKind};
+use pillion_mcp_client::{Handshake, McpClient, ProtocolVersion, TransportKind};
 use pillion_testkit::{Dialect, Endpoint, FakeMcp, Reply};
 use serde_json::json;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pillion_core::mcp::{Callbacks, McpClient, RequestOptions, SubscriptionFilter, TransportKind};
+use pillion_mcp_client::{Callbacks, McpClient, RequestOptions, SubscriptionFilter, TransportKind};
 use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer, Recorded, Reply};
 use serde_json::json;
 use tokio::sync::Notify;
@@ -261,7 +261,7 @@ async fn lists_reads_prompts_and_completions_are_forwarded() {
             .contains(r#""argument":{"name":"lang","value":"py"}"#)
     );
     client
-        .set_log_level(pillion_core::mcp::LogLevel::Error)
+        .set_log_level(pillion_mcp_client::LogLevel::Error)
         .await
         .unwrap();
     let level = server.requests.calls("logging/setLevel").remove(0).json();

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use pillion_core::mcp::{McpClient, McpErrorKind, RequestOptions, TransportKind};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpClient, McpErrorKind, RequestOptions, TransportKind};
 use pillion_testkit::{
     Dialect, Endpoint, FakeMcp, FakeWebSocket, Fault, FaultServer, Recorder, Reply, Subprotocol,
 };
@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{Failure, JSON, ROLLED, client, dialects, eventually, roll};
 
 const DISCONNECTED: Failure = Failure {
-    code: ErrorCode::Unavailable,
+    class: ErrorClass::Unavailable,
     text: "Not connected to server",
     kind: |kind| matches!(kind, McpErrorKind::Disconnected),
 };

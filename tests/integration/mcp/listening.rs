@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pillion_core::mcp::{
+use pillion_mcp_client::{
     Callbacks, McpClient, RequestOptions, Subscription, SubscriptionFilter, TransportKind,
 };
 use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer, Recorded, Reply};

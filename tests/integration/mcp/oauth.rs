@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pillion_core::mcp::{
+use pillion_mcp_client::{
     AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, McpClient, McpError,
     McpErrorKind, OAuthError, PromptFuture, ServerConfig, TransportKind,
 };

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use pillion_core::executor::{Executor, ExecutorConfig};
-use pillion_core::mcp::{Authentication, McpClient, McpErrorKind, McpTool, TransportKind};
 use pillion_core::registry::ToolRegistry;
-use pillion_core::tool::{CallContext, ErrorCode, ToolCall};
+use pillion_core::tool::{CallContext, ToolCall};
+use pillion_mcp_client::{Authentication, ErrorClass, McpClient, McpErrorKind, TransportKind};
+use pillion_mcp_tools::McpTool;
 use pillion_testkit::Peer;
 use serde_json::{Value, json};
 
@@ -94,7 +95,7 @@ async fn check_everything(client: &McpClient) {
     let failed = client.call_tool("echo", &json!({"message": 7})).await;
     match failed {
         Ok(result) => assert!(result.get().contains("\"isError\":true"), "{result}"),
-        Err(error) => assert_eq!(error.code(), ErrorCode::InvalidInput),
+        Err(error) => assert_eq!(error.class(), ErrorClass::InvalidInput),
     }
     twenty_in_parallel(client, "echo", |n| json!({"message": format!("n{n}.")})).await;
     unknown_method(client).await;
@@ -148,7 +149,7 @@ async fn e8_python_behind_a_bearer_token() {
     for transport in [TransportKind::StreamableHttp, TransportKind::Auto] {
         let error = client(&peer.url, transport).list_tools().await.unwrap_err();
         assert_eq!(error.to_string(), "HTTP 401: Unauthorized");
-        assert_eq!(error.code(), ErrorCode::Denied);
+        assert_eq!(error.class(), ErrorClass::Denied);
         let mut config = config(&peer.url, transport);
         config.authentication = Authentication::bearer("let-me-in");
         check_python(&McpClient::new(config)).await;
@@ -163,7 +164,7 @@ async fn e8_a_server_with_oauth_names_its_authorization_server() {
         };
         let error = client(&peer.url, TransportKind::Auto).list_tools().await;
         let error = error.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::Denied, "{name}");
+        assert_eq!(error.class(), ErrorClass::Denied, "{name}");
         let McpErrorKind::HttpStatus {
             status: 401,
             challenge: Some(challenge),

@@ -1,7 +1,7 @@
 //! A redirect never forwards a credential to another origin, and never turns a POST into a GET.
 
-use pillion_core::mcp::{Authentication, McpClient, McpErrorKind, TransportKind};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{Authentication, McpClient, McpErrorKind, TransportKind};
 use pillion_testkit::{Fault, FaultServer};
 
 use super::{Failure, JSON, ROLLED, config, good_answer, roll};
@@ -33,8 +33,8 @@ fn client(url: &str, transport: TransportKind) -> McpClient {
 #[tokio::test]
 async fn l1_a_redirect_to_another_origin_is_refused() {
     let failure = Failure {
-        code: ErrorCode::Unavailable,
-        text: "MCP SSE request failed: a redirect to another place was refused",
+        class: ErrorClass::Unavailable,
+        text: "MCP SSE request failed: the server redirects to another origin, which is not followed",
         kind: |kind| matches!(kind, McpErrorKind::Redirect),
     };
     for status in [301, 302, 303, 307, 308] {
@@ -78,7 +78,7 @@ async fn a_301_302_or_303_is_not_followed() {
         let server = redirecting(status, "/good".to_owned()).await;
         let client = client(&server.url, TransportKind::PostSse);
         let failure = Failure {
-            code: ErrorCode::Unavailable,
+            class: ErrorClass::Unavailable,
             text,
             kind: |kind| matches!(kind, McpErrorKind::HttpStatus { .. }),
         };
@@ -102,6 +102,6 @@ async fn a_redirect_to_an_invalid_location_is_an_error() {
         let server = redirecting(307, location.to_owned()).await;
         let client = client(&format!("{}?x=1", server.url), TransportKind::PostSse);
         let error = roll(&client).await.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::Unavailable, "{location:?}");
+        assert_eq!(error.class(), ErrorClass::Unavailable, "{location:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Real servers that lose their sessions in a restart.
 
-use pillion_core::mcp::TransportKind;
+use pillion_mcp_client::TransportKind;
 use pillion_testkit::Peer;
 use serde_json::json;
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use pillion_core::mcp::{McpClient, McpErrorKind, McpTool, TransportKind};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpClient, McpErrorKind, TransportKind};
+use pillion_mcp_tools::McpTool;
 use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
@@ -116,7 +117,7 @@ async fn an_endless_list_is_an_error() {
     config.limits.max_pages = 5;
     let client = McpClient::new(config);
     let failure = Failure {
-        code: ErrorCode::InternalError,
+        class: ErrorClass::Internal,
         text: "MCP request failed: the list has more than 5 pages",
         kind: |kind| matches!(kind, McpErrorKind::TooManyPages { limit: 5 }),
     };

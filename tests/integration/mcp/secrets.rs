@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt::Write;
 use std::time::Duration;
 
-use pillion_core::mcp::{Authentication, McpClient, McpError, TransportKind, Wording};
+use pillion_mcp_client::{Authentication, McpClient, McpError, TransportKind, Wording};
 use pillion_testkit::{Fault, FaultServer, TlsServer};
 
 use super::{EVENT_STREAM, JSON, config, dialects, roll};

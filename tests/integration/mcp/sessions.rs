@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pillion_core::mcp::{McpErrorKind, TransportKind};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpErrorKind, TransportKind};
 use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer, Reply};
 use serde_json::json;
 
@@ -88,7 +88,7 @@ async fn a_session_that_always_expires_at_once_is_an_error() {
     .await;
     let client = client(&server.url, TransportKind::StreamableHttp);
     let failure = Failure {
-        code: ErrorCode::Unavailable,
+        class: ErrorClass::Unavailable,
         text: "MCP request failed: the session has expired",
         kind: |kind| matches!(kind, McpErrorKind::SessionExpired),
     };

@@ -1,6 +1,6 @@
 //! E2: every form of a response.
 
-use pillion_core::mcp::TransportKind;
+use pillion_mcp_client::TransportKind;
 use pillion_testkit::{Fault, FaultServer, Reply};
 
 use super::{EVENT_STREAM, JSON, ROLLED, client, roll};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pillion_core::mcp::{
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{
     Callbacks, LogLevel, McpClient, McpErrorKind, ProtocolVersion, RequestOptions,
     SubscriptionFilter, TransportKind,
 };
-use pillion_core::tool::ErrorCode;
 use pillion_testkit::{Dialect, FakeMcp, FakeMcpBuilder, Fault, FaultServer, Reply};
 use serde_json::{Value, json};
 
@@ -93,7 +93,7 @@ async fn a_server_with_only_unknown_revisions_is_a_clear_error() {
         .start();
     let error = roll(&auto(&server)).await.unwrap_err();
     assert!(error.to_string().contains("2031-01-01"), "{error}");
-    assert_eq!(error.code(), ErrorCode::Unavailable);
+    assert_eq!(error.class(), ErrorClass::Unavailable);
 }
 
 #[tokio::test]
@@ -169,7 +169,7 @@ async fn an_input_request_is_answered_and_the_request_repeated_with_the_state() 
 async fn an_unanswered_input_request_is_an_error_that_names_it() {
     let server = stateless().on("tools/call", asks_first).start();
     let error = roll(&auto(&server)).await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::Denied);
+    assert_eq!(error.class(), ErrorClass::Denied);
     assert!(error.to_string().contains("elicitation/create"), "{error}");
     assert_eq!(server.requests.calls("tools/call").len(), 1);
 }

@@ -9,7 +9,7 @@ mod process_end;
 
 use std::time::Duration;
 
-use pillion_core::mcp::{McpClient, ServerConfig, StdioCommand};
+use pillion_mcp_client::{McpClient, ServerConfig, StdioCommand};
 use pillion_testkit::fake_stdio;
 use serde_json::{Value, json};
 

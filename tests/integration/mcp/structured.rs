@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use pillion_core::mcp::{McpClient, McpErrorKind, RequestOptions, ToolCallResult, TransportKind};
+use pillion_mcp_client::{McpClient, McpErrorKind, RequestOptions, ToolCallResult, TransportKind};
 use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Map, Value, json};
 

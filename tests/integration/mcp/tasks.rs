@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pillion_core::mcp::{Callbacks, McpClient, McpErrorKind, RequestOptions, TransportKind};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{Callbacks, McpClient, McpErrorKind, RequestOptions, TransportKind};
 use pillion_testkit::{Dialect, FakeMcp, FakeMcpBuilder, Fault, FaultServer, Recorded, Reply};
 use serde_json::{Map, Value, json};
 
@@ -113,7 +113,7 @@ async fn failed_cancelled_and_abandoned_tasks_end_the_call() {
     assert_eq!(error.to_string(), "MCP Error -32602: Bad dice");
     let server = task(json!({"taskId": "t", "status": "cancelled", "statusMessage": "by hand"}));
     let error = roll(&auto(&server)).await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::Cancelled);
+    assert_eq!(error.class(), ErrorClass::Cancelled);
     assert!(error.to_string().contains("by hand"), "{error}");
     let server = task(json!({"taskId": "t", "status": "working"}));
     let options = RequestOptions::default().timeout(Duration::from_millis(300));

@@ -1,7 +1,7 @@
 //! E7: every transport, pinned and detected.
 
-use pillion_core::mcp::{McpErrorKind, TransportKind};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpErrorKind, TransportKind};
 use pillion_testkit::{Dialect, Endpoint, FakeMcp, Reply};
 use serde_json::json;
 
@@ -88,8 +88,8 @@ async fn e7_an_endpoint_of_another_origin_is_refused_without_a_request() {
     let endpoint = Endpoint::Text(elsewhere.url.clone());
     let server = FakeMcp::start(Dialect::LegacySse(endpoint));
     let failure = Failure {
-        code: ErrorCode::Unavailable,
-        text: "MCP SSE request failed: the announced endpoint is of another origin",
+        class: ErrorClass::Unavailable,
+        text: "MCP SSE request failed: the server announced an SSE endpoint of another origin",
         kind: |kind| matches!(kind, McpErrorKind::ForeignEndpoint),
     };
     let client = client(&server.url, TransportKind::LegacySse);
@@ -142,7 +142,7 @@ async fn e7_a_closed_stream_is_reopened() {
         eventually("the call", || server.requests.calls("wait").len() == 1).await;
         server.close_streams();
         let failure = Failure {
-            code: ErrorCode::Unavailable,
+            class: ErrorClass::Unavailable,
             text: "MCP SSE request failed: the server closed the connection",
             kind: |kind| matches!(kind, McpErrorKind::StreamClosed),
         };

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use pillion_core::mcp::{
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{
     Authentication, McpClient, McpErrorKind, ProtocolVersion, ServerConfig, ServerConfigError,
     TransportKind,
 };
-use pillion_core::tool::ErrorCode;
 use pillion_testkit::{FakeWebSocket, Fault, FaultServer, Peer, Subprotocol, TlsServer};
 use serde_json::{Value, json};
 
@@ -104,10 +104,10 @@ async fn e9_a_lost_connection_fails_its_calls_and_the_next_call_reconnects() {
         };
         tokio::time::sleep(Duration::from_millis(100)).await;
         let error = client.call_tool(tool, &json!({})).await.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::Unavailable, "{tool}: {error}");
+        assert_eq!(error.class(), ErrorClass::Unavailable, "{tool}: {error}");
         assert_eq!(
-            sibling.await.unwrap().unwrap_err().code(),
-            ErrorCode::Unavailable
+            sibling.await.unwrap().unwrap_err().class(),
+            ErrorClass::Unavailable
         );
         roll(&client).await.unwrap();
     }

@@ -76,10 +76,13 @@ fn a_bad_parameter_is_named() {
         ("tools?wait_ms=-1", milliseconds),
         ("tools?wait_ms=9223372036854775808", milliseconds),
         ("pins?changed=perhaps", "'changed' must be true or false"),
-        ("events?types=x", "'types' must be some of call.started, "),
+        (
+            "events?types=x",
+            "'types' must be a comma-separated list of call.started, ",
+        ),
         (
             "tool-calls?from=now",
-            "'from' must be a time, as 2026-11-21T18:00:00Z",
+            "'from' must be a time such as 2026-11-21T18:00:00Z",
         ),
         (
             "tool-calls?status=x",

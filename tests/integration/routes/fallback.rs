@@ -18,8 +18,12 @@ fn an_unknown_route_is_json() {
 fn a_wrong_base_url_of_a_language_model_client_is_explained() {
     let sidecar = Sidecar::start();
     for (target, kind, expected) in [
-        ("/chat/completions", "invalid_request_error", "ends in /v1"),
-        ("/v1/v1/messages", "not_found_error", "has no /v1"),
+        (
+            "/chat/completions",
+            "invalid_request_error",
+            "must end in /v1",
+        ),
+        ("/v1/v1/messages", "not_found_error", "must not end in /v1"),
     ] {
         let reply = http::post(&sidecar.socket, target, "{}");
         assert_eq!(reply.status, 404, "{target}");
@@ -46,7 +50,7 @@ fn a_wrong_method_is_json_and_names_the_right_one() {
         assert_eq!(reply.json()["error_code"], "invalid_input");
         assert_eq!(
             reply.json()["error"],
-            format!("The method {method} is not allowed here")
+            format!("The method {method} is not allowed for this route")
         );
         assert!(
             reply.head.contains(&format!("allow: {allowed}")),

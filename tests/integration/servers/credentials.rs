@@ -97,7 +97,7 @@ fn l1_a_credential_is_sent_only_to_its_server() {
         String::from_utf8_lossy(&answers)
     );
     let kept = everything_kept(&daemon);
-    assert!(holds(&kept, "A server was added") && holds(&kept, "SQLite format 3"));
+    assert!(holds(&kept, "An MCP server was added") && holds(&kept, "SQLite format 3"));
     assert!(!holds(&kept, TOKEN));
     far.set_mood(Mood::Well);
     daemon.kill();
@@ -158,7 +158,7 @@ fn l1_a_wrong_key_of_the_store_is_an_error_at_start() {
         listed["error"]
             .as_str()
             .unwrap()
-            .contains("there is no key"),
+            .contains("no key is configured"),
         "{listed}"
     );
 }
@@ -172,7 +172,7 @@ fn l1_a_changed_url_does_not_get_the_credentials_of_the_server() {
     let moved = json!({"url": thief.url});
     let (status, _, error) = refusal(&daemon, "PATCH", "/far", &moved);
     assert_eq!(status, 400);
-    assert!(error.contains("give 'authentication' again"), "{error}");
+    assert!(error.contains("send 'authentication' again"), "{error}");
     let moved =
         json!({"url": thief.url, "authentication": {"type": "none"}, "headers": {"y": "z"}});
     let shown = change(&daemon, "PATCH", "/far", &moved);

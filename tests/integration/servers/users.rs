@@ -168,7 +168,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     let error = denied(&daemon, &far, None);
     assert!(error.contains("the call names no user"), "{error}");
     let error = denied(&daemon, &far, Some("carol"));
-    assert!(error.contains("'carol' has none"), "{error}");
+    assert!(error.contains("'carol' has no credential"), "{error}");
     let list = http::send(
         &daemon.socket,
         "GET",
@@ -434,7 +434,7 @@ fn l1_a_users_credential_is_shown_nowhere() {
     shown.extend(odd.to_string().bytes());
     daemon.kill();
     shown.extend(everything_kept(&daemon));
-    assert!(holds(&shown, "A user was given a credential") && holds(&shown, "SQLite format 3"));
+    assert!(holds(&shown, "A user's credential was stored") && holds(&shown, "SQLite format 3"));
     for secret in [ALICE, "evil-evil", "break-break"] {
         assert!(!holds(&shown, secret), "{secret}");
     }
@@ -526,9 +526,9 @@ fn g3_an_approval_is_valid_for_one_credential() {
         })
     };
     let error = refused_after(&|| give(&daemon, "alice", ALICE));
-    assert!(error.contains("has a credential for it since"), "{error}");
+    assert!(error.contains("has a credential now"), "{error}");
     let error = refused_after(&|| take(&daemon, "alice"));
-    assert!(error.contains("not made as the server"), "{error}");
+    assert!(error.contains("no longer has a credential"), "{error}");
     assert_eq!(far.count("tools/call"), calls);
     assert_eq!(far.strays(), 0);
 }

@@ -88,7 +88,7 @@ fn in_a_directory_writable_by_others_the_socket_is_not_bound_again() {
     fs::remove_file(socket).unwrap();
     eventually("the log says why", || {
         let log = daemon.log();
-        log.contains("Clients do not find the sidecar") && log.contains("chmod o-w")
+        log.contains("Cannot restore the socket files") && log.contains("chmod o-w")
     });
     assert!(!socket.exists());
     fs::set_permissions(directory, Permissions::from_mode(0o700)).unwrap();
@@ -109,7 +109,7 @@ fn a_start_with_only_a_lock_file_left_fails_clearly() {
     });
     fs::remove_dir(&daemon.socket).unwrap();
     let refused = program::stderr(&serve(&daemon.socket, &[]));
-    let says = refused.contains("the file of its socket is gone")
+    let says = refused.contains("its socket file is gone")
         // The sidecar may have bound the socket again already.
         || (refused.contains("another process already serves") && daemon.socket.exists());
     assert!(says, "{refused}");
@@ -124,7 +124,7 @@ fn a_live_socket_of_another_process_is_not_replaced() {
         return; // The sidecar was faster.
     };
     eventually("the log says so", || {
-        daemon.log().contains("Clients do not find the sidecar")
+        daemon.log().contains("Cannot restore the socket files")
     });
     let found = fs::metadata(socket).unwrap().ino();
     std::thread::sleep(std::time::Duration::from_millis(700));

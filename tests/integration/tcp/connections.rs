@@ -177,5 +177,8 @@ fn l3_the_streams_of_a_token_end_when_it_is_revoked() {
         assert!(lasting.read_line(&mut line).unwrap() > 0, "{line}");
     }
     let log = daemon.log();
-    assert!(log.contains("does not allow any more what it did"), "{log}");
+    assert!(
+        log.contains("its access token was revoked, changed or has expired"),
+        "{log}"
+    );
 }

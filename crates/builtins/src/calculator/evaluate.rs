@@ -19,7 +19,7 @@ pub(super) fn evaluate(tree: &Node) -> Result<Answer, CalculatorError> {
     let context = PythonContext::new();
     match tree.eval_with_context(&context) {
         Ok(value) => Answer::of(value).ok_or_else(|| {
-            let expected = EvalexprError::CustomMessage("neither number nor list".to_owned());
+            let expected = EvalexprError::CustomMessage("expected a number or a list".to_owned());
             CalculatorError::Engine(Box::new(expected))
         }),
         Err(error) => Err(context.explain(error)),

@@ -138,7 +138,7 @@ pub(super) fn choose(
     names.dedup();
     names.truncate(MAX_NAMED);
     Err(ToolFailure::invalid_input(format!(
-        "Ambiguous location: {}. Say which one: {}",
+        "Ambiguous location: {}. Use one of: {}",
         Excerpt::of(location),
         names.join("; ")
     )))
@@ -195,7 +195,7 @@ mod tests {
         ];
         assert_eq!(
             chosen("springfield", &springfields),
-            "Ambiguous location: springfield. Say which one: Springfield, Missouri, United States; \
+            "Ambiguous location: springfield. Use one of: Springfield, Missouri, United States; \
              Springfield, Massachusetts, United States; Springfield, Illinois, United States"
         );
         for clear in [

@@ -145,7 +145,7 @@ impl WeatherService for OpenMeteo {
         ];
         let answer = self.get(&self.geocoding, "/v1/search", &query).await?;
         let Ok(FoundPlaces { results }) = FoundPlaces::deserialize(&answer.body) else {
-            return Err(self.service.unreadable("no list of places"));
+            return Err(self.service.unreadable("an invalid list of places"));
         };
         Ok((results.into_iter().map(Location::from).collect(), within))
     }
@@ -161,7 +161,7 @@ impl WeatherService for OpenMeteo {
         ];
         let answer = self.get(&self.forecast, "/v1/forecast", &query).await?;
         let Ok(Forecast { current }) = Forecast::deserialize(&answer.body) else {
-            return Err(self.service.unreadable("no weather"));
+            return Err(self.service.unreadable("invalid weather data"));
         };
         let weather = Weather {
             celsius: current.temperature_2m,

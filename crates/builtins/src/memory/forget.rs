@@ -44,7 +44,7 @@ impl Forget {
         match removed.await {
             Ok(()) => Ok(ToolOutput::text("Forgotten").with_data(json!({"id": id}))),
             Err(error) if error.is_not_found() => {
-                let text = format!("There is no memory with the id {}", Excerpt::of(&id));
+                let text = format!("Memory not found: {}", Excerpt::of(&id));
                 Err(ToolFailure::new(ErrorCode::NotFound, text))
             }
             Err(error) => Err(unavailable(&error)),

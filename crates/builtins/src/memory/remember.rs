@@ -8,7 +8,7 @@ use pillion_core::tool::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{LONGEST, MOST, MemoryScope, kept, search, unavailable};
+use super::{MAX_CONTENT_CHARS, MAX_MEMORIES, MemoryScope, kept, search, unavailable};
 
 /// The range of a memory's importance, and the default.
 const IMPORTANCE: std::ops::RangeInclusive<u8> = 1..=5;
@@ -66,8 +66,8 @@ impl Remember {
         if content.is_empty() {
             return Err(ToolFailure::invalid_input("No content provided"));
         }
-        if content.chars().count() > LONGEST {
-            let text = format!("The content has more than {LONGEST} characters");
+        if content.chars().count() > MAX_CONTENT_CHARS {
+            let text = format!("The content is longer than {MAX_CONTENT_CHARS} characters");
             return Err(ToolFailure::invalid_input(text));
         }
         let category = text("category").and_then(MemoryCategory::from_name);
@@ -83,12 +83,12 @@ impl Remember {
             created_at: now,
             last_accessed_at: now,
         };
-        let added = self.store.insert_memory(&memory, MOST).await;
+        let added = self.store.insert_memory(&memory, MAX_MEMORIES).await;
         match added.map_err(|error| unavailable(&error))? {
             true => Ok(ToolOutput::text(format!("Remembered (id {})", memory.id))
                 .with_data(search::shown(&memory))),
             false => Err(ToolFailure::invalid_input(format!(
-                "There are {MOST} memories already: forget some first"
+                "The limit of {MAX_MEMORIES} memories is reached: forget some first"
             ))),
         }
     }

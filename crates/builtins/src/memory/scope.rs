@@ -19,7 +19,7 @@ impl MemoryScope {
         if context.user.is_some() && context.vouched_user().is_none() {
             return Err(ToolFailure::new(
                 ErrorCode::Denied,
-                "Whoever made this call may not use the memories of that user",
+                "The caller of this tool may not use the memories of this user",
             ));
         }
         Ok(Self {

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::{MemoryScope, kept, unavailable};
 
 /// The default and the maximum number of memories in a result.
-const USUAL: u8 = 5;
-const MOST: u8 = 20;
+const DEFAULT_RESULTS: u8 = 5;
+const MAX_RESULTS: u8 = 20;
 
 /// Maximum length of a query, in characters: a search looks for each word in each memory.
 const MAX_QUERY_LEN: usize = 1_000;
@@ -35,7 +35,7 @@ impl SearchMemory {
             .describe("Words that all have to occur in a memory; the first five count");
         let limit = ToolParameter::new("limit", ParameterType::Integer)
             .describe("Number of memories, 1 to 20")
-            .default_value(json!(USUAL));
+            .default_value(json!(DEFAULT_RESULTS));
         let definition = ToolDefinition::builder(
             "search_memory",
             "Search what was remembered of this user and this conversation.",
@@ -60,7 +60,7 @@ impl SearchMemory {
             return Err(ToolFailure::invalid_input("No query provided"));
         }
         if query.chars().count() > MAX_QUERY_LEN {
-            let message = format!("A query has at most {MAX_QUERY_LEN} characters");
+            let message = format!("The query is longer than {MAX_QUERY_LEN} characters");
             return Err(ToolFailure::invalid_input(message));
         }
         let limit = arguments.get("limit").and_then(Value::as_f64);
@@ -69,7 +69,9 @@ impl SearchMemory {
             clippy::cast_sign_loss,
             reason = "clamped, and a cast keeps within the type"
         )]
-        let limit = limit.map_or(USUAL, |limit| limit.clamp(1.0, f64::from(MOST)) as u8);
+        let limit = limit.map_or(DEFAULT_RESULTS, |limit| {
+            limit.clamp(1.0, f64::from(MAX_RESULTS)) as u8
+        });
         let search = MemorySearch {
             channel,
             user,

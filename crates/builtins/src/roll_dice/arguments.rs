@@ -20,10 +20,10 @@ pub(super) enum ArgumentError {
     #[error(transparent)]
     Notation(#[from] NotationError),
     /// The call has more than one notation.
-    #[error("Give the dice once: as notation, formula or dice")]
+    #[error("Pass the dice only once: as 'notation', 'formula' or 'dice'")]
     SeveralNotations,
     /// The seed is not a 64-bit integer.
-    #[error("The seed must be an integer of 64 bits")]
+    #[error("The seed must be a 64-bit integer")]
     Seed,
 }
 

@@ -65,7 +65,7 @@ impl Brave {
         let is_long = query.chars().count() > MAX_QUERY_LEN;
         if is_long || query.split_whitespace().count() > MAX_WORDS {
             return Err(ToolFailure::invalid_input(format!(
-                "The query has more than {MAX_QUERY_LEN} characters or {MAX_WORDS} words"
+                "The query is longer than {MAX_QUERY_LEN} characters or {MAX_WORDS} words"
             )));
         }
         let Ok(mut token) = HeaderValue::try_from(self.api_key.expose_secret()) else {
@@ -87,7 +87,7 @@ impl Brave {
             return Err(self.service.failure(fault));
         }
         let Ok(found) = BraveResponse::deserialize(&answer.body) else {
-            return Err(self.service.unreadable("no list of results"));
+            return Err(self.service.unreadable("an invalid list of results"));
         };
         let pages = found.web.map(|web| web.results).unwrap_or_default();
         Ok(Hits {

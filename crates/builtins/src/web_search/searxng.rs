@@ -44,15 +44,15 @@ impl SearXng {
             .get(&self.base, "/search", &query, HeaderMap::new());
         let answer = answer.await?;
         if answer.status.as_u16() == 403 {
-            let text = "SearXNG refuses to answer in JSON: add json to search.formats in its \
-                        settings.yml";
+            let text = "SearXNG does not allow JSON responses: add json to search.formats in its \
+                settings.yml";
             return Err(ToolFailure::new(ErrorCode::Unavailable, text));
         }
         if let Some(fault) = answer.fault(answer.text("/error")) {
             return Err(self.service.failure(fault));
         }
         let Ok(found) = SearxngResponse::deserialize(&answer.body) else {
-            return Err(self.service.unreadable("no list of results"));
+            return Err(self.service.unreadable("an invalid list of results"));
         };
         let hits = found.results.iter();
         let hits = hits.filter_map(|page| {

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use pillion_core::egress::EgressPolicy;
+use pillion_egress::EgressPolicy;
 use secrecy::SecretString;
 use url::Url;
 

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use pillion_builtins::get_weather::WeatherProvider;
 use pillion_builtins::web_search::SearchProvider;
 use pillion_builtins::{GetWeather, SearchSettings, WeatherSettings, WebSearch};
-use pillion_core::egress::EgressPolicy;
 use pillion_core::tool::{ErrorCode, ToolResult};
+use pillion_egress::EgressPolicy;
 use pillion_testkit::{Fault, FaultServer};
 use serde_json::json;
 use url::Url;
@@ -63,7 +63,7 @@ async fn n1_slow_and_endless_services_time_out() {
         for result in ask_at(&base(&server), SHORT).await {
             assert_eq!(result.error_code, Some(ErrorCode::Timeout), "{result:?}");
             let error = result.error.unwrap();
-            assert!(error.ends_with("did not answer within 0.3s"), "{error}");
+            assert!(error.ends_with("did not respond within 0.3s"), "{error}");
         }
         assert!(begun.elapsed() < LONG);
     }
@@ -88,7 +88,7 @@ async fn d7_an_endless_response_is_aborted() {
             result
                 .error
                 .unwrap()
-                .ends_with("answered with more than 1048576 bytes")
+                .ends_with("responded with more than 1048576 bytes")
         );
     }
 }
@@ -116,7 +116,7 @@ async fn d7_truncated_and_malformed_responses_fail_clearly() {
                 Some(ErrorCode::InternalError),
                 "{body:.20}: {result:?}"
             );
-            assert!(result.error.unwrap().contains(" answered with "));
+            assert!(result.error.unwrap().contains(" responded with "));
         }
     }
     // The body is shorter than announced.
@@ -167,7 +167,7 @@ async fn l1_requests_follow_the_egress_policy() {
     assert!(requests(&server).is_empty());
     for (url, says) in [
         ("http://169.254.169.254/", "plain http"),
-        ("https://169.254.169.254/", "may not be reached"),
+        ("https://169.254.169.254/", "are not allowed"),
         (
             "http://service.example/",
             "plain http to 'service.example' is not allowed",
@@ -204,7 +204,7 @@ async fn d6_all_error_responses_of_weather_services_are_understood() {
             401,
             json!({"cod": 401, "message": "Invalid API key."}),
             Unavailable,
-            "OpenWeatherMap refuses the key: check OPENWEATHER_API_KEY",
+            "OpenWeatherMap rejected the API key: check OPENWEATHER_API_KEY",
         ),
         (
             200,
@@ -228,7 +228,7 @@ async fn d6_all_error_responses_of_weather_services_are_understood() {
             200,
             json!({"cod": "404", "message": "city not found"}),
             InvalidInput,
-            "OpenWeatherMap refuses the request: city not found (404)",
+            "OpenWeatherMap rejected the request: city not found (404)",
         ),
         (
             500,
@@ -260,7 +260,7 @@ async fn d6_all_error_responses_of_weather_services_are_understood() {
             400,
             json!({"error": true, "reason": "Latitude must be in range"}),
             InvalidInput,
-            "Open-Meteo refuses the request: Latitude must be in range",
+            "Open-Meteo rejected the request: Latitude must be in range",
         ),
         (
             200,
@@ -278,13 +278,13 @@ async fn d6_all_error_responses_of_weather_services_are_understood() {
             503,
             json!(null),
             Unavailable,
-            "Open-Meteo answered with status 503",
+            "Open-Meteo responded with HTTP status 503",
         ),
         (
             403,
             json!(null),
             Unavailable,
-            "Open-Meteo refuses the request",
+            "Open-Meteo rejected the request",
         ),
     ] {
         let server = answering(status, &body).await;

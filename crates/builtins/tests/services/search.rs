@@ -195,7 +195,7 @@ async fn d7_invalid_queries_are_rejected_without_a_request() {
         (json!({"query": " \n"}), "No query provided"),
         (
             json!({"query": "x".repeat(1001)}),
-            "The query has more than 1000 characters",
+            "The query is longer than 1000 characters",
         ),
         (json!({}), "Missing required parameter: query"),
         (
@@ -226,7 +226,7 @@ async fn d7_all_error_responses_are_understood() {
             400,
             google_error(400, "badRequest", "API key not valid. Please pass one."),
             Unavailable,
-            "refuses the key: check GOOGLE_SEARCH_API_KEY",
+            "rejected the API key: check GOOGLE_SEARCH_API_KEY",
         ),
         (
             "google",
@@ -240,7 +240,7 @@ async fn d7_all_error_responses_are_understood() {
             403,
             google_error(403, "accessNotConfigured", "Access Not Configured"),
             Unavailable,
-            "refuses the key",
+            "rejected the API key",
         ),
         (
             "google",
@@ -261,21 +261,21 @@ async fn d7_all_error_responses_are_understood() {
             400,
             google_error(400, "badRequest", &format!("Bad <b>{KEY}</b>\u{7}")),
             Unavailable,
-            "Google Custom Search answered with status 400: Bad ***",
+            "Google Custom Search responded with HTTP status 400: Bad ***",
         ),
         (
             "google",
             502,
             json!("<html>"),
             Unavailable,
-            "answered with status 502",
+            "responded with HTTP status 502",
         ),
         (
             "brave",
             422,
             brave_error(422, "SUBSCRIPTION_TOKEN_INVALID"),
             Unavailable,
-            "refuses the key: check BRAVE_SEARCH_API_KEY",
+            "rejected the API key: check BRAVE_SEARCH_API_KEY",
         ),
         (
             "brave",
@@ -289,14 +289,14 @@ async fn d7_all_error_responses_are_understood() {
             422,
             brave_error(422, "VALIDATION"),
             Unavailable,
-            "answered with status 422: Because.",
+            "responded with HTTP status 422: Because.",
         ),
         (
             "brave",
             200,
             brave_error(500, "OTHER"),
             Unavailable,
-            "answered with status 500",
+            "responded with HTTP status 500",
         ),
         (
             "searxng",
@@ -317,7 +317,7 @@ async fn d7_all_error_responses_are_understood() {
             200,
             json!({"error": "no"}),
             ErrorCode::InternalError,
-            "no list of results",
+            "an invalid list of results",
         ),
     ];
     for (provider, status, body, code, says) in cases {

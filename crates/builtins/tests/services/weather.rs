@@ -156,8 +156,8 @@ async fn d6_unknown_and_ambiguous_places_fail_clearly() {
         (
             several,
             "Springfield",
-            "Ambiguous location: Springfield. Say which one: \
-            Springfield, Missouri, United States; Springfield, Ohio, United States",
+            "Ambiguous location: Springfield. Use one of: Springfield, Missouri, United States; \
+            Springfield, Ohio, United States",
         ),
         (none, "Xyzzy", "Unknown location: Xyzzy"),
     ] {
@@ -228,7 +228,7 @@ async fn d6_invalid_locations_are_rejected_without_a_request() {
         (json!({"location": "  "}), "No location provided"),
         (
             json!({"location": "x".repeat(201)}),
-            "The location has more than 200 characters",
+            "The location is longer than 200 characters",
         ),
         (json!({}), "Missing required parameter: location"),
         (

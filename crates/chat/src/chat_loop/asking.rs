@@ -228,7 +228,8 @@ impl ChatLoop {
             Some(room) if fitted.tokens > room => Err(ModelError::new(
                 ModelErrorKind::ContextTooLong,
                 format!(
-                    "the conversation has about {} tokens, old results of tools left out, and there is room for {room}",
+                    "the conversation has about {} tokens even without old tool results; the \
+                    model's context has room for {room}",
                     fitted.tokens
                 ),
             )),

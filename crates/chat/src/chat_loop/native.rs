@@ -161,7 +161,7 @@ pub(super) fn take_back(state: &mut ChatState, listener: &mut dyn ChatListener) 
             &permit.tool_call_id,
             &permit.tool_name,
             ErrorCode::InternalError,
-            "The call was cut off; whether it has taken effect is not known",
+            "The call was interrupted; whether it took effect is unknown",
         );
         listener.hear(ChatEvent::ToolFinished(EndedCall {
             call: call.clone(),

@@ -125,7 +125,7 @@ impl ChatLoop {
         for place in unfinished {
             let call = &mut round.0[place];
             if begun.contains(&place) {
-                let message = "The time of the chat was over before the call had ended";
+                let message = "The chat timed out before the call finished";
                 let result = failure(&call.call, ErrorCode::Timeout, message);
                 call.end(result, *listener.lock());
             } else {
@@ -166,10 +166,10 @@ pub(super) fn of(
         };
         let why = match () {
             () if !is_whole => {
-                Some("Not run: the answer was cut off before the call was whole".into())
+                Some("Not run: the response was cut off before the call was complete".into())
             }
             () if place >= most => Some(format!(
-                "Not run: no more than {most} calls of one answer are"
+                "Not run: a response may have at most {most} tool calls"
             )),
             () => None,
         };
@@ -197,7 +197,7 @@ pub(super) fn unwanted(call: &ToolCall) -> ToolResult {
     failure(
         call,
         ErrorCode::InvalidInput,
-        "Not run: no more tools may be called",
+        "Not run: no more tool calls are allowed",
     )
 }
 
@@ -209,7 +209,7 @@ pub(super) fn cut_off(round: &mut Round, listener: &mut dyn ChatListener) {
             // A permission request has no effect, so asking again does no harm.
             call.progress = Progress::Due;
         } else if matches!(call.progress, Progress::Begun) {
-            let message = "The call was cut off; whether it has taken effect is not known";
+            let message = "The call was interrupted; whether it took effect is unknown";
             call.end(
                 failure(&call.call, ErrorCode::InternalError, message),
                 listener,

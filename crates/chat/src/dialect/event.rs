@@ -1,7 +1,7 @@
 //! Parses the data of an event of a streamed answer.
 
-use pillion_core::mcp::SseEvent;
 use pillion_core::provider::Provider;
+use pillion_sse::SseEvent;
 use serde_json::Value;
 
 use super::failure::malformed;
@@ -18,5 +18,5 @@ pub(super) fn data(provider: Provider, event: &SseEvent) -> Result<Option<Value>
     }
     serde_json::from_str(&event.data)
         .map(Some)
-        .map_err(|_| malformed(provider, "an event of its stream is not JSON"))
+        .map_err(|_| malformed(provider, "an event of the stream is not JSON"))
 }

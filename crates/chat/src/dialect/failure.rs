@@ -39,12 +39,14 @@ impl Failure<'_> {
     pub(super) fn into_error(self, provider: Provider) -> ModelError {
         let kind = self.kind();
         let what = match kind {
-            ModelErrorKind::Unauthorized => "does not take the key, or not for this",
-            ModelErrorKind::RateLimited => "takes no more for now",
-            ModelErrorKind::Exhausted => "has nothing left to spend for us",
-            ModelErrorKind::Unavailable | ModelErrorKind::Timeout => "cannot answer now",
-            ModelErrorKind::Refused => "refused the request",
-            ModelErrorKind::ContextTooLong => "finds the conversation too long",
+            ModelErrorKind::Unauthorized => {
+                "rejected the API key, or the key lacks permission for the request"
+            }
+            ModelErrorKind::RateLimited => "has rate-limited the request",
+            ModelErrorKind::Exhausted => "reported that the account's quota or credit is used up",
+            ModelErrorKind::Unavailable | ModelErrorKind::Timeout => "is temporarily unavailable",
+            ModelErrorKind::Refused => "rejected the request",
+            ModelErrorKind::ContextTooLong => "rejected the conversation as too long",
             ModelErrorKind::Malformed | ModelErrorKind::Cancelled => "reported an error",
         };
         let mut message = format!("The provider '{provider}' {what}");
@@ -96,7 +98,7 @@ pub(super) fn of_status(status: u16) -> ModelErrorKind {
 pub(super) fn malformed(provider: Provider, what: &str) -> ModelError {
     ModelError::new(
         ModelErrorKind::Malformed,
-        format!("The answer of the provider '{provider}' cannot be read: {what}"),
+        format!("The response of the provider '{provider}' is invalid: {what}"),
     )
 }
 

@@ -39,7 +39,7 @@ pub(super) fn put_secret(
     let mut value = HeaderValue::from_str(value).map_err(|_| {
         ModelError::new(
             ModelErrorKind::Unauthorized,
-            "The key has characters that no header can carry",
+            "The API key has characters that are not allowed in an HTTP header",
         )
     })?;
     value.set_sensitive(true);

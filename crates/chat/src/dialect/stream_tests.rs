@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use pillion_core::mcp::{SseDecoder, SseEvent};
 use pillion_core::provider::{Provider, assistant_text, parse_tool_calls};
+use pillion_sse::{SseDecoder, SseEvent};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -106,7 +106,7 @@ fn h6_a_stream_that_breaks_off_is_malformed() {
                 }
                 let error = stream.finish().unwrap_err();
                 assert_eq!(error.kind, ModelErrorKind::Malformed);
-                assert!(error.message.ends_with("the stream broke off"), "{error}");
+                assert!(error.message.ends_with("the stream ended early"), "{error}");
             }
         }
     }

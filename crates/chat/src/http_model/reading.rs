@@ -1,8 +1,8 @@
 use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
-use pillion_core::egress::{HttpAnswer, HttpError};
-use pillion_core::mcp::SseDecoder;
 use pillion_core::provider::{Provider, assistant_text};
+use pillion_egress::{HttpAnswer, HttpError};
+use pillion_sse::SseDecoder;
 
 use super::{FailedAttempt, retry};
 use crate::dialect::{self, Dialect};
@@ -126,7 +126,7 @@ async fn whole(
         read.extend_from_slice(&chunk);
     }
     let json = serde_json::from_slice(&read)
-        .map_err(|error| body.malformed(&format!("it is not valid JSON ({error})")))?;
+        .map_err(|error| body.malformed(&format!("the body is not valid JSON ({error})")))?;
     let answer = dialect.answer(json).map_err(said)?;
     if is_streamed {
         let text = assistant_text(body.provider, &answer.body).unwrap_or_default();

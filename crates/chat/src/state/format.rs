@@ -19,7 +19,7 @@ impl<'de> Deserialize<'de> for Format {
         match u32::deserialize(deserializer)? {
             NUMBER => Ok(Self),
             other => Err(D::Error::custom(format!(
-                "a chat of format {other} cannot be read, only one of format {NUMBER}"
+                "the chat's format {other} is not supported: expected format {NUMBER}"
             ))),
         }
     }

@@ -271,13 +271,13 @@ fn each_kind_of_malformed_response_has_its_error() {
         ),
         (Vec::new(), "closed"),
         (b"SSH-2.0-OpenSSH\r\n\r\n".to_vec(), "not valid HTTP"),
-        (http(200, "{\"status\": 1"), "not the JSON"),
+        (http(200, "{\"status\": 1"), "not the expected JSON"),
         (
             http(200, "\"\u{fffd}\"")
                 .into_iter()
                 .map(|byte| if byte == 0xef { 0xff } else { byte })
                 .collect(),
-            "not the JSON",
+            "not the expected JSON",
         ),
         (http(502, "<html>"), "HTTP status 502"),
     ];
@@ -353,23 +353,29 @@ fn a_slow_tool_does_not_count_as_a_failure_of_the_sidecar() {
         .build();
     let caller = Caller::default();
     let error = client.execute("slow", &json!({}), &caller).unwrap_err();
-    assert_eq!(error.to_string(), "Tool 'slow' gave no result within 0.2s");
+    assert_eq!(
+        error.to_string(),
+        "Tool 'slow' returned no result within 0.2s"
+    );
     assert!(error.is_timeout());
     assert_eq!(error.code(), "timeout");
     let error = client.health().unwrap_err();
-    assert_eq!(error.to_string(), "The sidecar did not answer within 0.2s");
+    assert_eq!(error.to_string(), "The sidecar did not respond within 0.2s");
     let running = |tools: &[&str]| {
         let after = Duration::from_secs(1);
         let error = ClientError::Timeout { after };
         error.while_running(tools.iter().copied()).to_string()
     };
-    assert_eq!(running(&["a", "a"]), "Tool 'a' gave no result within 1.0s");
+    assert_eq!(
+        running(&["a", "a"]),
+        "Tool 'a' returned no result within 1.0s"
+    );
     assert_eq!(
         running(&["a", "b"]),
-        "The tools 'a' and 'b' gave no result within 1.0s"
+        "The tools 'a' and 'b' returned no result within 1.0s"
     );
     assert_eq!(
         running(&["a", "b", "c", "d", "e"]),
-        "The tools 'a', 'b', 'c' and 2 more gave no result within 1.0s"
+        "The tools 'a', 'b', 'c' and 2 more returned no result within 1.0s"
     );
 }

@@ -31,11 +31,11 @@ pub(super) fn check(composition: &Composition) -> Result<(), ComposeError> {
         }
     });
     if let Some(name) = twice {
-        let what = format!("two steps are called '{name}'");
+        let what = format!("the step name '{name}' is used twice");
         return Err(ComposeError::new("steps", what));
     }
     if count > MAX_STEPS {
-        let what = format!("{count} calls are declared; no more than {MAX_STEPS} may be");
+        let what = format!("the composed tool declares {count} calls; the limit is {MAX_STEPS}");
         return Err(ComposeError::new("steps", what));
     }
     let called = composition.called_tools();
@@ -134,11 +134,14 @@ impl<'a> Check<'a> {
             None
         } else if before.perhaps.contains(name) {
             let what = format!(
-                "'{pointer}': step '{name}' runs on a condition alone: say a 'default' beside '$from'"
+                "'{pointer}': step '{name}' runs only under a condition: add a 'default' beside \
+                '$from'"
             );
             (!may_lack).then_some(what)
         } else if self.all.contains(name) {
-            Some(format!("'{pointer}': step '{name}' does not run before"))
+            Some(format!(
+                "'{pointer}': step '{name}' does not run before this step"
+            ))
         } else {
             Some(format!("'{pointer}': there is no step '{name}'"))
         }

@@ -22,11 +22,11 @@ pub fn circles(compositions: &[Composition]) -> Result<(), ComposeError> {
         let (deepest, most) = (Nesting::DEEPEST, Nesting::MAX_CALLS);
         let fault = if size.calls > most {
             format!(
-                "one call would come to {} others; no more than {most} may be",
+                "one call would make {} nested calls; the limit is {most}",
                 size.calls
             )
         } else if size.nested > deepest {
-            format!("no more than {deepest} composed tools may stand in each other")
+            format!("composed tools call each other more than {deepest} levels deep")
         } else {
             continue;
         };
@@ -58,7 +58,7 @@ fn size(
         let mut way = above.split_off(begin);
         way.push(name.to_owned());
         let what = format!(
-            "composed tools call each other in a circle: {}",
+            "composed tools call each other in a cycle: {}",
             way.join(" -> ")
         );
         return Err(ComposeError::new(name, what));

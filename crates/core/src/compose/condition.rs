@@ -48,9 +48,10 @@ impl Condition {
 
     fn parse_at(value: Value, depth: usize) -> Result<Self, String> {
         if depth > MAX_DEPTH {
-            return Err("the condition stands too deep".to_owned());
+            return Err("the condition is nested too deeply".to_owned());
         }
-        let one_key = || format!("a condition is an object with one key: {KEYS}");
+        let one_key =
+            || format!("a condition must be an object with exactly one of these keys: {KEYS}");
         let Value::Object(members) = value else {
             return Err(one_key());
         };
@@ -68,7 +69,7 @@ impl Condition {
             "in" => return pair(&key, value).map(Self::In),
             "exists" => {
                 let Value::String(pointer) = value else {
-                    return Err("'exists' is a reference, as \"/steps/a/data\"".to_owned());
+                    return Err("'exists' must be a reference such as \"/steps/a/data\"".to_owned());
                 };
                 return Pointer::parse(&pointer).map(Self::Exists);
             }
@@ -78,7 +79,7 @@ impl Condition {
                 let inner = Self::parse_at(value, depth + 1)?;
                 return Ok(Self::Not(Box::new(inner)));
             }
-            _ => return Err(format!("'{key}' is no condition: there are {KEYS}")),
+            _ => return Err(format!("unknown condition '{key}': expected one of {KEYS}")),
         };
         Ok(Self::Compare(comparison, pair(&key, value)?))
     }
@@ -93,7 +94,9 @@ impl Condition {
             Self::In(sides) => {
                 let (one, many) = (fill(&sides.0)?, fill(&sides.1)?);
                 let Value::Array(many) = many else {
-                    return Err(Undecided::Unlike("'in' looks into a list"));
+                    return Err(Undecided::Unlike(
+                        "the second value of 'in' must be an array",
+                    ));
                 };
                 Ok(many.iter().any(|item| is_same(&one, item)))
             }
@@ -151,7 +154,9 @@ impl Comparison {
             },
         };
         let Some(order) = order else {
-            return Err(Undecided::Unlike("only numbers are less or greater"));
+            return Err(Undecided::Unlike(
+                "'less', 'greater', 'at_most' and 'at_least' compare numbers only",
+            ));
         };
         Ok(match self {
             Self::Less => order.is_lt(),
@@ -179,7 +184,7 @@ fn is_same(one: &Value, other: &Value) -> bool {
 }
 
 fn pair(key: &str, value: Value) -> Result<Box<(Template, Template)>, String> {
-    let expected = || format!("'{key}' compares two values: a list of two");
+    let expected = || format!("'{key}' must be an array of two values");
     let Value::Array(sides) = value else {
         return Err(expected());
     };
@@ -201,6 +206,6 @@ fn several(key: &str, value: Value, depth: usize) -> Result<Vec<Condition>, Stri
                 .map(|item| Condition::parse_at(item, depth + 1))
                 .collect()
         }
-        _ => Err(format!("'{key}' is a list of conditions")),
+        _ => Err(format!("'{key}' must be a non-empty array of conditions")),
     }
 }

@@ -64,7 +64,7 @@ pub(super) fn read(declared: Value, digest: String) -> Result<Composition, Compo
         (Some(output), _) => Output::Template(template(output, "output")?),
         (None, Some(Step::Call(call))) => Output::Step(call.name.clone()),
         (None, _) => {
-            let what = "say what the output is: the last step is no call";
+            let what = "the composed tool needs an 'output', because the last step is not a call";
             return Err(ComposeError::new("output", what));
         }
     };
@@ -81,10 +81,10 @@ pub(super) fn read(declared: Value, digest: String) -> Result<Composition, Compo
 
 fn read_steps(entries: Vec<Value>, place: &str, depth: usize) -> Result<Vec<Step>, ComposeError> {
     if entries.is_empty() {
-        return Err(ComposeError::new(place, "there are no steps"));
+        return Err(ComposeError::new(place, "the list of steps is empty"));
     }
     if depth > MAX_DEPTH {
-        let what = format!("no more than {MAX_DEPTH} groups of steps stand in each other");
+        let what = format!("groups of steps are nested more than {MAX_DEPTH} levels deep");
         return Err(ComposeError::new(place, what));
     }
     let entries = entries.into_iter().enumerate();
@@ -104,7 +104,7 @@ fn read_step(entry: Value, place: String, depth: usize) -> Result<Step, ComposeE
     match (entry.tool, entry.sequence, entry.parallel, entry.r#if) {
         (Some(tool), None, None, None) => {
             let ((None, None), (Some(name), arguments)) = (branches, named) else {
-                return fault("a call has name, tool and, perhaps, arguments");
+                return fault("a call must have 'name' and 'tool', and may have 'arguments'");
             };
             for name in [&name, &tool] {
                 ToolName::new(name)
@@ -118,7 +118,7 @@ fn read_step(entry: Value, place: String, depth: usize) -> Result<Step, ComposeE
                 Template::Array(_) | Template::Text(_) => false,
             };
             if !is_object {
-                return fault("arguments are an object");
+                return fault("'arguments' must be an object");
             }
             Ok(Step::Call(Call {
                 name,
@@ -136,7 +136,7 @@ fn read_step(entry: Value, place: String, depth: usize) -> Result<Step, ComposeE
             let condition = Condition::parse(condition)
                 .map_err(|what| ComposeError::new(format!("{place}.if"), what))?;
             let (Some(then), otherwise) = branches else {
-                return fault("an 'if' has a 'then'");
+                return fault("an 'if' needs a 'then'");
             };
             let otherwise = otherwise.map(|steps| below(steps, "else")).transpose()?;
             Ok(Step::If {
@@ -147,8 +147,8 @@ fn read_step(entry: Value, place: String, depth: usize) -> Result<Step, ComposeE
             })
         }
         _ => fault(
-            "a step is one of: a call (name, tool, arguments), sequence, parallel, or if with \
-             then and else",
+            "a step must be one of: a call (name, tool, arguments), 'sequence', 'parallel', or \
+            'if' with 'then' and 'else'",
         ),
     }
 }

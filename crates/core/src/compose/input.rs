@@ -37,7 +37,10 @@ impl InputTemplate {
         match stray {
             None => Ok(Self(template)),
             Some(stray) => {
-                let what = format!("'{stray}': there are no steps here, only /input");
+                let what = format!(
+                    "'{stray}': references to steps are not allowed here, only references to \
+                    /input"
+                );
                 Err(ComposeError::new("", what))
             }
         }

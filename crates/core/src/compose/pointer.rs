@@ -26,8 +26,8 @@ impl Pointer {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "'{text}' is no reference: it begins with /input or /steps/NAME, and ~ stands in \
-                 it as ~0, / as ~1"
+                "'{text}' is not a reference: references begin with /input or /steps/NAME and \
+                escape ~ as ~0 and / as ~1"
             )
         };
         let tokens = text.strip_prefix('/').ok_or_else(wrong)?.split('/');
@@ -43,7 +43,7 @@ impl Pointer {
             && !PARTS.contains(&part.as_str())
         {
             return Err(format!(
-                "'{text}': a step has result, data and text, and no '{part}'"
+                "'{text}': a step has 'result', 'data' and 'text', but no '{part}'"
             ));
         }
         Ok(Self { source, path })

@@ -8,8 +8,8 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::checkpoint::{CheckpointStore, StepCheckpoint};
 use super::condition::Undecided;
-use super::keeper::{KeptSteps, StepKeeper};
 use super::pointer::{Pointer, Source};
 use super::step::{Call, Step};
 use super::template::{Scope, Template};
@@ -41,23 +41,23 @@ type StepFuture<'a> = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + Sen
 /// Runs the steps that no earlier call has finished, and creates the output.
 pub(super) async fn run(
     composition: &Composition,
-    keeper: &dyn StepKeeper,
+    checkpoints: &dyn CheckpointStore,
     arguments: JsonObject,
     context: CallContext,
 ) -> Result<ToolOutput, ToolFailure> {
     let Some(calls) = &context.further_calls else {
-        let message = "A composed tool runs in an executor alone";
+        let message = "A composed tool can only run in an executor";
         return Err(ToolFailure::internal(message));
     };
     let input = Value::Object(arguments);
     let key = key(composition, &input, &context);
-    let kept = keeper.take(key.clone()).await?;
+    let kept = checkpoints.take(key.clone()).await?;
     let run = Run {
         composition,
         context: &context,
         calls,
         input,
-        state: Mutex::new(State::going_on(kept.as_ref())),
+        state: Mutex::new(State::resumed_from(kept.as_ref())),
     };
     match run.sequence(&composition.steps).await {
         Ok(()) => {
@@ -65,12 +65,12 @@ pub(super) async fn run(
             Ok(run.told_of(output, kept.as_ref()))
         }
         Err(failure) if failure.code == ErrorCode::ApprovalRequired => {
-            Err(run.stop(keeper, key, kept, failure).await)
+            Err(run.stop(checkpoints, key, kept, failure).await)
         }
         Err(failure) => {
             if let Some(kept) = kept.filter(|_| run.was_turned_away(&failure)) {
                 // If that fails, the results are lost, as after any other failure.
-                drop(keeper.keep(key, kept).await);
+                drop(checkpoints.save(key, kept).await);
             }
             Err(failure)
         }
@@ -90,7 +90,7 @@ fn key(composition: &Composition, input: &Value, context: &CallContext) -> Strin
 }
 
 impl State {
-    fn going_on(kept: Option<&KeptSteps>) -> Self {
+    fn resumed_from(kept: Option<&StepCheckpoint>) -> Self {
         let steps = kept.into_iter().flat_map(|kept| kept.steps.clone());
         Self {
             values: steps.collect(),
@@ -185,7 +185,7 @@ impl Run<'_> {
     }
 
     /// Adds the steps to the metadata of the output.
-    fn told_of(&self, output: ToolOutput, kept: Option<&KeptSteps>) -> ToolOutput {
+    fn told_of(&self, output: ToolOutput, kept: Option<&StepCheckpoint>) -> ToolOutput {
         let output = output.with_metadata("steps", json!(self.state.lock().told));
         match kept {
             None => output,
@@ -209,23 +209,23 @@ impl Run<'_> {
     /// Stores a checkpoint until there is a decision.
     async fn stop(
         &self,
-        keeper: &dyn StepKeeper,
+        checkpoints: &dyn CheckpointStore,
         key: String,
-        kept: Option<KeptSteps>,
+        kept: Option<StepCheckpoint>,
         failure: ToolFailure,
     ) -> ToolFailure {
         let values = std::mem::take(&mut self.state.lock().values);
         let this_call = self.context.record.map(|record| record.to_string());
-        let steps = KeptSteps {
+        let steps = StepCheckpoint {
             call: kept.and_then(|kept| kept.call).or(this_call),
             steps: values.into_iter().collect(),
         };
-        let is_kept = keeper.keep(key, steps).await;
+        let is_kept = checkpoints.save(key, steps).await;
         if let Err(error) = &is_kept {
             let tool = self.composition.definition().name();
             tracing::warn!(
                 tool.name = %tool, %error,
-                "The finished steps of a call that waits for an approval are not kept"
+                "Cannot save the finished steps of a composed call that waits for an approval"
             );
         }
         failure.with_metadata("steps_kept", json!(is_kept.is_ok()))
@@ -240,7 +240,7 @@ impl Run<'_> {
 
     /// Creates the failure for a reference that points to nothing.
     fn nothing_at(&self, place: &str, pointer: &Pointer) -> ToolFailure {
-        let message = format!("Step {place}: there is nothing at {pointer}");
+        let message = format!("Step {place}: no value at {pointer}");
         match pointer.source {
             Source::Input => ToolFailure::invalid_input(message),
             Source::Step(_) => ToolFailure::internal(message),

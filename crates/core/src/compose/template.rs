@@ -50,7 +50,7 @@ impl Template {
     fn parse_at(value: Value, depth: usize) -> Result<Self, (String, String)> {
         // Templates may be nested more deeply than step groups.
         if depth > 4 * MAX_DEPTH {
-            return Err((String::new(), "this stands too deep".to_owned()));
+            return Err((String::new(), "the value is nested too deeply".to_owned()));
         }
         let inside = |place: String| {
             move |(deeper, what): (String, String)| (format!("{place}{deeper}"), what)
@@ -169,33 +169,32 @@ fn directive(mut members: Map<String, Value>, depth: usize) -> Result<Template, 
     if let Some(value) = members.remove("$literal") {
         return match members.is_empty() {
             true => Ok(Template::Literal(value)),
-            false => Err(here("nothing stands beside '$literal'".to_owned())),
+            false => Err(here("no other key is allowed beside '$literal'".to_owned())),
         };
     }
     if let Some(from) = members.remove("$from") {
         let default = members.remove("default");
         let Value::String(from) = from else {
-            return Err(here("'$from' is a text".to_owned()));
+            return Err(here("'$from' must be a string".to_owned()));
         };
         let pointer = Pointer::parse(&from).map_err(here)?;
         return match members.is_empty() {
             true => Ok(Template::From { pointer, default }),
-            false => Err(here("beside '$from' stands 'default' alone".to_owned())),
+            false => Err(here("only 'default' is allowed beside '$from'".to_owned())),
         };
     }
     if let Some(parts) = members.remove("$text") {
         if !members.is_empty() {
-            return Err(here("nothing stands beside '$text'".to_owned()));
+            return Err(here("no other key is allowed beside '$text'".to_owned()));
         }
         return match Template::parse_at(parts, depth + 1)? {
             Template::Array(parts) => Ok(Template::Text(parts)),
-            _ => Err(here("'$text' is a list of parts".to_owned())),
+            _ => Err(here("'$text' must be an array of parts".to_owned())),
         };
     }
     let stray = members.keys().find(|key| key.starts_with('$'));
     let stray = stray.map_or("$", String::as_str);
     Err(here(format!(
-        "'{stray}' is not known: there are $from, $text and $literal, which says that what it \
-         holds is meant as it is"
+        "unknown key '{stray}': expected $from, $text, or $literal (whose value is used unchanged)"
     )))
 }

@@ -30,14 +30,14 @@ fn from(pointer: &str) -> Value {
 fn p_invalid_declarations_are_rejected_with_the_path() {
     let say = |steps: Value| fault(declared(steps));
     let cases = [
-        (say(json!([])), "steps: there are no steps"),
+        (say(json!([])), "steps: the list of steps is empty"),
         (
             say(json!([{"name": "a"}])),
-            "steps[0]: a step is one of: a call",
+            "steps[0]: a step must be one of: a call",
         ),
         (
             say(json!([{"tool": "echo"}])),
-            "steps[0]: a call has name, tool",
+            "steps[0]: a call must have 'name' and 'tool'",
         ),
         (
             say(json!([{"name": "a", "tool": "9x"}])),
@@ -49,11 +49,11 @@ fn p_invalid_declarations_are_rejected_with_the_path() {
         ),
         (
             say(json!([call("a", json!([1]))])),
-            "steps[0]: arguments are an object",
+            "steps[0]: 'arguments' must be an object",
         ),
         (
             say(json!([call("a", json!({})), call("a", json!({}))])),
-            "steps: two steps are called 'a'",
+            "steps: the step name 'a' is used twice",
         ),
         (
             say(json!([call("a", from("/steps/b/data"))])),
@@ -61,7 +61,7 @@ fn p_invalid_declarations_are_rejected_with_the_path() {
         ),
         (
             say(json!([call("a", from("/steps/b")), call("b", json!({}))])),
-            "steps[0].arguments: '/steps/b': step 'b' does not run before",
+            "steps[0].arguments: '/steps/b': step 'b' does not run before this step",
         ),
         (
             say(json!([call("a", from("/steps/a"))])),
@@ -71,22 +71,22 @@ fn p_invalid_declarations_are_rejected_with_the_path() {
             say(
                 json!([{"parallel": [call("a", json!({})), call("b", from("/steps/a"))]}, call("c", json!({}))]),
             ),
-            "steps[0].parallel[1].arguments: '/steps/a': step 'a' does not run before",
+            "steps[0].parallel[1].arguments: '/steps/a': step 'a' does not run before this step",
         ),
         (
             say(json!([
                 call("a", json!({})),
                 call("b", from("/steps/a/value"))
             ])),
-            "steps[1].arguments.x: '/steps/a/value': a step has result, data and text",
+            "steps[1].arguments.x: '/steps/a/value': a step has 'result', 'data' and 'text'",
         ),
         (
             say(json!([call("a", from("input/x"))])),
-            "steps[0].arguments.x: 'input/x' is no reference",
+            "steps[0].arguments.x: 'input/x' is not a reference",
         ),
         (
             say(json!([call("a", from("/input/~2"))])),
-            "is no reference",
+            "is not a reference",
         ),
         (
             say(json!([call("a", json!({"x": [{"$form": "/input"}]}))])),
@@ -97,26 +97,26 @@ fn p_invalid_declarations_are_rejected_with_the_path() {
                 "a",
                 json!({"x": {"$from": "/input", "y": 1}})
             )])),
-            "beside '$from' stands 'default' alone",
+            "only 'default' is allowed beside '$from'",
         ),
         (
             say(json!([{"if": {"exists": "/input/x"}, "then": [call("a", json!({}))]}])),
-            "output: say what the output is",
+            "output: the composed tool needs an 'output'",
         ),
         (
             say(json!([
                 {"if": {"exists": "/input/x"}, "then": [call("a", json!({}))]},
                 call("b", from("/steps/a/data"))
             ])),
-            "step 'a' runs on a condition alone",
+            "step 'a' runs only under a condition",
         ),
         (
             say(json!([{"if": {"equal": [1, 1]}, "then": [call("a", json!({}))]}])),
-            "steps[0].if: 'equal' is no condition",
+            "steps[0].if: unknown condition 'equal'",
         ),
         (
             say(json!([{"if": {"less": [1]}, "then": [call("a", json!({}))]}])),
-            "steps[0].if: 'less' compares two values",
+            "steps[0].if: 'less' must be an array of two values",
         ),
         (
             say(
@@ -142,13 +142,16 @@ fn p_the_size_of_a_composition_is_limited() {
         .map(|number| call(&format!("s{number}"), json!({})))
         .collect();
     let said = fault(declared(json!(calls)));
-    assert!(said.contains("65 calls are declared"), "{said}");
+    assert!(
+        said.contains("the composed tool declares 65 calls"),
+        "{said}"
+    );
     let mut deep = call("a", json!({}));
     for _ in 0..=MAX_DEPTH {
         deep = json!({"sequence": [deep]});
     }
     let said = fault(declared(json!([deep])));
-    assert!(said.contains("stand in each other"), "{said}");
+    assert!(said.contains("groups of steps are nested"), "{said}");
     let mut deep = json!(1);
     for _ in 0..100 {
         deep = json!([deep]);
@@ -191,7 +194,7 @@ fn p_a_cycle_is_rejected_and_its_path_is_named() {
     ];
     assert_eq!(
         circles(&round).unwrap_err().to_string(),
-        "a: composed tools call each other in a circle: a -> b -> c -> a"
+        "a: composed tools call each other in a cycle: a -> b -> c -> a"
     );
     let own = circles(&[composition("a", &["a"])]).unwrap_err();
     assert!(own.to_string().ends_with("a -> a"), "{own}");
@@ -205,17 +208,14 @@ fn p_the_size_of_nested_compositions_is_limited() {
         all.push(composition(&format!("t{number}"), &[below.as_str(); 10]));
     }
     let said = circles(&all).unwrap_err().to_string();
-    assert!(
-        said.starts_with("t2: one call would come to 1110"),
-        "{said}"
-    );
+    assert!(said.starts_with("t2: one call would make 1110"), "{said}");
     let names: Vec<_> = (0..10).map(|number| format!("n{number}")).collect();
     let chain: Vec<_> = names
         .windows(2)
         .map(|pair| composition(&pair[0], &[&pair[1]]))
         .collect();
     let said = circles(&chain).unwrap_err().to_string();
-    assert!(said.contains("no more than 8 composed tools"), "{said}");
+    assert!(said.contains("more than 8 levels"), "{said}");
 }
 
 fn fill(template: Value, input: &Value) -> Result<Value, String> {

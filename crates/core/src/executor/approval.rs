@@ -153,7 +153,7 @@ pub(super) async fn pass(
         Decision::Denied => (ErrorCode::Denied, "was denied"),
         Decision::Undecided => (ErrorCode::ApprovalRequired, "needs approval"),
     };
-    let message = format!("The call of tool '{}' {what}", tool.name());
+    let message = format!("The call to tool '{}' {what}", tool.name());
     let failure = ToolFailure::new(code, message).with_metadata("approval_id", json!(id));
     Err(match decision {
         // The person who decides needs to see the arguments.

@@ -185,7 +185,8 @@ impl QueuedCall {
             Ok(Err(_)) | Err(_) => Err(ToolFailure::new(
                 ErrorCode::Unavailable,
                 format!(
-                    "Tool '{}' found no free place within {}",
+                    "Tool '{}' did not start within {}: all slots for concurrent tool calls \
+                    were taken",
                     self.need.tool,
                     seconds_text(patience)
                 ),
@@ -204,7 +205,7 @@ impl Drop for QueuedCall {
 fn full() -> ToolFailure {
     ToolFailure::new(
         ErrorCode::RateLimited,
-        "Too many calls wait already. Retry after 1 second.",
+        "The queue of tool calls is full. Retry after 1 second.",
     )
     .with_retry_after(COME_BACK)
 }

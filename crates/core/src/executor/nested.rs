@@ -63,10 +63,12 @@ pub(super) fn admit(
     let too_much = |what: String| Err(ToolFailure::new(ErrorCode::InternalError, what));
     let (deepest, most) = (Nesting::DEEPEST, Nesting::MAX_CALLS);
     if nesting.depth > deepest {
-        return too_much(format!("More than {deepest} calls stand above this one"));
+        return too_much(format!("Nested tool calls are limited to {deepest} levels"));
     }
     if nesting.count() > most {
-        return too_much(format!("One call makes no more than {most} others"));
+        return too_much(format!(
+            "Nested tool calls are limited to {most} for one call"
+        ));
     }
     Ok(())
 }

@@ -223,7 +223,7 @@ impl Ledger {
         tracing::warn!(
             accounts = by_age.len(),
             calls,
-            "More calls count towards rate limits than are kept: the oldest accounts are forgotten"
+            "Rate limits track too many calls: the least recently used counters were dropped"
         );
         // The entry that was used last stays, however large it is.
         by_age.pop();

@@ -102,7 +102,7 @@ impl Bound {
             Err(failure) => return Err(cut(failure, beginning)),
         };
         let text = format!(
-            "{beginning}\n[The beginning of a result of {} bytes. The whole: {}]",
+            "{beginning}\n[Truncated: the result has {} bytes. Full result: {}]",
             spilled.bytes, spilled.url
         );
         let place = json!({
@@ -142,7 +142,7 @@ pub(super) fn shortened(mut failure: ToolFailure, most: usize) -> ToolFailure {
     }
     if bytes > PREVIEW {
         output::truncate(&mut failure.message, PREVIEW);
-        failure.message += &format!("\n[The beginning of {bytes} bytes]");
+        failure.message += &format!("\n[Truncated: {bytes} bytes in total]");
     }
     let result = match std::mem::take(&mut failure.result) {
         Value::Null => Value::Null,

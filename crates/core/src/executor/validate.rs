@@ -9,8 +9,8 @@ use tokio::time::{Instant, timeout_at};
 use super::fair_queue::{Bounds, FairQueue, Need};
 use super::{Account, ExecutorConfig, run};
 use crate::registry::RegisteredTool;
-use crate::schema::{MAX_CHECK_TIME, OptionalNull};
 use crate::tool::{CallContext, JsonObject, ToolFailure};
+use pillion_schema::{MAX_CHECK_TIME, OptionalNull};
 
 /// A null for an optional argument counts as absent: models send null for arguments that they do
 /// not set.
@@ -108,9 +108,9 @@ impl Checks {
             Ok(Err(failed)) => {
                 tracing::error!(
                     tool.name = %tool.name(), error = %failed,
-                    "A check of arguments failed"
+                    "Validating the arguments of a tool call failed unexpectedly"
                 );
-                Err(ToolFailure::internal("The arguments cannot be checked"))
+                Err(ToolFailure::internal("The arguments cannot be validated"))
             }
             Ok(Ok((_, Err(_)))) | Err(_) => Err(run::timed_out(tool, limit)),
         }

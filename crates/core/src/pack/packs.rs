@@ -3,7 +3,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{
-    Counters, EventStream, Keeping, Pack, Reader, Resource, ResourceProvider, ResourceTemplate,
+    Counters, EventStream, Pack, Reader, Resource, ResourceProvider, ResourceTemplate, StoredItems,
 };
 use crate::registry::{RegistryError, ToolRegistry};
 use crate::tool::{Tool, ToolName};
@@ -19,7 +19,7 @@ pub struct PackContents {
     providers: Vec<Arc<dyn ResourceProvider>>,
     streams: Vec<Arc<EventStream>>,
     counters: Option<Arc<Counters>>,
-    keeps: Vec<Arc<dyn Keeping>>,
+    stored_items: Vec<Arc<dyn StoredItems>>,
 }
 
 /// Why a pack cannot be added.
@@ -27,13 +27,15 @@ pub struct PackContents {
 #[non_exhaustive]
 pub enum PackError {
     /// The name is invalid.
-    #[error("'{0}' is no name for a pack: small letters, digits and _ after a letter")]
+    #[error(
+        "invalid pack name '{0}': use lowercase letters, digits and '_', starting with a letter"
+    )]
     BadName(String),
     /// A pack with this name exists.
-    #[error("There is a pack '{0}' already")]
+    #[error("A pack named '{0}' already exists")]
     NameTaken(String),
     /// A tool of the pack cannot be registered.
-    #[error("The pack '{pack}': {source}")]
+    #[error("Pack '{pack}': {source}")]
     Tool {
         /// The name of the pack.
         pack: String,
@@ -42,7 +44,7 @@ pub enum PackError {
         source: RegistryError,
     },
     /// A stream of the pack has the name of another stream.
-    #[error("The pack '{pack}': there is a stream '{stream}' already")]
+    #[error("Pack '{pack}': a stream named '{stream}' already exists")]
     StreamTaken {
         /// The name of the pack.
         pack: String,
@@ -50,7 +52,7 @@ pub enum PackError {
         stream: String,
     },
     /// A kind of stored items has an invalid or duplicate name.
-    #[error("The pack '{pack}': '{kind}' is no name for what it keeps, or there twice")]
+    #[error("Pack '{pack}': the kind of data '{kind}' is invalid or declared twice")]
     BadKind {
         /// The name of the pack.
         pack: String,
@@ -89,14 +91,14 @@ impl PackContents {
 
     /// Returns the kinds of stored items.
     #[must_use]
-    pub fn keeps(&self) -> &[Arc<dyn Keeping>] {
-        &self.keeps
+    pub fn stored_items(&self) -> &[Arc<dyn StoredItems>] {
+        &self.stored_items
     }
 
     /// Returns the stored items of one kind.
     #[must_use]
-    pub fn keeping(&self, kind: &str) -> Option<&Arc<dyn Keeping>> {
-        self.keeps.iter().find(|keeping| keeping.kind() == kind)
+    pub fn stored_items_of(&self, kind: &str) -> Option<&Arc<dyn StoredItems>> {
+        self.stored_items.iter().find(|items| items.kind() == kind)
     }
 }
 
@@ -140,8 +142,8 @@ impl Packs {
             let stream = stream.name().to_owned();
             return Err(PackError::StreamTaken { pack: name, stream });
         }
-        let keeps = pack.keeps();
-        if let Some(kind) = bad_kind(&keeps) {
+        let stored_items = pack.stored_items();
+        if let Some(kind) = find_invalid_kind(&stored_items) {
             return Err(PackError::BadKind { pack: name, kind });
         }
         let tools = pack.tools();
@@ -154,7 +156,7 @@ impl Packs {
             providers,
             streams,
             counters: pack.counters(),
-            keeps,
+            stored_items,
         }));
         Ok(tools)
     }
@@ -202,7 +204,7 @@ impl Packs {
         for provider in self.0.iter().flat_map(|member| &member.providers) {
             match provider.list(reader).await {
                 Ok(list) => resources.extend(list),
-                Err(error) => tracing::warn!(%error, "Resources of a pack are not listed"),
+                Err(error) => tracing::warn!(%error, "Cannot list the resources of a pack"),
             }
         }
         resources
@@ -250,9 +252,9 @@ impl fmt::Debug for Packs {
 }
 
 /// Returns the first kind with an invalid or duplicate name.
-fn bad_kind(keeps: &[Arc<dyn Keeping>]) -> Option<String> {
+fn find_invalid_kind(stored_items: &[Arc<dyn StoredItems>]) -> Option<String> {
     let mut kinds = HashSet::new();
-    let mut all = keeps.iter().map(|keeping| keeping.kind());
+    let mut all = stored_items.iter().map(|items| items.kind());
     let bad = all.find(|kind| !is_name(kind) || !kinds.insert(*kind));
     bad.map(str::to_owned)
 }
@@ -266,7 +268,7 @@ fn is_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pack::Kept;
+    use crate::pack::StoredItem;
     use crate::store::StoreError;
     use crate::tool::{FnTool, ToolDefinition, ToolOutput};
     use async_trait::async_trait;
@@ -281,7 +283,7 @@ mod tests {
     struct Kind(&'static str);
 
     #[async_trait]
-    impl Keeping for Kind {
+    impl StoredItems for Kind {
         fn kind(&self) -> &str {
             self.0
         }
@@ -290,7 +292,11 @@ mod tests {
             Ok(0)
         }
 
-        async fn list(&self, _after: Option<&str>, _limit: u32) -> Result<Vec<Kept>, StoreError> {
+        async fn list(
+            &self,
+            _after: Option<&str>,
+            _limit: u32,
+        ) -> Result<Vec<StoredItem>, StoreError> {
             Ok(Vec::new())
         }
 
@@ -318,7 +324,7 @@ mod tests {
             vec![Arc::new(EventStream::new(self.stream, uri, "d"))]
         }
 
-        fn keeps(&self) -> Vec<Arc<dyn Keeping>> {
+        fn stored_items(&self) -> Vec<Arc<dyn StoredItems>> {
             let kinds = self.kinds.iter();
             kinds.map(|&kind| Arc::new(Kind(kind)) as _).collect()
         }
@@ -341,28 +347,30 @@ mod tests {
             error
         };
         let error = refused(pack("a", &["two"], "t"));
-        assert_eq!(error, "There is a pack 'a' already");
+        assert_eq!(error, "A pack named 'a' already exists");
         let error = refused(pack("b", &["two"], "s"));
-        assert_eq!(error, "The pack 'b': there is a stream 's' already");
+        assert_eq!(error, "Pack 'b': a stream named 's' already exists");
         let error = refused(pack("b", &["two", "one"], "t"));
-        assert_eq!(error, "The pack 'b': Tool 'one' already registered");
+        assert_eq!(error, "Pack 'b': Tool 'one' already registered");
         let error = refused(pack("B b", &["two"], "t"));
-        assert!(error.starts_with("'B b' is no name"), "{error}");
+        assert!(error.starts_with("invalid pack name 'B b'"), "{error}");
         for kinds in [vec!["scenes", "scenes"], vec!["a/b"]] {
             let error = refused(Named {
                 kinds,
                 ..pack("b", &["two"], "t")
             });
-            assert!(error.contains("no name for what it keeps"), "{error}");
+            assert!(error.contains("is invalid or declared twice"), "{error}");
         }
         packs.add(&pack("b", &["two"], "t"), &registry).unwrap();
-        let kinds = |pack: &str| packs.get(pack).map(|pack| pack.keeps().len());
+        let kinds = |pack: &str| packs.get(pack).map(|pack| pack.stored_items().len());
         assert_eq!(
             [kinds("a"), kinds("b"), kinds("c")],
             [Some(1), Some(1), None]
         );
         let pack = packs.get("b").unwrap();
-        assert!(pack.keeping("scenes").is_some() && pack.keeping("other").is_none());
+        assert!(
+            pack.stored_items_of("scenes").is_some() && pack.stored_items_of("other").is_none()
+        );
         assert_eq!(packs.streams().count(), 2);
         assert!(packs.provider_of("events://t?x=1").is_some());
         assert!(packs.provider_of("events://u").is_none());

@@ -138,7 +138,7 @@ impl ResourceError {
 
 impl From<StoreError> for ResourceError {
     fn from(error: StoreError) -> Self {
-        tracing::warn!(%error, "A resource cannot be read");
+        tracing::warn!(%error, "Cannot read a resource of a pack");
         Self {
             code: error.code(),
             message: "The store cannot be read".to_owned(),

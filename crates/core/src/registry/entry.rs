@@ -2,8 +2,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::RegistryError;
-use crate::schema::CompiledSchema;
 use crate::tool::{Tool, ToolDefinition, ToolName, ToolOrigin};
+use pillion_schema::CompiledSchema;
 
 /// A registered tool with its compiled schema.
 pub struct RegisteredTool {
@@ -27,7 +27,8 @@ impl RegisteredTool {
             Err(error) if origin.is_mcp() => {
                 tracing::warn!(
                     tool.name = %name, %error,
-                    "The schema of MCP tool `{name}` cannot be compiled; its arguments go unchecked"
+                    "The schema of MCP tool `{name}` cannot be compiled; its arguments are not \
+                    validated"
                 );
                 None
             }

@@ -122,7 +122,7 @@ impl fmt::Debug for CallId {
 
 /// The text is not a UUID version 7.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("that is not the id of a call")]
+#[error("not a valid call id")]
 pub struct CallIdError;
 
 #[cfg(test)]

@@ -3,7 +3,7 @@ use async_trait::async_trait;
 use super::{StoreError, Timestamp};
 
 /// The checkpoint store of composed tools: stores the results of finished steps while another step
-/// waits for an approval ([`StepKeeper`](crate::compose::StepKeeper)).
+/// waits for an approval ([`CheckpointStore`](crate::compose::CheckpointStore)).
 #[async_trait]
 pub trait KeptStepsStore: Send + Sync {
     /// Stores a checkpoint until `expires_at`, replacing any other with this key.

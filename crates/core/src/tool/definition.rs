@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{InvalidToolName, JsonObject, ToolName, ToolParameter};
-use crate::schema::strict;
 pub use builder::ToolDefinitionBuilder;
+use pillion_schema::strict;
 
 /// Everything that a model and the executor need to know about a tool.
 ///

@@ -11,7 +11,7 @@ use super::{references, text};
 use crate::HttpToolError;
 
 /// Maximum size of a document, in bytes.
-const LONGEST: u64 = 16 * 1024 * 1024;
+const MAX_DOCUMENT_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Maximum size of the schemas that are copied for all tools together, in bytes: tools may share
 /// schemas.
@@ -32,10 +32,12 @@ impl Document {
         let unreadable = |error: std::io::Error| fault(format!("{}: {error}", path.display()));
         let mut content = String::new();
         let file = File::open(path).map_err(unreadable)?;
-        let mut file = file.take(LONGEST + 1);
+        let mut file = file.take(MAX_DOCUMENT_BYTES + 1);
         file.read_to_string(&mut content).map_err(unreadable)?;
-        if content.len() as u64 > LONGEST {
-            return Err(fault(format!("it is longer than {LONGEST} bytes")));
+        if content.len() as u64 > MAX_DOCUMENT_BYTES {
+            return Err(fault(format!(
+                "the document is longer than {MAX_DOCUMENT_BYTES} bytes"
+            )));
         }
         Self::parse(&content)
     }
@@ -43,9 +45,11 @@ impl Document {
     /// Parses a document, JSON or YAML.
     pub(super) fn parse(content: &str) -> Result<Self, HttpToolError> {
         let root: Value = if content.trim_start().starts_with('{') {
-            serde_json::from_str(content).map_err(|error| fault(format!("no JSON: {error}")))?
+            serde_json::from_str(content)
+                .map_err(|error| fault(format!("invalid JSON: {error}")))?
         } else {
-            serde_saphyr::from_str(content).map_err(|error| fault(format!("no YAML: {error}")))?
+            serde_saphyr::from_str(content)
+                .map_err(|error| fault(format!("invalid YAML: {error}")))?
         };
         let version = text(&root, "openapi").unwrap_or_default();
         if !["3.0.", "3.1."]
@@ -53,7 +57,7 @@ impl Document {
             .any(|known| version.starts_with(known))
         {
             return Err(fault(
-                "it is not an OpenAPI document of version 3.0 or 3.1".to_owned(),
+                "the file is not an OpenAPI document of version 3.0 or 3.1".to_owned(),
             ));
         }
         let room = Cell::new(MAX_COPIED);
@@ -70,7 +74,8 @@ impl Document {
     pub(super) fn pay(&self, bytes: usize) -> Result<(), String> {
         let left = self.room.get().checked_sub(bytes);
         self.room.set(left.unwrap_or(0));
-        let what = || format!("the schemas of all tools have more than {MAX_COPIED} bytes");
+        let what =
+            || format!("the schemas of all tools together are larger than {MAX_COPIED} bytes");
         left.map(drop).ok_or_else(what)
     }
 
@@ -91,9 +96,13 @@ impl Document {
         let base = configured.or_else(of_document);
         let base = base.filter(|base| !base.contains(['{', '}']));
         let base = base.and_then(|base| Some((base, Url::parse(base).ok()?)));
-        let (base, url) = base.ok_or_else(|| fault("say where the API is: https://..."))?;
+        let (base, url) =
+            base.ok_or_else(|| fault("the document has no absolute URL of the API: set base_url"))?;
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(fault("the paths of the document stand right behind it"));
+            return Err(fault(
+                "the URL must not have a query or fragment, because the paths of the document \
+                are appended to it",
+            ));
         }
         Ok(base.trim_end_matches('/').to_owned())
     }

@@ -70,7 +70,10 @@ impl<'a> Operation<'a> {
         if configured.is_some() || !(of(self.item) || of(self.operation)) {
             return Ok(());
         }
-        let what = format!("{}: it has servers of its own: say base_url", self.shown());
+        let what = format!(
+            "{}: the operation has its own 'servers': set base_url",
+            self.shown()
+        );
         Err(HttpToolError::new("operations", what))
     }
 
@@ -92,7 +95,7 @@ impl<'a> Operation<'a> {
         let of_url = |error: HttpToolError| fault(error.what);
         // Without the slash, the path would extend the host name.
         if !self.path.starts_with('/') {
-            return Err(fault("its path does not begin with '/'".to_owned()));
+            return Err(fault("the path does not begin with '/'".to_owned()));
         }
         let url = UrlTemplate::parse(&format!("{base}{}", self.path)).map_err(of_url)?;
         door.check(url.sample())?;
@@ -112,7 +115,7 @@ impl<'a> Operation<'a> {
         let places: Vec<_> = url.arguments().map(str::to_owned).collect();
         if let Some(stray) = places.iter().find(|name| !parts.required.contains(name)) {
             return Err(fault(format!(
-                "'{stray}' stands in the path and is no parameter"
+                "'{stray}' is used in the path, but is not declared as a parameter"
             )));
         }
         if let Some(body) = self.operation.get("requestBody") {
@@ -147,7 +150,7 @@ impl<'a> Operation<'a> {
         let size = schema.to_string().len();
         if size > LARGEST_SCHEMA {
             return Err(fault(format!(
-                "its schema has {size} bytes; no more than {LARGEST_SCHEMA} may be"
+                "the schema has {size} bytes; the limit is {LARGEST_SCHEMA}"
             )));
         }
         let definition =
@@ -190,11 +193,13 @@ impl<'a> Operation<'a> {
             let given = of.get("parameters").and_then(Value::as_array);
             for parameter in given.into_iter().flatten() {
                 let parameter = document.resolve(parameter)?;
-                let key = key(parameter).ok_or("a parameter has no name or place")?;
+                let key = key(parameter).ok_or("a parameter has no 'name' or no 'in'")?;
                 all.retain(|(known, _)| *known != key);
                 all.push((key, parameter));
                 if all.len() > MAX_PARAMETERS {
-                    return Err(format!("it has more than {MAX_PARAMETERS} parameters"));
+                    return Err(format!(
+                        "the operation has more than {MAX_PARAMETERS} parameters"
+                    ));
                 }
             }
         }
@@ -232,10 +237,16 @@ impl Parts<'_> {
         match text(parameter, "in").unwrap_or_default() {
             "path" if style.is_none_or(|style| style == "simple") && content.is_none() => {
                 if argument != name {
-                    return Err(format!("a path cannot have the parameter '{name}'"));
+                    return Err(format!(
+                        "the name of the path parameter '{name}' is not supported"
+                    ));
                 }
             }
-            "path" => return Err(format!("the path's '{name}' is written in another style")),
+            "path" => {
+                return Err(format!(
+                    "the style of the path parameter '{name}' is not supported: only 'simple' is"
+                ));
+            }
             "query" => self.query.push(QueryPart {
                 name: name.to_owned(),
                 value: template,
@@ -258,7 +269,11 @@ impl Parts<'_> {
                 self.headers.push((header, template));
             }
             "cookie" if !is_required => return Ok(()),
-            place => return Err(format!("'{name}' is required, and stands in the {place}")),
+            place => {
+                return Err(format!(
+                    "'{name}' is a required {place} parameter, which is not supported"
+                ));
+            }
         }
         let mut schema = match schema {
             Some(schema) => self.schemas.copy(schema)?,
@@ -287,7 +302,7 @@ impl Parts<'_> {
         let json = content.and_then(|content| content.iter().find(|(kind, _)| is_json(kind)));
         let Some((_, media)) = json else {
             return match is_required {
-                true => Err("its body is not JSON".to_owned()),
+                true => Err("the required request body is not JSON".to_owned()),
                 false => Ok(()),
             };
         };
@@ -324,7 +339,7 @@ fn query_style(
         "deepObject" => Ok(Style::DeepObject),
         // The members of such an object would become parameters with arbitrary names.
         _ if is_object => Err(format!(
-            "'{name}' is an object in the query, whose style is not deepObject"
+            "the query parameter '{name}' is an object and needs the style deepObject"
         )),
         "form" | "spaceDelimited" | "pipeDelimited" if explode => Ok(Style::Repeated),
         "form" => Ok(Style::Joined(",")),

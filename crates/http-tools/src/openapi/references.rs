@@ -2,7 +2,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 /// Maximum length of a reference, in bytes.
-const LONGEST: usize = 1_024;
+const MAX_REFERENCE_BYTES: usize = 1_024;
 
 /// Maximum number of references in a chain.
 const MAX_HOPS: usize = 32;
@@ -16,20 +16,23 @@ pub(super) fn resolve<'a>(root: &'a Value, value: &'a Value) -> Result<&'a Value
             Some(reference) => value = at(root, reference)?,
         }
     }
-    Err("references lead to each other in a circle".to_owned())
+    Err("references form a cycle".to_owned())
 }
 
 /// Returns the target of a reference within the document.
 pub(super) fn at<'a>(root: &'a Value, reference: &str) -> Result<&'a Value, String> {
-    if reference.len() > LONGEST {
-        return Err(format!("a reference has more than {LONGEST} bytes"));
+    if reference.len() > MAX_REFERENCE_BYTES {
+        return Err(format!(
+            "a reference is longer than {MAX_REFERENCE_BYTES} bytes"
+        ));
     }
     let Some(pointer) = reference.strip_prefix('#') else {
         return Err(format!(
-            "'{reference}' is in another document: only references within this one are followed"
+            "'{reference}' points to another document: only references within the same document \
+            are supported"
         ));
     };
     let pointer = percent_decode_str(pointer).decode_utf8_lossy();
     root.pointer(&pointer)
-        .ok_or_else(|| format!("there is nothing at '{reference}'"))
+        .ok_or_else(|| format!("the reference '{reference}' points to nothing"))
 }

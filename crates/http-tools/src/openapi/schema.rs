@@ -85,7 +85,10 @@ impl<'a> Schemas<'a> {
     /// Counts copied bytes, for this tool and for the whole document.
     fn pay(&mut self, bytes: usize) -> Result<(), String> {
         self.room = self.room.checked_sub(bytes).ok_or_else(|| {
-            format!("its schemas have more than {MAX_BYTES} bytes, with all that they refer to")
+            format!(
+                "the operation's schemas, with everything that they reference, are larger than \
+                {MAX_BYTES} bytes"
+            )
         })?;
         self.document.pay(bytes)
     }
@@ -114,7 +117,7 @@ impl<'a> Schemas<'a> {
     fn copy_at(&mut self, schema: &Value, depth: usize) -> Result<Value, String> {
         if depth > MAX_DEPTH {
             return Err(format!(
-                "schemas stand in each other more than {MAX_DEPTH} deep"
+                "schemas are nested more than {MAX_DEPTH} levels deep"
             ));
         }
         let members = match schema {
@@ -170,7 +173,9 @@ impl<'a> Schemas<'a> {
             return Ok(name.clone());
         }
         if self.names.len() >= MAX_DEFINITIONS {
-            return Err(format!("it refers to more than {MAX_DEFINITIONS} schemas"));
+            return Err(format!(
+                "the operation references more than {MAX_DEFINITIONS} schemas"
+            ));
         }
         let last = reference.rsplit('/').next().unwrap_or_default();
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');

@@ -124,18 +124,21 @@ fn a_recursive_schema_keeps_its_reference() {
 #[test]
 fn unsupported_operations_are_rejected_by_name_and_otherwise_skipped() {
     for (id, what) in [
-        ("upload", "POST /upload: its body is not JSON"),
-        ("far", "is in another document"),
-        ("round", "in a circle"),
-        ("objects", "whose style is not deepObject"),
+        (
+            "upload",
+            "POST /upload: the required request body is not JSON",
+        ),
+        ("far", "points to another document"),
+        ("round", "form a cycle"),
+        ("objects", "needs the style deepObject"),
         ("elsewhere", "does not begin with '/'"),
-        ("none", "there is no operation 'none'. There are: getPet"),
+        ("none", "unknown operation 'none'. The document has: getPet"),
     ] {
         let error = tools(json!([id])).unwrap_err();
         assert!(error.contains(what), "{id}: {error}");
     }
     let error = tools(json!([])).unwrap_err();
-    assert!(error.contains("name operations"), "{error}");
+    assert!(error.contains("name the operations"), "{error}");
     let all = tools(json!(["*"])).unwrap();
     let names: Vec<_> = all
         .iter()
@@ -147,8 +150,8 @@ fn unsupported_operations_are_rejected_by_name_and_otherwise_skipped() {
 #[test]
 fn invalid_documents_are_rejected() {
     for (document, what) in [
-        ("{", "no JSON"),
-        ("a: [", "no YAML"),
+        ("{", "invalid JSON"),
+        ("a: [", "invalid YAML"),
         ("swagger: '2.0'", "version 3.0 or 3.1"),
         ("a: &a [x]\nb: &b [*a,*a]", "version 3.0 or 3.1"),
     ] {
@@ -220,14 +223,17 @@ fn a_chain_of_references_may_include_every_schema() {
     let schema = outcome(chain(256)).unwrap();
     assert_eq!(schema["$defs"].as_object().unwrap().len(), 256);
     let error = outcome(chain(257)).unwrap_err();
-    assert!(error.contains("refers to more than 256 schemas"), "{error}");
+    assert!(
+        error.contains("references more than 256 schemas"),
+        "{error}"
+    );
 }
 
 #[test]
 fn schemas_nested_too_deep_are_rejected() {
     let deep = (0..70).fold(json!({}), |schema, _| json!({"items": schema}));
     let error = outcome(json!({"s": deep})).unwrap_err();
-    assert!(error.contains("more than 64 deep"), "{error}");
+    assert!(error.contains("more than 64 levels deep"), "{error}");
     // Nested more deeply than any parser accepts.
     let depth = 100_000;
     let document = format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
@@ -259,10 +265,10 @@ fn a_document_that_expands_too_much_is_rejected() {
         place += "/not";
     }
     let error = outcome(json!({"first": {"anyOf": refs}, "inner": inner})).unwrap_err();
-    assert!(error.contains("more than 1048576 bytes"), "{error}");
+    assert!(error.contains("larger than 1048576 bytes"), "{error}");
     let texts: Value = (0..2_000).map(|_| json!("x".repeat(1_000))).collect();
     let error = outcome(json!({"first": {"enum": texts}})).unwrap_err();
-    assert!(error.contains("more than 1048576 bytes"), "{error}");
+    assert!(error.contains("larger than 1048576 bytes"), "{error}");
 }
 
 #[test]
@@ -333,7 +339,7 @@ fn an_operation_with_its_own_servers_needs_a_base_url() {
         let error = entry(json!(["a"])).tools_of(&document).unwrap_err();
         let error = error.to_string();
         assert!(
-            error.contains("GET /a: it has servers of its own"),
+            error.contains("GET /a: the operation has its own 'servers'"),
             "{error}"
         );
         assert_eq!(entry(json!(["*"])).tools_of(&document).unwrap().len(), 1);

@@ -17,7 +17,8 @@ enum Pattern {
 /// The list after `tools=` is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "tools are names of tools, or beginnings of names with a '*' after them, separated by commas alone"
+    "expected tool names, or prefixes of tool names followed by '*', separated by commas without \
+     spaces"
 )]
 pub struct BadToolPattern;
 

@@ -85,7 +85,7 @@ impl StoredTokens {
         if self.is_to_be_noted(&hash, now)
             && let Err(error) = self.store.access_token_used(&hash, now).await
         {
-            tracing::debug!(%error, "Cannot note that a token was used");
+            tracing::debug!(%error, "Cannot record when an access token was last used");
         }
         Ok(Some(Grant {
             name: found.name,

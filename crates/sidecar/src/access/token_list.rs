@@ -69,7 +69,7 @@ pub enum TokenListError {
         reason: &'static str,
     },
     /// The source contains no entries.
-    #[error("{0} has no token in it")]
+    #[error("{0} contains no token")]
     Empty(String),
 }
 
@@ -191,7 +191,7 @@ fn without_comment(text: &str) -> &str {
 fn entry(text: &str, plain: bool) -> Result<Entry, &'static str> {
     let words: Vec<_> = text.split_whitespace().collect();
     let [name, scope, token, ref more @ ..] = words[..] else {
-        return Err("there are not three words");
+        return Err("the entry has fewer than three words");
     };
     let (mut users, mut tools) = (None, None);
     for word in more {
@@ -199,24 +199,28 @@ fn entry(text: &str, plain: bool) -> Result<Entry, &'static str> {
             (Some(named), _) => users.replace(named).is_none(),
             (None, Some(listed)) => {
                 let listed = listed.map_err(|_| {
-                    "after tools= come names of tools, or beginnings of names with a '*' after \
-                     them, separated by commas alone"
+                    "tools= needs tool names, or prefixes of tool names followed by '*', separated \
+                     by commas without spaces"
                 })?;
                 tools.replace(listed).is_none()
             }
             (None, None) => {
-                return Err("after the token comes user=NAME or any-user, and tools=NAME,PREFIX*");
+                return Err(
+                    "only user=NAME or any-user, and tools=NAME,PREFIX*, may follow the token",
+                );
             }
         };
         if !is_first {
-            return Err("one user, or any, and one list of tools");
+            return Err("user=NAME or any-user, and tools=, may appear only once");
         }
     }
-    let scope = Scope::parse(scope).ok_or("the scope is read, execute, approve or admin")?;
+    let scope = Scope::parse(scope).ok_or("the scope must be read, execute, approve or admin")?;
     let hash = match token.strip_prefix(HASHED) {
-        Some(hex) => hash_of(hex).ok_or("a SHA-256 is 64 hexadecimal digits")?,
-        None if !plain => return Err("in a file a token is sha256: and its SHA-256"),
-        None if token.len() < MIN_BYTES => return Err("a token has at least 20 characters"),
+        Some(hex) => hash_of(hex).ok_or("the SHA-256 must have 64 hexadecimal digits")?,
+        None if !plain => return Err("a token in a file must be sha256: followed by its SHA-256"),
+        None if token.len() < MIN_BYTES => {
+            return Err("the token must have at least 20 characters");
+        }
         None => Sha256::digest(token.as_bytes()).into(),
     };
     let grant = Grant {
@@ -286,25 +290,25 @@ mod tests {
         for (text, expected) in [
             (
                 "ci execute",
-                "tokens:1: expected NAME SCOPE TOKEN: there are not three words",
+                "tokens:1: expected NAME SCOPE TOKEN: the entry has fewer than three words",
             ),
             (
                 "\nci all sha256:00",
-                "tokens:2: expected NAME SCOPE TOKEN: the scope is read",
+                "tokens:2: expected NAME SCOPE TOKEN: the scope must be read",
             ),
             (
                 "ci read secret-secret-secret",
-                "in a file a token is sha256:",
+                "a token in a file must be sha256:",
             ),
             ("ci read sha256:00", "64 hexadecimal digits"),
-            ("ci read sha256:00 alice", "after the token comes user=NAME"),
+            ("ci read sha256:00 alice", "only user=NAME or any-user"),
             (
                 "ci read sha256:00 tools=secret-tool,",
-                "beginnings of names",
+                "prefixes of tool names",
             ),
-            ("ci read sha256:00 user=a any-user", "one user, or any"),
-            ("ci read sha256:00 tools=a tools=b", "one list of tools"),
-            ("# nothing", "tokens has no token in it"),
+            ("ci read sha256:00 user=a any-user", "may appear only once"),
+            ("ci read sha256:00 tools=a tools=b", "may appear only once"),
+            ("# nothing", "tokens contains no token"),
         ] {
             let error = TokenList::from_file(text, "tokens")
                 .unwrap_err()

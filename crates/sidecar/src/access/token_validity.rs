@@ -47,7 +47,7 @@ impl TokenValidity {
         if !holds {
             tracing::info!(
                 client = token.grant.name,
-                "A stream ends: its token does not allow any more what it did"
+                "Closing a stream: its access token was revoked, changed or has expired"
             );
         }
         holds

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pillion_core::compose::StepKeeper;
+use pillion_core::compose::CheckpointStore;
 use pillion_core::executor::{Executor, ExecutorHooks, Observer, Spill};
 use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::Tool;
@@ -108,13 +108,13 @@ impl Config {
             Arc::clone(&process.events),
             &self.wasm_tools,
         );
-        let keeper = self.keeper(state.as_ref());
+        let checkpoints = self.checkpoints(state.as_ref());
         let (shelf, tools) = self.tools_of(
             &Shelf::default(),
             &models,
             state.as_ref().filter(|_| has_all_tools),
             &credentials,
-            &keeper,
+            &checkpoints,
         );
         let registered = Registered::default().succeeded_by(tools, &registry, None);
         self.set_up_builtins(&registry);
@@ -137,7 +137,7 @@ impl Config {
             wasm_tools,
             registered,
             has_all_tools,
-            keeper,
+            checkpoints,
             shelf,
             process,
             used: watch::Sender::new(()),
@@ -152,15 +152,15 @@ impl Config {
         models: &Models,
         state: Option<&State>,
         credentials: &UserCredentials,
-        keeper: &Arc<dyn StepKeeper>,
+        checkpoints: &Arc<dyn CheckpointStore>,
     ) -> (Shelf, Vec<Arc<dyn Tool>>) {
         let Some(state) = state else {
-            return (shelf.clone(), self.declared.tools(keeper));
+            return (shelf.clone(), self.declared.tools(checkpoints));
         };
         let mut tools = tools::configured(self, Some(state.store()), credentials);
         let (shelf, of_packs) = shelf.succeeded_by(self, models, state.store());
         tools.extend(of_packs);
-        tools.extend(self.declared.tools(keeper));
+        tools.extend(self.declared.tools(checkpoints));
         (shelf, tools)
     }
 
@@ -168,14 +168,14 @@ impl Config {
     pub(super) fn set_up_builtins(&self, registry: &ToolRegistry) {
         let zone = self.builtins.time_zone.as_deref();
         if let Err(error) = tools::set_time_zone(registry, zone) {
-            tracing::error!(%error, "The time is told in another zone");
+            tracing::error!(%error, "Cannot set the time zone of the built-in tools");
         }
         if let Err(error) = pillion_builtins::set_aliases(registry) {
-            tracing::error!(%error, "Not every built-in tool has its other names");
+            tracing::error!(%error, "Cannot register the aliases of the built-in tools");
         }
     }
 
-    pub(super) fn keeper(&self, state: Option<&State>) -> Arc<dyn StepKeeper> {
+    pub(super) fn checkpoints(&self, state: Option<&State>) -> Arc<dyn CheckpointStore> {
         StepCheckpoints::over(state.map(State::store), self.approvals.expires_after)
     }
 

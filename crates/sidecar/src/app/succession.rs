@@ -36,9 +36,9 @@ impl App {
         old.workers.reconfigure(&config.workers);
         old.wasm_tools.reconfigure(&config.wasm_tools);
         // A checkpoint store in memory must survive the reload.
-        let keeper = match &old.state {
-            Some(state) => config.keeper(Some(state)),
-            None => Arc::clone(&old.keeper),
+        let checkpoints = match &old.state {
+            Some(state) => config.checkpoints(Some(state)),
+            None => Arc::clone(&old.checkpoints),
         };
         let credentials = credentials_of(old.servers.as_ref());
         let models = Arc::new(Models::new(config, &credentials));
@@ -47,7 +47,8 @@ impl App {
             let state = old.state.as_ref().filter(|_| old.has_all_tools);
             let (registry, events) = (old.executor.registry(), &old.process.events);
             let tools;
-            (shelf, tools) = config.tools_of(&old.shelf, &models, state, &credentials, &keeper);
+            (shelf, tools) =
+                config.tools_of(&old.shelf, &models, state, &credentials, &checkpoints);
             registered = old.registered.succeeded_by(tools, registry, Some(events));
             config.set_up_builtins(registry);
         }
@@ -77,7 +78,7 @@ impl App {
             wasm_tools: Arc::clone(&old.wasm_tools),
             registered,
             has_all_tools: old.has_all_tools,
-            keeper,
+            checkpoints,
             shelf,
             process: Arc::clone(&old.process),
             used: watch::Sender::new(()),

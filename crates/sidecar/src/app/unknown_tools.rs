@@ -27,7 +27,7 @@ impl UnknownTools {
         for name in self.missing_at_first(registry) {
             tracing::warn!(
                 tool.name = name,
-                "[tools.{name}] is in the configuration, and no tool has that name at present"
+                "The configuration has [tools.{name}], but there is no tool with this name"
             );
         }
     }

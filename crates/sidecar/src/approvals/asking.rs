@@ -29,7 +29,10 @@ pub(super) fn question(redaction: &Redaction, request: &ApprovalRequest) -> Aski
         return None;
     }
     let Some(message) = message(redaction, request) else {
-        tracing::debug!(tool.name = %request.tool.name(), "The arguments are too long for a question in place");
+        tracing::debug!(
+            tool.name = %request.tool.name(),
+            "The arguments are too long to ask the MCP client for approval"
+        );
         return None;
     };
     let params = to_raw_value(&json!({
@@ -75,7 +78,7 @@ pub(super) async fn alone(
     match question.await {
         Some(Verdict::Approved) => Ok(Decision::Approved),
         Some(_) => {
-            let message = format!("The call of tool '{}' was denied", request.tool.name());
+            let message = format!("The call to tool '{}' was denied", request.tool.name());
             Err(ToolFailure::new(ErrorCode::Denied, message))
         }
         None => Ok(Decision::Undecided),

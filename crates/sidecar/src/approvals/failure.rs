@@ -3,23 +3,26 @@ use pillion_core::store::{ApprovalRecord, StoreError};
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use serde_json::json;
 
-use crate::moment::text_of;
+use crate::timestamp::format_timestamp;
 
 /// The approval is pending.
 pub(super) fn undecided(record: &ApprovalRecord, request: &ApprovalRequest) -> ToolFailure {
     let message = format!(
-        "The call of tool '{}' needs approval {}",
+        "The call to tool '{}' needs approval {}",
         record.tool, record.id
     );
     ToolFailure::new(ErrorCode::ApprovalRequired, message)
         .with_metadata("approval_id", json!(record.id))
-        .with_metadata("approval_expires_at", json!(text_of(record.expires_at)))
+        .with_metadata(
+            "approval_expires_at",
+            json!(format_timestamp(record.expires_at)),
+        )
         .with_metadata("arguments", json!(request.arguments))
 }
 
 /// The approval was denied.
 pub(super) fn denied(record: &ApprovalRecord) -> ToolFailure {
-    let mut message = format!("The call of tool '{}' was denied", record.tool);
+    let mut message = format!("The call to tool '{}' was denied", record.tool);
     let reason = record
         .decision
         .as_ref()
@@ -34,7 +37,7 @@ pub(super) fn denied(record: &ApprovalRecord) -> ToolFailure {
 /// Another call has used the approval that this call requested.
 pub(super) fn used(record: &ApprovalRecord) -> ToolFailure {
     let message = format!(
-        "Another call of tool '{}' used approval {}",
+        "Another call to tool '{}' has already used approval {}",
         record.tool, record.id
     );
     ToolFailure::new(ErrorCode::Cancelled, message)
@@ -42,15 +45,18 @@ pub(super) fn used(record: &ApprovalRecord) -> ToolFailure {
 
 /// The task that reads the decision from the store has ended.
 pub(super) fn unreachable() -> ToolFailure {
-    ToolFailure::new(ErrorCode::Unavailable, "The approvals cannot be reached")
-}
-
-/// The store of approvals failed.
-#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
-pub(super) fn of_store(error: StoreError) -> ToolFailure {
-    tracing::error!(%error, "The store of approvals failed");
     ToolFailure::new(
         ErrorCode::Unavailable,
-        "The approvals cannot be read or written",
+        "The decision on the approval cannot be read",
+    )
+}
+
+/// The approval cannot be read or written.
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
+pub(super) fn of_store(error: StoreError) -> ToolFailure {
+    tracing::error!(%error, "Cannot read or write approvals in the store");
+    ToolFailure::new(
+        ErrorCode::Unavailable,
+        "Approvals cannot be read or written: the store failed",
     )
 }

@@ -40,28 +40,36 @@ pub(crate) enum ConnectError {
     #[error("no sidecar listens on {}", socket.display())]
     NotThere { socket: PathBuf },
     #[error(
-        "no permission to use the sidecar's socket {}: its permissions let in the sidecar's user \
-         and root, and with socket.group its members",
+        "permission denied for the sidecar's socket {}: only the sidecar's user, root and the \
+         members of socket.group can connect",
         socket.display()
     )]
     NoPermission { socket: PathBuf },
     #[error("cannot connect to the sidecar at {}: {source}", socket.display())]
     Socket { socket: PathBuf, source: io::Error },
-    #[error("the sidecar at {} refuses: {}", socket.display(), failure.error)]
+    #[error("the sidecar at {} rejected the connection: {}", socket.display(), failure.error)]
     Refused {
         socket: PathBuf,
         status: StatusCode,
         failure: Box<Failure>,
     },
-    #[error("the sidecar at {} did not answer within {:.0}s", socket.display(), CONNECT_TIMEOUT.as_secs_f64())]
+    #[error(
+        "the sidecar at {} did not respond within {:.0}s",
+        socket.display(),
+        CONNECT_TIMEOUT.as_secs_f64()
+    )]
     TooSlow { socket: PathBuf },
-    #[error("what listens on {} is not a sidecar of this version: it answers with status {status}", socket.display())]
+    #[error(
+        "the process that listens on {} is not a sidecar of this version: it responded with HTTP \
+         status {status}",
+        socket.display()
+    )]
     NoSidecar { socket: PathBuf, status: StatusCode },
     #[error("the connection to the sidecar broke: {0}")]
     Http(#[from] hyper::Error),
-    #[error("the user's or the channel's name cannot stand in a header: {0}")]
+    #[error("the user or channel is not a valid HTTP header value: {0}")]
     User(#[from] InvalidHeaderValue),
-    #[error("no request can be made: {0}")]
+    #[error("cannot create the HTTP request: {0}")]
     Request(#[from] axum::http::Error),
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn bounded(declared: Map<String, Value>) -> Arc<Map<String, Value>> {
     if !is_complete {
         tracing::debug!(
             limit_bytes = MAX_BYTES,
-            "A client declared more capabilities than are kept"
+            "Ignored the capabilities of an MCP client beyond the size limit"
         );
     }
     Arc::new(kept)

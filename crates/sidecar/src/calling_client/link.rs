@@ -8,10 +8,10 @@ use std::sync::{Arc, OnceLock};
 use axum::body::Bytes;
 use parking_lot::Mutex;
 use pillion_core::digest::sha256_hex;
-use pillion_core::mcp::{
+use pillion_core::tool::TraceContext;
+use pillion_mcp_client::{
     Feature, LogLevel, Progress, ProtocolVersion, RESERVED_META, RequestOptions, RpcError,
 };
-use pillion_core::tool::TraceContext;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -253,7 +253,7 @@ impl Link {
             params,
             reply,
         };
-        let gone = || RpcError::new(message::INTERNAL_ERROR, "The client is gone");
+        let gone = || RpcError::new(message::INTERNAL_ERROR, "The client has disconnected");
         let asked = self.said.send(ClientMessage::Question(question)).await;
         asked.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
@@ -316,7 +316,7 @@ fn capability_for(method: &str) -> Option<&'static str> {
 }
 
 pub(crate) fn refusal(method: &str) -> RpcError {
-    let message = format!("The client that made the call does not offer {method}");
+    let message = format!("The client that made the call does not support {method}");
     RpcError::new(METHOD_NOT_FOUND, message)
 }
 

@@ -1,6 +1,6 @@
 //! Entries of `tools/list`, converted for the clients of each revision.
 
-use pillion_core::mcp::{Feature, ProtocolVersion, has_object_output};
+use pillion_mcp_client::{Feature, ProtocolVersion, has_object_output};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::message::Members;

@@ -2,13 +2,13 @@
 
 use axum::body::Bytes;
 use indexmap::IndexMap;
-use pillion_core::mcp::RpcError;
 use pillion_core::{is_lone_surrogate, json_error_text};
+use pillion_mcp_client::RpcError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::echo::shortened;
+use crate::client_text::truncate_input;
 
 pub(crate) const PARSE_ERROR: i64 = -32700;
 pub(crate) const INVALID_REQUEST: i64 = -32600;
@@ -146,12 +146,14 @@ impl Inbound {
                     (Some(error), _) => Err(serde_json::from_value(error)
                         .unwrap_or_else(|_| RpcError::new(INTERNAL_ERROR, "Unknown error"))),
                     (None, Some(result)) => Ok(result),
-                    (None, None) => return Err(invalid("neither 'method' nor 'result'")),
+                    (None, None) => {
+                        return Err(invalid("'method', 'result' and 'error' are missing"));
+                    }
                 };
                 let id = id.to_owned();
                 Ok(Self::Response { id, outcome })
             }
-            (None, None) => Err(invalid("neither 'method' nor 'id'")),
+            (None, None) => Err(invalid("'method' and 'id' are missing")),
         }
     }
 }
@@ -174,12 +176,12 @@ pub(crate) fn unreadable(key: &str, error: &serde_json::Error) -> RpcError {
 
 /// Returns the error for an unknown `what` with this name.
 pub(crate) fn unknown(what: &str, name: &str) -> RpcError {
-    invalid_params(format!("Unknown {what}: {}", shortened(name)))
+    invalid_params(format!("Unknown {what}: {}", truncate_input(name)))
 }
 
 /// Returns the error for a header that differs from the message.
 pub(crate) fn header_mismatch(header: &str) -> RpcError {
-    let reason = format!("The header {header} does not agree with the message");
+    let reason = format!("The header {header} does not match the message");
     RpcError::new(HEADER_MISMATCH, reason)
 }
 

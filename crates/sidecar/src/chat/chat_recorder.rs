@@ -49,7 +49,7 @@ impl ChatRecorder {
     ) -> Ended {
         self.kept.failure = outcome.err().as_ref().map(Failure::of);
         if let Err(error) = self.write(state).await {
-            tracing::warn!(chat = self.record.id, %error, "A chat cannot be kept");
+            tracing::warn!(chat = self.record.id, %error, "Cannot store a chat");
             self.kept
                 .failure
                 .get_or_insert_with(|| Failure::of_store(&error));

@@ -46,7 +46,7 @@ impl Claim {
                         return;
                     }
                     if let Err(error) = claim(&*store, &owner, &id, &by).await {
-                        tracing::warn!(chat = id, %error, "A chat cannot be claimed for longer");
+                        tracing::warn!(chat = id, %error, "Cannot renew the claim on a chat");
                     }
                 }
             })
@@ -95,7 +95,7 @@ impl Claim {
         match self.store.release_chat(owner, id, by).await {
             Ok(()) => {}
             // The claim then expires.
-            Err(error) => tracing::warn!(chat = id, %error, "A chat cannot be released"),
+            Err(error) => tracing::warn!(chat = id, %error, "Cannot release the claim on a chat"),
         }
         drop(has_ended);
         self.is_released = true;

@@ -3,22 +3,24 @@ use pillion_chat::{ModelError, ModelErrorKind};
 use pillion_core::store::{StoreError, StoreErrorKind};
 use pillion_core::tool::ErrorCode;
 
-use crate::echo::shortened;
+use crate::client_text::truncate_input;
 
 /// Why a chat cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChatRefusal {
     #[error("No model is configured: add [[providers]] and [[models]] (docs/CHAT.md)")]
     NoModel,
-    #[error("There is no model '{}'", shortened(id))]
+    #[error("There is no model '{}'", truncate_input(id))]
     UnknownModel { id: String },
-    #[error("There is no chat with this id: it is too old, somebody else's, or never was")]
+    #[error(
+        "There is no chat with this ID: it has expired, belongs to another user, or never existed"
+    )]
     Unknown,
-    #[error("The chat was kept by another version and cannot be read")]
+    #[error("The stored chat cannot be read: another version of Pillion has stored it")]
     Unreadable,
-    #[error("Another request goes on with this chat now")]
+    #[error("Another request is continuing this chat")]
     Busy,
-    #[error("This sidecar keeps nothing")]
+    #[error("This sidecar has no store for chats")]
     NoStore,
     #[error("{0}")]
     Store(#[from] StoreError),

@@ -63,7 +63,7 @@ impl Failure {
     pub(super) fn of_store(error: &StoreError) -> Self {
         Self {
             code: error.code().to_string(),
-            message: format!("The chat could not be kept: {error}"),
+            message: format!("The chat could not be stored: {error}"),
             retry_after: None,
             status: None,
             is_final: false,

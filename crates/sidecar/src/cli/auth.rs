@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use pillion_core::mcp::{ServerConfig, TokenKey};
+use pillion_mcp_client::{ServerConfig, TokenKey};
 use pillion_store::VaultTokenStore;
 
 use super::operator::Operator;
@@ -94,9 +94,8 @@ impl Account {
         let server = section.server;
         let account = Obtained::of(&server).filter(Obtained::is_consented);
         let (Some(account), Some(url)) = (account, server.url()) else {
-            let message = "nobody is asked for an authorization with this server: its \
-                           authentication is not { type = \"oauth\" } with the grant \
-                           authorization_code";
+            let message = "this server does not use OAuth with a user's consent: its \
+                authentication is not { type = \"oauth\" } with the grant authorization_code";
             return Err(CliError::Usage(message.to_owned()));
         };
         let of_user = match user {

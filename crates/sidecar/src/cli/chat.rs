@@ -151,7 +151,7 @@ impl Session {
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
         {
-            return Err(CliError::Usage(format!("'{id}' is not the id of a chat")));
+            return Err(CliError::Usage(format!("'{id}' is not a valid chat id")));
         }
         let target = format!("{}{id}", route::CHAT);
         let body = serde_json::to_vec(&request).map_err(CliError::Answer)?;
@@ -206,7 +206,10 @@ impl Session {
                 Ok(ExitCode::FAILURE)
             }
             _ => {
-                let error = answer.error.as_deref().unwrap_or("the chat did not end");
+                let error = answer
+                    .error
+                    .as_deref()
+                    .unwrap_or("the chat failed without an error message");
                 let code = answer.error_code.as_deref().unwrap_or("internal_error");
                 super::complain(&format!("{error} ({code})"));
                 let id = &answer.id;

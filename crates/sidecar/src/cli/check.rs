@@ -24,8 +24,8 @@ impl Check {
         access_of(&config, None).map_err(DaemonError::Access)?;
         let vault = config.vault.key();
         vault.map_err(|error| CliError::Usage(format!("vault: {error}")))?;
-        for doubt in config.doubts(|name| std::env::var(name).ok()) {
-            complain(&format!("warning: {doubt}"));
+        for warning in config.warnings(|name| std::env::var(name).ok()) {
+            complain(&format!("warning: {warning}"));
         }
         let models_file = config.models_file.as_ref();
         let files = self.config.iter().chain(models_file);

@@ -29,15 +29,17 @@ pub(super) enum CliError {
     Input(#[source] io::Error),
     #[error("cannot write to standard output: {0}")]
     Output(#[source] io::Error),
-    #[error("the sidecar's answer is not the JSON it should be: {0}")]
+    #[error("the sidecar's response is not the expected JSON: {0}")]
     Answer(#[source] serde_json::Error),
     #[error("{0}")]
     Model(String),
     #[error("{0}")]
     Bridge(Box<ConnectError>),
-    #[error("{0}; start it with `pillion serve`, or serve from this process with --standalone")]
+    #[error(
+        "{0}; start the sidecar with `pillion serve`, or serve from this process with --standalone"
+    )]
     NobodyToBridge(Box<ConnectError>),
-    #[error("standard input or output broke: {0}")]
+    #[error("standard input or output failed: {0}")]
     Streams(#[source] io::Error),
     #[error(transparent)]
     Operator(#[from] OperatorError),
@@ -45,15 +47,15 @@ pub(super) enum CliError {
     Servers(#[from] ServerError),
     #[error("{0}")]
     Credential(#[from] CredentialError),
-    #[error("Server not found: '{0}'; `pillion servers list` shows those that there are")]
+    #[error("Server not found: '{0}'; `pillion servers list` shows all servers")]
     NoServer(String),
-    #[error("{said}: '{id}' (not_found); `{list}` shows those that there are")]
+    #[error("{said}: '{id}' (not_found); `{list}` shows all ids")]
     NotThere {
         said: String,
         id: String,
         list: &'static str,
     },
-    #[error("the access tokens: {0}")]
+    #[error("cannot read the access tokens: {0}")]
     Tokens(#[source] StoreError),
     #[error("{0}")]
     Usage(String),
@@ -65,7 +67,7 @@ pub(super) enum CliError {
 fn hint(error: &ClientError) -> &'static str {
     match error {
         ClientError::NotRunning { .. } => {
-            "; start it with `pillion serve`, or name its socket by --socket or PILLION_SOCKET"
+            "; start it with `pillion serve`, or set its socket with --socket or PILLION_SOCKET"
         }
         _ => "",
     }

@@ -40,7 +40,7 @@ impl EventStream {
         for (name, value) in headers {
             if value.contains(['\r', '\n', '\0']) {
                 return Err(CliError::Usage(format!(
-                    "{name} has a character that no header has"
+                    "the value of {name} has a character that is not allowed in a header"
                 )));
             }
             head.push_str(&format!("{name}: {value}\r\n"));

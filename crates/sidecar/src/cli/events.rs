@@ -32,7 +32,7 @@ impl Events {
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ',' | '_');
         if !types.chars().all(legal) {
             return Err(CliError::Model(
-                "--types has names separated by commas".to_owned(),
+                "--types takes names separated by commas".to_owned(),
             ));
         }
         let target = format!("{}?types={types}", route::EVENTS);

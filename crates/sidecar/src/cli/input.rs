@@ -5,7 +5,7 @@ use std::io::{BufRead, ErrorKind, Read, Result, stdin};
 use super::CliError;
 
 /// Maximum size of the input, in bytes; a sidecar accepts less.
-const LONGEST: u64 = 64 * 1024 * 1024;
+const MAX_INPUT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Reads all of standard input.
 ///
@@ -25,22 +25,26 @@ pub(super) fn line() -> std::result::Result<Option<String>, CliError> {
 
 fn told<T>(read: Result<T>) -> std::result::Result<T, CliError> {
     read.map_err(|error| match error.kind() {
-        ErrorKind::FileTooLarge => {
-            CliError::Usage(format!("standard input has more than {LONGEST} bytes"))
-        }
+        ErrorKind::FileTooLarge => CliError::Usage(format!(
+            "standard input is larger than {MAX_INPUT_BYTES} bytes"
+        )),
         _ => CliError::Input(error),
     })
 }
 
 fn all_of(source: impl Read) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    source.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    source.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes)?;
     within(bytes)
 }
 
 fn line_of(source: impl BufRead) -> Result<Option<String>> {
     let mut bytes = Vec::new();
-    if source.take(LONGEST + 1).read_until(b'\n', &mut bytes)? == 0 {
+    if source
+        .take(MAX_INPUT_BYTES + 1)
+        .read_until(b'\n', &mut bytes)?
+        == 0
+    {
         return Ok(None);
     }
     let line = String::from_utf8(within(bytes)?);
@@ -50,7 +54,7 @@ fn line_of(source: impl BufRead) -> Result<Option<String>> {
 }
 
 fn within(bytes: Vec<u8>) -> Result<Vec<u8>> {
-    match bytes.len() as u64 > LONGEST {
+    match bytes.len() as u64 > MAX_INPUT_BYTES {
         true => Err(ErrorKind::FileTooLarge.into()),
         false => Ok(bytes),
     }

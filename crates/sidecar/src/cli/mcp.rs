@@ -108,7 +108,7 @@ impl Command {
 /// schema are reported by the command itself, not by the log.
 fn log(verbose: bool) {
     let level = if verbose { "debug" } else { "warn" };
-    let filter = format!("warn,pillion={level},pillion_core::mcp::client::methods=error");
+    let filter = format!("warn,pillion={level},pillion_mcp_client::client::methods=error");
     let Ok(filter) = filter.try_into() else {
         return;
     };

@@ -74,12 +74,12 @@ impl McpStdio {
                 return Err(CliError::NobodyToBridge(Box::new(error)));
             }
             Err(error) if error.is_absence() => {
-                tracing::warn!("Serving from this process alone: {error}");
+                tracing::warn!("Serving the tools of this process only: {error}");
                 return self.serve_alone(config, stop).await;
             }
             Err(error) => return Err(CliError::Bridge(Box::new(error))),
         };
-        tracing::info!(socket = %target.socket.display(), "Serving from the sidecar");
+        tracing::info!(socket = %target.socket.display(), "Serving the sidecar's tools");
         let input = BufReader::new(tokio::io::stdin());
         let (output, grace) = (tokio::io::stdout(), config.shutdown.grace);
         let served = bridge::serve(target, connection, input, output, grace, stop.first());
@@ -90,7 +90,7 @@ impl McpStdio {
     async fn serve_alone(self, config: &Config, stop: StopSignals) -> Result<(), CliError> {
         let state = State::open_beside_others(config).await;
         let state = state.map_err(DaemonError::from)?;
-        let Assembly { live, .. } = Assembly::of(config, &state, Access::default()).await?;
+        let Assembly { current_app, .. } = Assembly::of(config, &state, Access::default()).await?;
         // The user who started this process decides on its calls.
         let decider = match config.approvals.ask_clients {
             AskClients::Nobody => None,
@@ -106,8 +106,13 @@ impl McpStdio {
             },
             ..CallContext::default()
         };
-        let client = Client::new(live.clone(), context, Visibility::default(), self.model)
-            .map_err(|error| CliError::Model(error.message))?;
+        let client = Client::new(
+            current_app.clone(),
+            context,
+            Visibility::default(),
+            self.model,
+        )
+        .map_err(|error| CliError::Model(error.message))?;
         let input = BufReader::new(tokio::io::stdin());
         let output = tokio::io::stdout();
         let endings = Endings {
@@ -124,11 +129,11 @@ impl McpStdio {
         // Calls are cut off before the servers that they wait for disconnect; otherwise the calls
         // would look failed.
         state.cut_off_calls().await;
-        live.app().disconnect().await;
-        if let Some(telemetry) = live.app().process().telemetry.clone() {
+        current_app.app().disconnect().await;
+        if let Some(telemetry) = current_app.app().process().telemetry.clone() {
             telemetry.stop().await;
         }
-        drop(live);
+        drop(current_app);
         state.close().await;
         served.map_err(CliError::Streams)
     }

@@ -32,18 +32,24 @@ pub(super) enum OperatorError {
     #[error("{0}")]
     Store(#[source] StoreError),
     #[error(
-        "this user has no directory for a store: name the sidecar's configuration with --config"
+        "this user has no default directory for a store: set the sidecar's configuration with \
+        --config"
     )]
     NoStore,
     #[error(
-        "the store is in the sidecar's memory (store.location): it has to be in a file, or in Postgres"
+        "the store is in the sidecar's memory (store.location): this command needs a store in a \
+        file or in Postgres"
     )]
     Memory,
-    #[error("{} belongs to another user: run this as the sidecar's (number {owner})", path.display())]
+    #[error(
+        "{} belongs to another user: run this command as the sidecar's user (id {owner})",
+        path.display()
+    )]
     OfAnother { path: PathBuf, owner: u32 },
     #[error(
-        "nothing was done: the sidecar that listens at {} has another store. Name its configuration \
-         with --config, or another sidecar's socket with PILLION_SOCKET", socket.display()
+        "nothing was changed: the sidecar that listens on {} uses another store. Set its \
+        configuration with --config, or another sidecar's socket with PILLION_SOCKET",
+        socket.display()
     )]
     OtherStore { socket: PathBuf },
     #[error("{}: {source}", path.display())]

@@ -114,7 +114,10 @@ impl Show {
         let rows: Vec<_> = list.kept.iter().map(row_of_kept).collect();
         print(&table(&["NAME", "FACTS"], &rows))?;
         if let Some(next) = list.next {
-            super::complain(&format!("there are more: --after '{}'", visible(&next)));
+            super::complain(&format!(
+                "there are more entries: pass --after '{}'",
+                visible(&next)
+            ));
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -10,7 +10,7 @@ use super::table::table;
 use super::{CliError, SocketOption, decode, print, print_json};
 
 /// Maximum size of a key read from standard input, in bytes.
-const LONGEST: u64 = 8192;
+const MAX_KEY_BYTES: u64 = 8192;
 
 /// `pillion providers`
 #[derive(Debug, Args)]
@@ -63,11 +63,11 @@ impl Providers {
             }
             Command::SetKey(Named { name }) => {
                 raw.set_provider_key(&name, &key_from_input()?)?;
-                print(&format!("the vault has the key of {name}"))?;
+                print(&format!("stored the key of {name} in the vault"))?;
             }
             Command::RemoveKey(Named { name }) => {
                 raw.remove_provider_key(&name)?;
-                print(&format!("the vault has no key of {name}"))?;
+                print(&format!("removed the key of {name} from the vault"))?;
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -78,7 +78,7 @@ impl Providers {
 /// all processes of the host can read command lines.
 pub(super) fn key_from_input() -> Result<Zeroizing<Vec<u8>>, CliError> {
     let mut key = Zeroizing::new(String::new());
-    let mut input = std::io::stdin().lock().take(LONGEST);
+    let mut input = std::io::stdin().lock().take(MAX_KEY_BYTES);
     input.read_to_string(&mut key).map_err(CliError::Input)?;
     let input = ProviderKeyInput {
         key: key.trim().to_owned(),

@@ -51,7 +51,10 @@ pub(super) fn summary(status: &Status) -> String {
             .map_or_else(unknown, |s| format!("{s:.1} s")),
     );
     if let Some(error) = &status.store_error {
-        let _ = writeln!(text, "store: calls cannot be recorded, and fail: {error}");
+        let _ = writeln!(
+            text,
+            "store: calls are rejected because they cannot be recorded: {error}"
+        );
     }
     if let Some(reload) = &status.last_reload {
         let _ = match &reload.error {

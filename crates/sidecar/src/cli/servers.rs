@@ -139,7 +139,7 @@ impl Context {
         let body = match self.client.raw().refresh_servers() {
             Ok(body) => body,
             Err(error) if error.is_not_running() => {
-                complain("no sidecar runs here; the change takes effect when it starts");
+                complain("the sidecar is not running; the change takes effect when it starts");
                 return Ok(None);
             }
             Err(error) => return Err(error.into()),
@@ -148,8 +148,8 @@ impl Context {
         let found = list.servers.into_iter().find(|server| server.id == id);
         if found.is_none() {
             complain(
-                "the change is stored, but the sidecar that runs here does not show it: it may have \
-                 another store, which --config names",
+                "the change is stored, but the running sidecar does not show it: it may use \
+                another store; set its configuration with --config",
             );
         }
         Ok(found)

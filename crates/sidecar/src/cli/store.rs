@@ -90,7 +90,7 @@ async fn check(options: &StoreOptions) -> Result<ExitCode, CliError> {
     print(&if schema == newest {
         format!("Store OK, schema {schema} (current)")
     } else {
-        format!("Store OK, schema {schema}; `pillion store migrate` takes it to {newest}")
+        format!("Store OK, schema {schema}; `pillion store migrate` migrates it to {newest}")
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -116,9 +116,9 @@ async fn migrate(options: &StoreOptions) -> Result<ExitCode, CliError> {
     SqlStore::open(options).await?.close().await;
     let newest = SqlStore::schema_number();
     print(&match before {
-        None => format!("Made the store, with schema {newest}."),
-        Some(schema) if schema == newest => format!("The schema is {newest} already."),
-        Some(schema) => format!("Took the schema from {schema} to {newest}."),
+        None => format!("Created the store with schema {newest}."),
+        Some(schema) if schema == newest => format!("The schema is already {newest}."),
+        Some(schema) => format!("Migrated the schema from {schema} to {newest}."),
     })?;
     Ok(ExitCode::SUCCESS)
 }

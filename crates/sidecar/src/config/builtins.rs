@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use pillion_builtins::get_weather::{Units, WeatherProvider};
 use pillion_builtins::web_search::SearchProvider;
 use pillion_builtins::{GetTime, SearchSettings, WeatherSettings};
-use pillion_core::egress::EgressPolicy;
+use pillion_egress::EgressPolicy;
 use secrecy::SecretString;
 use serde::{Deserialize, Deserializer, de};
 use toml::{Table, Value};
@@ -303,7 +303,10 @@ impl SearchKeys {
             Some(SearchName::Mock) => Some(SearchProvider::Mock),
             Some(SearchName::Google) => {
                 let Some(engine) = cx else {
-                    return Err(secrets.lacks("cx", &format!("set it, or {usual_cx}")));
+                    return Err(secrets.lacks(
+                        "cx",
+                        &format!("set cx, or the environment variable {usual_cx}"),
+                    ));
                 };
                 let api_key = secrets.wanted("google", usual)?;
                 Some(SearchProvider::Google { api_key, engine })
@@ -313,7 +316,9 @@ impl SearchKeys {
             }),
             Some(SearchName::SearXng) => {
                 let Some(base_url) = base_url.clone() else {
-                    return Err(secrets.lacks("base_url", "say where the SearXNG is"));
+                    return Err(
+                        secrets.lacks("base_url", "set base_url to the URL of the SearXNG server")
+                    );
                 };
                 Some(SearchProvider::SearXng { base_url })
             }
@@ -379,7 +384,10 @@ impl Secrets<'_> {
             Some(key) => Ok(key),
             None if self.known.has_vault => Ok(SecretString::default()),
             None => {
-                let message = format!("needs {usual}, or api_key_env; or a vault that has the key");
+                let message = format!(
+                    "the provider needs an API key: set the environment variable {usual} or \
+                    api_key_env, or configure a vault that has the key"
+                );
                 Err(self.lacks("provider", &message))
             }
         }
@@ -399,7 +407,10 @@ impl Secrets<'_> {
     }
 
     fn whose(&self) -> Fault {
-        self.lacks("api_key_env", "say which provider's key it is: provider")
+        self.lacks(
+            "api_key_env",
+            "set provider to the service that the key belongs to",
+        )
     }
 
     fn lacks(&self, key: &str, message: &str) -> Fault {
@@ -426,7 +437,7 @@ impl<'de> Deserialize<'de> for ServiceUrl {
             is_http && is_bare && url.username().is_empty() && url.password().is_none()
         });
         url.map(Self).ok_or_else(|| {
-            de::Error::custom("expected an http:// or https:// URL without password or query")
+            de::Error::custom("expected an http:// or https:// URL without user, password or query")
         })
     }
 }

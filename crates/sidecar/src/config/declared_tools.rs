@@ -126,7 +126,7 @@ fn filled<T: DeserializeOwned>(
 
 fn claim(names: &mut Vec<ToolName>, name: &ToolName, path: &KeyPath) -> Result<(), Fault> {
     if names.contains(name) {
-        let message = format!("there is another tool '{name}'");
+        let message = format!("the tool name '{name}' is used twice");
         return Err(fault(path.join_name("name"), message));
     }
     names.push(name.clone());

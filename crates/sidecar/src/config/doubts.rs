@@ -6,16 +6,16 @@ use pillion_core::provider::Provider;
 use super::{Config, Key, KeyPath, builtins};
 
 /// Maximum edit distance at which an unknown tool name counts as a typo of a known one.
-const SLIPS: usize = 1;
+const MAX_TYPO_DISTANCE: usize = 1;
 
 /// A warning about a setting that is valid but probably a mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Doubt {
+pub(crate) struct ConfigWarning {
     key: KeyPath,
     message: String,
 }
 
-impl fmt::Display for Doubt {
+impl fmt::Display for ConfigWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.key, self.message)
     }
@@ -24,27 +24,29 @@ impl fmt::Display for Doubt {
 impl Config {
     /// Returns warnings about settings that are probably mistakes. `variable` looks up an
     /// environment variable.
-    pub(crate) fn doubts(&self, variable: impl Fn(&str) -> Option<String>) -> Vec<Doubt> {
-        let mut doubts = Vec::new();
-        let mut doubt = |key, message| doubts.push(Doubt { key, message });
-        for (place, provider) in self.providers.iter().enumerate() {
+    pub(crate) fn warnings(&self, variable: impl Fn(&str) -> Option<String>) -> Vec<ConfigWarning> {
+        let mut warnings = Vec::new();
+        let mut warn = |key, message| warnings.push(ConfigWarning { key, message });
+        for (index, provider) in self.providers.iter().enumerate() {
             let named = provider.key_env.as_deref();
             if let Some(name) = named.filter(|name| variable(name).is_none_or(|key| key.is_empty()))
             {
-                let key = entry("providers", place).join_name("key_env");
-                doubt(key, format!("the environment variable {name} is not set"));
+                let key = entry("providers", index).join_name("key_env");
+                warn(key, format!("the environment variable {name} is not set"));
             }
         }
-        for (place, model) in self.models.iter().enumerate() {
+        for (index, model) in self.models.iter().enumerate() {
             let Some(name) = &model.config.provider else {
                 continue;
             };
-            let is_there = self.providers.iter().any(|known| known.name == *name);
+            let is_configured = self.providers.iter().any(|known| known.name == *name);
             // A configuration without `[[providers]]` may list models only for their flags.
             let is_format = self.providers.is_empty() && name.parse::<Provider>().is_ok();
-            if !is_there && !is_format {
-                let message = format!("no [[providers]] has the name '{name}': nobody can ask it");
-                doubt(entry("models", place).join_name("provider"), message);
+            if !is_configured && !is_format {
+                let message = format!(
+                    "there is no [[providers]] entry named '{name}': the model cannot be used"
+                );
+                warn(entry("models", index).join_name("provider"), message);
             }
         }
         let weather = self.builtins.get_weather.as_ref();
@@ -53,31 +55,34 @@ impl Config {
             !is_named && (weather.base_url.is_some() || weather.geocoding_url.is_some())
         }) {
             let key = KeyPath::from_names(["tools", "get_weather", "provider"]);
-            doubt(
+            warn(
                 key,
-                "nobody is asked for the weather until it is set".to_owned(),
+                "get_weather has no provider and returns an error until one is set".to_owned(),
             );
         }
-        self.doubt_tabletop(&mut doubt);
-        self.doubt_tools(&mut doubt);
-        doubts
+        self.warn_about_tabletop(&mut warn);
+        self.warn_about_tools(&mut warn);
+        warnings
     }
 
-    fn doubt_tabletop(&self, doubt: &mut impl FnMut(KeyPath, String)) {
+    fn warn_about_tabletop(&self, warn: &mut impl FnMut(KeyPath, String)) {
         let key = KeyPath::from_names(["tabletop", "model"]);
         match &self.tabletop.model {
             _ if !self.tabletop.enabled => {}
             None if self.features.llm => {
-                doubt(key, "orchestrate_action has no model to ask".to_owned());
+                warn(
+                    key,
+                    "orchestrate_action has no model: set tabletop.model".to_owned(),
+                );
             }
             None => {}
             Some(id) if !self.models.iter().any(|model| model.config.id == *id) => {
-                doubt(key, format!("no [[models]] has the name '{id}'"));
+                warn(key, format!("there is no [[models]] entry named '{id}'"));
             }
             Some(_) if !self.features.llm => {
-                doubt(
+                warn(
                     key,
-                    "it is not asked unless features.llm is true".to_owned(),
+                    "the model is not used unless features.llm is true".to_owned(),
                 );
             }
             Some(_) => {}
@@ -86,7 +91,7 @@ impl Config {
 
     /// Warns about a section whose name is almost a known tool's name: its limits and approval
     /// policy would silently have no effect.
-    fn doubt_tools(&self, doubt: &mut impl FnMut(KeyPath, String)) {
+    fn warn_about_tools(&self, warn: &mut impl FnMut(KeyPath, String)) {
         let built_in = pillion_builtins::all();
         let built_in = built_in.iter().map(|tool| tool.definition());
         let composed = self.declared.composed.iter();
@@ -99,28 +104,29 @@ impl Config {
         for name in self.tools.keys().filter(|name| !known.contains(name)) {
             let distance = |other: &String| strsim::osa_distance(name, other);
             let nearest = known.iter().min_by_key(|other| distance(other));
-            if let Some(other) = nearest.filter(|other| distance(other) <= SLIPS) {
-                let message =
-                    format!("no tool of Pillion's own has that name: is '{other}' meant?");
-                doubt(KeyPath::from_names(["tools", name]), message);
+            if let Some(other) = nearest.filter(|other| distance(other) <= MAX_TYPO_DISTANCE) {
+                let message = format!(
+                    "no built-in or configured tool has this name: did you mean '{other}'?"
+                );
+                warn(KeyPath::from_names(["tools", name]), message);
             }
         }
     }
 }
 
-fn entry(list: &str, place: usize) -> KeyPath {
-    KeyPath::from_names([list]).join(Key::Index(place))
+fn entry(list: &str, index: usize) -> KeyPath {
+    KeyPath::from_names([list]).join(Key::Index(index))
 }
 
 #[cfg(test)]
 mod tests {
     use crate::config::Config;
 
-    fn doubts(text: &str) -> Vec<String> {
+    fn warnings(text: &str) -> Vec<String> {
         let config = Config::parse(text, "pillion.toml").unwrap();
         let set = |name: &str| (name == "SET").then(|| "key".to_owned());
-        let doubts = config.doubts(set);
-        doubts.iter().map(ToString::to_string).collect()
+        let warnings = config.warnings(set);
+        warnings.iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -128,7 +134,8 @@ mod tests {
         for (text, expected) in [
             (
                 "[tools.get_weather]\nbase_url = 'http://127.0.0.1:9'",
-                "tools.get_weather.provider: nobody is asked for the weather until it is set",
+                "tools.get_weather.provider: get_weather has no provider and returns an error \
+                 until one is set",
             ),
             (
                 "[[providers]]\nname = 'openai'\nkey_env = 'UNSET'",
@@ -136,22 +143,24 @@ mod tests {
             ),
             (
                 "[[models]]\nid = 'a'\n[[models]]\nid = 'b'\nprovider = 'olama'",
-                "models[1].provider: no [[providers]] has the name 'olama': nobody can ask it",
+                "models[1].provider: there is no [[providers]] entry named 'olama': the model \
+                 cannot be used",
             ),
             (
                 "[features]\nllm = true\n[tabletop]\nenabled = true\nmodel = 'nope'",
-                "tabletop.model: no [[models]] has the name 'nope'",
+                "tabletop.model: there is no [[models]] entry named 'nope'",
             ),
             (
                 "[tabletop]\nenabled = true\nmodel = 'a'\n[[models]]\nid = 'a'",
-                "tabletop.model: it is not asked unless features.llm is true",
+                "tabletop.model: the model is not used unless features.llm is true",
             ),
             (
                 "[tools.calculater]\nrequire_approval = 'always'",
-                "tools.calculater: no tool of Pillion's own has that name: is 'calculator' meant?",
+                "tools.calculater: no built-in or configured tool has this name: did you mean \
+                 'calculator'?",
             ),
         ] {
-            assert_eq!(doubts(text), [expected]);
+            assert_eq!(warnings(text), [expected]);
         }
     }
 
@@ -164,7 +173,7 @@ mod tests {
             "[tabletop]\nenabled = true\n[tools.save_character]\ntimeout_ms = 5",
             "[tools.far_echo]\ntimeout_ms = 5\n[tools.web_search]\ntimeout_ms = 5\n[tools.get_time]\ntimeout_ms = 5",
         ] {
-            assert_eq!(doubts(text), Vec::<String>::new(), "{text}");
+            assert_eq!(warnings(text), Vec::<String>::new(), "{text}");
         }
     }
 }

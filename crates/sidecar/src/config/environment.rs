@@ -46,7 +46,7 @@ pub(super) fn overlay(
         }
         let value = (setting.read)(&value).map_err(|message| error(&key, message))?;
         if !insert(table, &setting.names, value) {
-            return Err(error(&key, "a part of this key holds a value, not a table"));
+            return Err(error(&key, "a part of this key is a value, not a table"));
         }
         origins.insert(key, variable);
     }

@@ -32,7 +32,7 @@ impl Visitor<'_> for GroupVisitor {
     type Value = Group;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name or the number of a group")
+        f.write_str("the name or id of a group")
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<Group, E> {
@@ -45,6 +45,6 @@ impl Visitor<'_> for GroupVisitor {
     fn visit_i64<E: Error>(self, id: i64) -> Result<Group, E> {
         let id = u32::try_from(id);
         id.map(Group::Id)
-            .map_err(|_| E::custom("the number of a group is out of range"))
+            .map_err(|_| E::custom("the group id is out of range"))
     }
 }

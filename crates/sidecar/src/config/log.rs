@@ -29,7 +29,7 @@ pub enum LogFormat {
 }
 
 /// A log filter: a level (`error`, `warn`, `info`, `debug`, `trace`, `off`) for Pillion's own log
-/// lines, or `tracing` directives such as `info,pillion_core::mcp=debug`, which are used unchanged.
+/// lines, or `tracing` directives such as `info,pillion_mcp_client=debug`, which are used unchanged.
 /// Level names of syslog are mapped to the nearest of these levels; any other single word is
 /// rejected.
 ///
@@ -70,7 +70,8 @@ impl Default for LogFilter {
 pub enum LogFilterError {
     /// A word that is not a level. `tracing` would treat it as the name of a target.
     #[error(
-        "'{0}' is not a level: expected off, error, warn, info, debug, trace, or directives such as info,pillion_core::mcp=debug"
+        "invalid log level '{0}': expected off, error, warn, info, debug, trace, or directives \
+        such as info,pillion_mcp_client=debug"
     )]
     Level(String),
     /// Directives that `tracing` rejects.
@@ -145,7 +146,7 @@ mod tests {
             ("emergency", "error"),
             ("OFF", "off"),
             ("warning,pillion=debug", "warn,pillion=debug"),
-            ("pillion_core::mcp", "pillion_core::mcp"),
+            ("pillion_mcp_client", "pillion_mcp_client"),
             ("warn,sqlx", "warn,sqlx"),
             ("info,[chat{id=a}]=debug", "info,[chat{id=a}]=debug"),
         ] {
@@ -157,10 +158,7 @@ mod tests {
     fn m2_other_words_are_not_levels() {
         for text in ["loud", "verbose"] {
             let error = read(text).unwrap_err().to_string();
-            assert!(
-                error.contains("is not a level: expected off, error, warn, info"),
-                "{error}"
-            );
+            assert!(error.contains("expected off, error, warn, info"), "{error}");
         }
         assert!(read("pillion=loud").is_err());
     }

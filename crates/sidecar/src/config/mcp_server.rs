@@ -2,8 +2,8 @@ use std::fmt;
 use std::num::NonZeroUsize;
 
 use pillion_core::executor::ApprovalPolicy;
-use pillion_core::mcp::ServerConfig;
 use pillion_core::tool::ToolName;
+use pillion_mcp_client::ServerConfig;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use toml::Table;

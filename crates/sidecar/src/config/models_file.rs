@@ -73,9 +73,10 @@ impl ModelsFile {
         }
         match table.keys().next() {
             None => Ok(Some(file)),
-            Some(key) => {
-                Err(file.wrong(key, "only [[providers]] and [[models]] stand in this file"))
-            }
+            Some(key) => Err(file.wrong(
+                key,
+                "only [[providers]] and [[models]] are allowed in this file",
+            )),
         }
     }
 
@@ -160,7 +161,7 @@ mod tests {
             ),
             (
                 "\n[[models]]\nid = 'a'\n",
-                "models.toml:3: models[0].id: two models have the name 'a'",
+                "models.toml:3: models[0].id: the name 'a' is used by two models",
             ),
             ("[[models]]\nid = \n", "models.toml:2: "),
             (

@@ -1,5 +1,5 @@
-use pillion_core::egress::EgressPolicy;
 use pillion_core::provider::Provider;
+use pillion_egress::EgressPolicy;
 use secrecy::SecretString;
 use serde::Deserialize;
 use toml::Value;
@@ -37,7 +37,8 @@ impl NativeKeys {
         if let Some(url) = &self.url
             && !is_public(url)
         {
-            let message = "providers can only reach a public https:// URL";
+            let message =
+                "expected a public https:// URL, because the model's provider connects to it";
             return Err(fault(path.join_name("url"), message));
         }
         let token = self.token_env.map(|name| {
@@ -69,37 +70,40 @@ pub(super) fn obstacle(
     servers: &[McpServerSection],
 ) -> Option<String> {
     let Some(server) = servers.iter().find(|server| server.label() == label) else {
-        return Some(format!("no [[mcp_servers]] has the label '{label}'"));
+        return Some(format!(
+            "there is no [[mcp_servers]] entry with the label '{label}'"
+        ));
     };
     let tools = &model.config.tools;
     let api = provider.map(ProviderSection::api);
     let reason = if !(tools.function_calling && tools.mcp) {
-        "its tools are for models with function_calling and mcp alone".to_owned()
+        "the model needs function_calling and mcp".to_owned()
     } else if !matches!(api, Some(Provider::OpenAiResponses | Provider::Anthropic)) {
         let api = api.map_or_else(
-            || "without provider".to_owned(),
-            |api| format!("at '{api}'"),
+            || "has no provider".to_owned(),
+            |api| format!("uses '{api}'"),
         );
-        format!("only 'openai-responses' and 'anthropic' call MCP servers, and the model is {api}")
+        format!("only 'openai-responses' and 'anthropic' can, and the model {api}")
     } else if server.server.url().is_none() {
-        "it is a program of this machine".to_owned()
+        "the server is a local program".to_owned()
     } else if server.credential.is_of_users() {
-        "its calls go out with the credentials of users, which no provider gets".to_owned()
+        "the server uses the credentials of users, which are never sent to a provider".to_owned()
     } else if server
         .native
         .as_ref()
         .is_none_or(|native| native.url.is_none())
         && server.server.url().is_some_and(|url| url.query().is_some())
     {
-        "its URL has a query, which may hold a key; native.url says what the provider gets"
+        "the server's URL has a query, which may contain a key; set native.url to the URL for \
+        the provider"
             .to_owned()
     } else if !url_of(server).is_some_and(is_public) {
-        "it is not at a public https:// URL; native.url may say one".to_owned()
+        "the server has no public https:// URL; set native.url to one".to_owned()
     } else {
         return None;
     };
     Some(format!(
-        "no provider can call MCP server '{label}' by itself: {reason}"
+        "the model's provider cannot call MCP server '{label}' directly: {reason}"
     ))
 }
 
@@ -159,7 +163,7 @@ mod tests {
     fn h1_a_server_that_no_provider_can_call_is_a_clear_error() {
         let public = "url = 'https://dice.example/mcp'";
         for (server, model, message) in [
-            ("command = 'dice'", SEES, "it is a program of this machine"),
+            ("command = 'dice'", SEES, "the server is a local program"),
             (
                 "url = 'http://127.0.0.1:9/mcp'",
                 SEES,
@@ -175,7 +179,7 @@ mod tests {
             (
                 "url = 'https://dice.example/mcp'\nnative = { url = 'http://dice.example/mcp' }",
                 "",
-                "pillion.toml:8: mcp_servers[0].native.url: providers can only reach",
+                "pillion.toml:8: mcp_servers[0].native.url: expected a public https:// URL",
             ),
             (
                 "url = 'https://dice.example/mcp'\ncredential = 'per_user'",
@@ -185,22 +189,24 @@ mod tests {
             (
                 "url = 'https://dice.example/mcp?key=s3cret'",
                 SEES,
-                "its URL has a query",
+                "the server's URL has a query",
             ),
             (
                 public,
                 "tools = { function_calling = true, native_mcp = ['dice'] }",
-                "for models with function_calling and mcp",
+                "the model needs function_calling and mcp",
             ),
             (
                 public,
                 "tools = { function_calling = true, mcp = true, native_mcp = ['cards'] }",
-                "models[0].tools.native_mcp[0]: no [[mcp_servers]] has the label 'cards'",
+                "models[0].tools.native_mcp[0]: there is no [[mcp_servers]] entry with the label \
+                 'cards'",
             ),
             (
                 public,
                 "[[models]]\nid = 'n'\nprovider = 'openai'\ntools = { function_calling = true, mcp = true, native_mcp = ['dice'] }",
-                "pillion.toml:14: models[1].tools.native_mcp[0]: no provider can call MCP server 'dice' by itself: only 'openai-responses' and 'anthropic'",
+                "pillion.toml:14: models[1].tools.native_mcp[0]: the model's provider cannot call \
+                 MCP server 'dice' directly: only 'openai-responses' and 'anthropic'",
             ),
         ] {
             let error = config(server, model).unwrap_err().to_string();

@@ -109,8 +109,9 @@ impl<'de> Deserialize<'de> for OfferedTools {
                 None => (false, text.as_str()),
             };
             let tools = Tools::parse(rest).ok_or_else(|| {
-                let expected = "a tool's name, the beginning of names and '*', '@builtin' or \
-                                '@servers', perhaps with '!' before it";
+                let expected =
+                    "a tool name, a name prefix with '*', '@builtin' or '@servers', optionally \
+                    with '!' before it";
                 Error::invalid_value(Unexpected::Str(text), &expected)
             })?;
             Ok(Entry { leaves_out, tools })

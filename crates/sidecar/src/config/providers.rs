@@ -2,8 +2,8 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use pillion_chat::HttpModelConfig;
-use pillion_core::egress::EgressPolicy;
 use pillion_core::provider::Provider;
+use pillion_egress::EgressPolicy;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use url::Url;
@@ -95,7 +95,9 @@ fn own_url(api: Provider) -> Url {
 fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let name = String::deserialize(deserializer)?;
     if name.trim().is_empty() || name.len() > 100 {
-        return Err(D::Error::custom("a provider's name has 1 to 100 bytes"));
+        return Err(D::Error::custom(
+            "a provider's name must have 1 to 100 bytes",
+        ));
     }
     Ok(name)
 }
@@ -108,14 +110,17 @@ fn api<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Provider>, D
 fn base_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
     let text = String::deserialize(deserializer)?;
     // The error does not repeat the text: it may contain a key.
-    let url: Url = text.parse().map_err(|_| D::Error::custom("it is no URL"))?;
+    let url: Url = text
+        .parse()
+        .map_err(|_| D::Error::custom("not a valid URL"))?;
     match url.scheme() {
         "http" | "https" if url.username().is_empty() && url.password().is_none() => Ok(Some(url)),
         "http" | "https" => Err(D::Error::custom(
-            "a key does not stand in the URL: name its variable in key_env",
+            "the URL must not contain a user or password: set key_env to the environment \
+            variable with the API key",
         )),
         _ => Err(D::Error::custom(
-            "only https:// and http:// URLs may be requested",
+            "only https:// and http:// URLs are allowed",
         )),
     }
 }
@@ -162,8 +167,8 @@ mod tests {
         let forgotten = "[[providers]]\nname = 'openai'\n[[providers]]\nname = 'ollama'\n";
         assert_eq!(
             error(forgotten),
-            "pillion.toml:4: providers[1].name: 'ollama' is not the name of a provider that is known \
-             here (anthropic, google, openai, openai-responses): say where it is with base_url"
+            "pillion.toml:4: providers[1].name: 'ollama' is not the name of a built-in provider \
+            (anthropic, google, openai, openai-responses): set base_url"
         );
         for more in [
             "api = 'openai'\n",

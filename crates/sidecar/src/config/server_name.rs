@@ -1,4 +1,4 @@
-use crate::echo::is_bidi;
+use crate::client_text::is_bidi;
 
 /// Path segments below `/api/v1/servers/` that are routes and cannot be server names.
 const RESERVED: [&str; 2] = ["test", "refresh"];
@@ -10,8 +10,10 @@ pub(crate) fn problem_of_server_name(name: &str) -> Option<&'static str> {
         return Some("`test` and `refresh` are paths of the API: choose another name");
     }
     let is_hidden = |c: char| c.is_control() || is_bidi(c);
-    name.contains(is_hidden)
-        .then_some("a name has no control characters, and none that change the direction of text")
+    name.contains(is_hidden).then_some(
+        "a name must not contain control characters or characters that change the text \
+            direction",
+    )
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
-use pillion_core::mcp::ServerConfig;
+use pillion_mcp_client::ServerConfig;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
@@ -63,7 +63,7 @@ pub(super) fn take(
         }
         let server = one(entry, &path, variables)?;
         if !labels.insert(server.label().to_owned()) {
-            let message = format!("two servers have the label '{}'", server.label());
+            let message = format!("the label '{}' is used by two servers", server.label());
             return Err(fault(path.join_name("label"), message));
         }
         taken.servers.push(server);
@@ -98,12 +98,12 @@ fn one(mut entry: Table, path: &KeyPath, variables: &Variables) -> Result<McpSer
         return Err(fault(path.join_name("label"), problem));
     }
     if !own.has_legal_prefix() {
-        let message = "a prefix has letters, digits, '_' and '-', starts with a letter or '_' and \
-                       has no more than 128 characters";
+        let message = "a prefix must have at most 128 letters, digits, '_' and '-', and start with \
+            a letter or '_'";
         return Err(fault(path.join_name("tool_prefix"), message));
     }
     if own.credential.is_of_users() && server.url().is_none() {
-        let message = "a server that is a program has one credential for everybody: shared";
+        let message = "a server with a 'command' only supports the credential \"shared\"";
         return Err(fault(path.join_name("credential"), message));
     }
     Ok(own.with_server(server, native, digest))
@@ -159,7 +159,12 @@ fn fill_table(
     let names = match entry.remove(asking) {
         None => return Ok(()),
         Some(Value::Table(names)) => names,
-        Some(_) => return Err(fault(path, "expected a table of names of variables")),
+        Some(_) => {
+            return Err(fault(
+                path,
+                "expected a table of names of environment variables",
+            ));
+        }
     };
     let values = entry
         .entry(target)
@@ -201,7 +206,7 @@ fn insert_once(table: &mut Table, key: &str, value: String, path: KeyPath) -> Re
         None => Ok(()),
         Some(_) => Err(fault(
             path,
-            format!("{key} is set as well: take one of the two"),
+            format!("{key} is also set: set only one of the two"),
         )),
     }
 }

@@ -53,8 +53,8 @@ impl SocketSection {
         let open = self.mode == Some(SocketMode(0o666));
         (open && !self.has_rules()).then_some((
             "mode",
-            "0666 lets everybody in: say who may speak with allow_users, allow_groups, \
-             allow_uids or allow_gids",
+            "mode 0666 allows all users: restrict access with allow_users, allow_groups, \
+            allow_uids or allow_gids",
         ))
     }
 }
@@ -84,9 +84,7 @@ impl<'de> Deserialize<'de> for SocketMode {
             "600" => Ok(Self(0o600)),
             "660" => Ok(Self(0o660)),
             "666" => Ok(Self(0o666)),
-            _ => Err(D::Error::custom(
-                "a socket's mode is \"0600\", \"0660\" or \"0666\"",
-            )),
+            _ => Err(D::Error::custom("expected \"0600\", \"0660\" or \"0666\"")),
         }
     }
 }

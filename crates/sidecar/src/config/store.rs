@@ -108,7 +108,7 @@ impl Config {
 
     /// Returns the directory of the lock files by which processes without a socket show that they
     /// are running; `None` for a store in memory, which no other process shares.
-    pub(crate) fn lives_directory(&self) -> Option<PathBuf> {
+    pub(crate) fn process_locks_directory(&self) -> Option<PathBuf> {
         match &self.store.location {
             Some(LocationText(StoreLocation::Memory)) => None,
             _ => Some(self.beside_the_store()?.join("lives")),

@@ -1,4 +1,4 @@
-use pillion_core::egress::EgressPolicy;
+use pillion_egress::EgressPolicy;
 use serde::Deserialize;
 
 /// `[servers]`: settings of the MCP servers that are added at run time.

@@ -70,8 +70,8 @@ impl TcpSection {
         if !listen.ip().is_loopback() && !self.allow_remote {
             return Some((
                 "listen",
-                "other machines reach this address: take one of 127.0.0.0/8 or [::1], or set \
-                 tcp.allow_remote",
+                "other hosts can reach this address: use one of 127.0.0.0/8 or [::1], or set \
+                tcp.allow_remote",
             ));
         }
         if self.tokens_env.is_none() && self.tokens_file.is_none() && !self.tokens_store {

@@ -35,7 +35,7 @@ impl VaultSection {
         let both = self.key_file.is_some() && self.key_env.is_some();
         both.then_some((
             "key_env",
-            "vault.key_file is set as well: take one of the two",
+            "vault.key_file is also set: set only one of the two",
         ))
     }
 }

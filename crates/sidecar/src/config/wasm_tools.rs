@@ -12,7 +12,7 @@ impl<'de> serde::Deserialize<'de> for WasmToolsSection {
         match toml::Table::deserialize(deserializer)?.is_empty() {
             true => Ok(Self),
             false => Err(serde::de::Error::custom(
-                "this program was built without the feature wasm",
+                "this build of Pillion does not include the feature wasm",
             )),
         }
     }

@@ -60,7 +60,7 @@ fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&
 fn with_names(kind: &str, unknown: &str, names: &[&str]) -> String {
     let listed: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     let listed = match listed.as_slice() {
-        [] => "there are none".to_owned(),
+        [] => "no keys are allowed here".to_owned(),
         [only] => format!("expected {only}"),
         all => format!("expected one of {}", all.join(", ")),
     };

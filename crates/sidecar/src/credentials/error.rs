@@ -11,17 +11,17 @@ pub(crate) enum CredentialError {
     #[error("{key}: {message}")]
     Invalid { key: String, message: String },
     #[error(
-        "Credentials are kept encrypted, and there is no key: set vault.key_file (or \
-         vault.key_env) in the configuration; `openssl rand -base64 32` makes a key"
+        "Credentials are stored encrypted, and no key is configured: set vault.key_file (or \
+         vault.key_env) in the configuration; `openssl rand -base64 32` generates a key"
     )]
     NoKey,
     #[error("This user has no credential for this server")]
     NoUserCredential,
-    #[error("the vault: {0}")]
+    #[error("vault error: {0}")]
     Key(#[from] MasterKeyError),
-    #[error("the vault: {0}")]
+    #[error("vault error: {0}")]
     Vault(#[from] VaultError),
-    #[error("what is stored of the server cannot be read")]
+    #[error("the stored credential of the server cannot be read")]
     Unreadable,
 }
 

@@ -1,6 +1,6 @@
 //! The credentials of a server itself, stored as one entry of the vault.
 
-use pillion_core::mcp::Authentication;
+use pillion_mcp_client::Authentication;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -81,8 +81,8 @@ impl Credentials {
                 let message = if message.starts_with("missing field") {
                     message
                 } else {
-                    "expected a type of none, bearer (token), api-key (key, header), basic \
-                     (username, password) or oauth, with its keys"
+                    "expected the type none, bearer (token), api-key (key, header), basic \
+                     (username, password) or oauth, with the keys of that type"
                         .to_owned()
                 };
                 CredentialError::invalid(KEY, message)
@@ -102,7 +102,7 @@ impl Credentials {
 
     /// Returns the entries of an object with string values.
     pub(crate) fn texts(&self, key: &str) -> Result<Vec<(String, SecretString)>, CredentialError> {
-        let expected = || CredentialError::invalid(key, "expected an object of texts");
+        let expected = || CredentialError::invalid(key, "expected an object with string values");
         match self.0.get(key) {
             None => Ok(Vec::new()),
             Some(Value::Object(members)) => members

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use pillion_core::mcp::{Authentication, OAuthConfig, OAuthGrant, ServerConfig, TokenKey};
+use pillion_mcp_client::{Authentication, OAuthConfig, OAuthGrant, ServerConfig, TokenKey};
 use pillion_store::{Vault, VaultTokenStore};
 
 /// The account that OAuth tokens of a server belong to. Tokens of another account are invalid or

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use pillion_core::mcp::{Authentication, ServerConfig, TokenKey};
 use pillion_core::store::{SecretKind, SecretPlace, Store, StoreError, Timestamp};
+use pillion_mcp_client::{Authentication, ServerConfig, TokenKey};
 use pillion_store::{Vault, VaultTokenStore};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -53,10 +53,14 @@ impl UserCredential {
             authentication,
         };
         match credential.authentication()? {
-            Authentication::None => Err(CredentialError::invalid(key, "it is none")),
+            Authentication::None => Err(CredentialError::invalid(
+                key,
+                "the type none is not allowed here",
+            )),
             Authentication::OAuth(_) => Err(CredentialError::invalid(
                 key,
-                "an authorization is obtained by `pillion auth login SERVER --user NAME`",
+                "the type oauth is not allowed here: authorize with `pillion auth login SERVER \
+                 --user NAME`",
             )),
             _ => Ok(credential),
         }

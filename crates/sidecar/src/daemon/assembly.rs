@@ -3,8 +3,8 @@ use std::sync::Arc;
 use super::DaemonError;
 use crate::access::Access;
 use crate::config::Config;
+use crate::current_app::CurrentApp;
 use crate::limits::PastCalls;
-use crate::live::Live;
 use crate::routes;
 use crate::servers::Servers;
 use crate::state::State;
@@ -12,7 +12,7 @@ use crate::tools;
 
 /// The parts of the daemon that handle requests.
 pub(crate) struct Assembly {
-    pub(crate) live: Live,
+    pub(crate) current_app: CurrentApp,
     pub(crate) servers: Arc<Servers>,
     pub(super) past_calls: PastCalls,
 }
@@ -40,16 +40,19 @@ impl Assembly {
             access,
         );
         tools::tell_how_many(&registry);
-        let live = Live::new(app, routes::router);
-        servers.attach(&live);
-        live.app().wasm_tools().start().await;
-        let mut past_calls = PastCalls::new(state.clone(), live.clone());
+        let current_app = CurrentApp::new(app, routes::router);
+        servers.attach(&current_app);
+        current_app.app().wasm_tools().start().await;
+        let mut past_calls = PastCalls::new(state.clone(), current_app.clone());
         let counted = past_calls.count().await?;
         if counted > 0 {
-            tracing::info!(calls = counted, "Earlier calls count towards the limits");
+            tracing::info!(
+                calls = counted,
+                "Counted recorded calls towards the rate limits"
+            );
         }
         Ok(Self {
-            live,
+            current_app,
             servers,
             past_calls,
         })

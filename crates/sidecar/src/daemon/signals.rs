@@ -20,7 +20,7 @@ impl StopSignals {
         self.next().await;
         tokio::spawn(async move {
             self.next().await;
-            tracing::warn!("A second signal: ending at once");
+            tracing::warn!("Received a second signal; exiting immediately");
             std::process::exit(1);
         });
     }

@@ -141,7 +141,7 @@ impl Sockets {
             match handed.await {
                 Ok(line) => return line,
                 Err(error) => {
-                    tracing::warn!(%error, "An attempt to take over failed");
+                    tracing::warn!(%error, "A new sidecar failed to take over");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }
@@ -162,7 +162,7 @@ impl Sockets {
         {
             tracing::error!(
                 socket = %self.path.display(), error,
-                "Clients do not find the sidecar at its socket"
+                "Cannot restore the socket files: clients may be unable to connect"
             );
         }
         self.trouble = trouble;
@@ -184,7 +184,7 @@ impl Sockets {
         }
         tracing::warn!(
             socket = %self.path.display(),
-            "The file of the socket or of its lock was removed or replaced: listening on {} again",
+            "The socket file or its lock file was removed or replaced: listening on {} again",
             self.path.display()
         );
         Ok(())
@@ -291,7 +291,10 @@ fn control_beside(path: &Path) -> Option<Control> {
     match Control::bind(path) {
         Ok(control) => Some(control),
         Err(error) => {
-            tracing::warn!(%error, "No sidecar will be able to take over from this one");
+            tracing::warn!(
+                %error,
+                "Cannot create the control socket: no other sidecar can take over from this one"
+            );
             None
         }
     }

@@ -1,7 +1,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::compose::{KeepFuture, KeptInMemory, KeptSteps, StepKeeper, TakeFuture};
+use pillion_core::compose::{
+    CheckpointStore, MemoryCheckpoints, SaveFuture, StepCheckpoint, TakeFuture,
+};
 use pillion_core::store::{Store, StoreError, Timestamp};
 use pillion_core::tool::{ErrorCode, ToolFailure};
 
@@ -14,15 +16,15 @@ pub(crate) struct StepCheckpoints {
 
 impl StepCheckpoints {
     /// Creates a checkpoint store in `store`, or in memory without a store.
-    pub(crate) fn over(store: Option<Arc<dyn Store>>, time: Duration) -> Arc<dyn StepKeeper> {
+    pub(crate) fn over(store: Option<Arc<dyn Store>>, time: Duration) -> Arc<dyn CheckpointStore> {
         match store {
             Some(store) => Arc::new(Self { store, time }),
-            None => Arc::new(KeptInMemory::new(time)),
+            None => Arc::new(MemoryCheckpoints::new(time)),
         }
     }
 }
 
-impl StepKeeper for StepCheckpoints {
+impl CheckpointStore for StepCheckpoints {
     fn take(&self, key: String) -> TakeFuture {
         let store = Arc::clone(&self.store);
         Box::pin(async move {
@@ -30,18 +32,19 @@ impl StepKeeper for StepCheckpoints {
             let Some(json) = kept.map_err(|error| of_store(&error))? else {
                 return Ok(None);
             };
-            let steps: Result<KeptSteps, _> = serde_json::from_str(&json);
-            let unreadable = |_| ToolFailure::internal("What was kept of this call is unreadable");
-            steps.map(Some).map_err(unreadable)
+            let checkpoint: Result<StepCheckpoint, _> = serde_json::from_str(&json);
+            let unreadable =
+                |_| ToolFailure::internal("The stored steps of this call cannot be read");
+            checkpoint.map(Some).map_err(unreadable)
         })
     }
 
-    fn keep(&self, key: String, steps: KeptSteps) -> KeepFuture {
+    fn save(&self, key: String, checkpoint: StepCheckpoint) -> SaveFuture {
         let store = Arc::clone(&self.store);
         let expires_at = Timestamp::now().plus(self.time);
         Box::pin(async move {
             let unwritten = |error: serde_json::Error| ToolFailure::internal(error.to_string());
-            let json = serde_json::to_string(&steps).map_err(unwritten)?;
+            let json = serde_json::to_string(&checkpoint).map_err(unwritten)?;
             let kept = store.keep_steps(&key, &json, expires_at).await;
             kept.map_err(|error| of_store(&error))
         })
@@ -49,6 +52,6 @@ impl StepKeeper for StepCheckpoints {
 }
 
 fn of_store(error: &StoreError) -> ToolFailure {
-    tracing::warn!(%error, "The steps of a composed tool are out of reach");
-    ToolFailure::new(ErrorCode::Unavailable, "The store cannot be used")
+    tracing::warn!(%error, "Cannot read or write the stored steps of a composed tool");
+    ToolFailure::new(ErrorCode::Unavailable, "The store is unavailable")
 }

@@ -5,8 +5,8 @@ use pillion_core::tool::{CallContext, ErrorCode, ToolOrigin};
 use serde_json::{Value, json};
 
 use super::ToolChanges;
-use crate::echo::shortened;
-use crate::moment::text_of;
+use crate::client_text::truncate_input;
+use crate::timestamp::format_timestamp;
 
 /// An event.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl Event<'_> {
         let mut data = match self {
             Self::CallStarted { place, tool } => {
                 let mut data = place.data();
-                data["tool"] = json!(shortened(tool));
+                data["tool"] = json!(truncate_input(tool));
                 data
             }
             Self::CallEnded {
@@ -134,7 +134,7 @@ impl Event<'_> {
                 elapsed,
             } => {
                 let mut data = place.data();
-                data["tool"] = json!(shortened(tool));
+                data["tool"] = json!(truncate_input(tool));
                 data["success"] = json!(success);
                 data["error_code"] = json!(code.map(ErrorCode::as_str));
                 data["duration_ms"] = json!((elapsed.as_secs_f64() * 1e6).round() / 1e3);
@@ -164,7 +164,7 @@ impl Event<'_> {
                 json!({"success": error.is_none(), "error": error})
             }
         };
-        data["at"] = json!(text_of(Timestamp::now()));
+        data["at"] = json!(format_timestamp(Timestamp::now()));
         data
     }
 }
@@ -178,7 +178,7 @@ fn approval(record: &ApprovalRecord) -> Value {
         "server": record.server,
         "user": record.user,
         "status": record.status(Timestamp::now()),
-        "expires_at": text_of(record.expires_at),
+        "expires_at": format_timestamp(record.expires_at),
         "decided_by": decision.map(|decision| &decision.by),
         "reason": decision.and_then(|decision| decision.reason.as_deref()),
     })

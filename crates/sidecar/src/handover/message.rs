@@ -17,7 +17,7 @@ use super::Item;
 const MAX_ITEMS: usize = 64;
 
 /// Maximum size of a message, in bytes.
-const LONGEST: usize = 4096;
+const MAX_MESSAGE_BYTES: usize = 4096;
 
 impl Item {
     fn letter(self) -> u8 {
@@ -46,7 +46,7 @@ pub(super) async fn send(
         letters.push(b'\n');
         letters.extend_from_slice(life.as_bytes());
     }
-    if letters.len() > LONGEST {
+    if letters.len() > MAX_MESSAGE_BYTES {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let descriptors: Vec<_> = items.iter().map(|(_, descriptor)| *descriptor).collect();
@@ -73,7 +73,7 @@ type Received = (Vec<(Item, OwnedFd)>, Vec<String>);
 
 pub(super) async fn receive(stream: &UnixStream) -> io::Result<Received> {
     let receive = || {
-        let mut letters = [0; LONGEST];
+        let mut letters = [0; MAX_MESSAGE_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ITEMS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let message = rustix::net::recvmsg(

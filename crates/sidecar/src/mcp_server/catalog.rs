@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use parking_lot::RwLock;
-use pillion_core::mcp::{EntryKind, Feature, McpError, RpcError};
+use pillion_mcp_client::{EntryKind, Feature, McpError, RpcError};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -108,7 +108,11 @@ impl Catalog {
             let is_first = taken.insert(&entry.id);
             if !is_first {
                 let (id, label) = (&entry.id, &entry.server.label);
-                tracing::debug!(server.label = label, id, "It is another server's, too");
+                tracing::debug!(
+                    server.label = label,
+                    id,
+                    "Skipped a prompt or resource: another MCP server has one with the same ID"
+                );
             }
             is_first
         });
@@ -136,7 +140,10 @@ impl Catalog {
             let list = match tokio::time::timeout(limit, list).await {
                 Ok(Ok(list)) => list,
                 Ok(Err(error)) => {
-                    tracing::debug!(server.label = server.label, %error, "No {}", kind.key());
+                    tracing::debug!(
+                        server.label = server.label, %error,
+                        "Cannot list the {} of an MCP server", kind.key()
+                    );
                     return of_server(&before, server);
                 }
                 Err(_) => return of_server(&before, server),

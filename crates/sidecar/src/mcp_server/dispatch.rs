@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pillion_core::mcp::{Feature, RpcError};
+use pillion_mcp_client::{Feature, RpcError};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -106,7 +106,7 @@ async fn answer_untraced(
 /// Returns the `DiscoverResult` (MCP 2026-07-28).
 fn discovered() -> serde_json::Value {
     json!({
-        "supportedVersions": [pillion_core::mcp::ProtocolVersion::LATEST],
+        "supportedVersions": [pillion_mcp_client::ProtocolVersion::LATEST],
         "capabilities": super::capabilities(),
         "_meta": {"io.modelcontextprotocol/serverInfo": super::server_info()},
     })

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use parking_lot::Mutex;
-use pillion_core::mcp::RpcError;
+use pillion_mcp_client::RpcError;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -23,7 +23,7 @@ use crate::calling_client::link::Question;
 use crate::calling_client::message::{Request, invalid_params, raw};
 
 /// Maximum time for the client's answer.
-const LONGEST: Duration = Duration::from_secs(600);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Maximum number of waiting requests; above this limit, the oldest request of the caller with the
 /// most requests is dropped.
@@ -127,7 +127,7 @@ impl Held {
             request_state: format!("{PREFIX}{id}"),
         };
         let mut held = self.0.lock();
-        held.retain(|_, waiting| waiting.since.elapsed() < LONGEST);
+        held.retain(|_, waiting| waiting.since.elapsed() < ANSWER_TIMEOUT);
         if held.len() >= MAX_WAITING {
             let all = held.iter();
             let all = all.map(|(id, waiting)| (*id, waiting.about.owner.counted(), waiting.since));
@@ -163,11 +163,11 @@ impl Held {
         else {
             return Ok(None);
         };
-        let unknown = || invalid_params("'requestState' is not known, or not any more");
+        let unknown = || invalid_params("'requestState' is unknown or has expired");
         let id = Uuid::parse_str(id).map_err(|_| unknown())?;
         let mut held = self.0.lock();
         let fits = |waiting: &Waiting| {
-            waiting.since.elapsed() < LONGEST && waiting.about == About::of(request, owner)
+            waiting.since.elapsed() < ANSWER_TIMEOUT && waiting.about == About::of(request, owner)
         };
         if !held.get(&id).is_some_and(fits) {
             return Err(unknown());

@@ -10,7 +10,7 @@ mod stream;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use pillion_core::mcp::{Feature, ProtocolVersion, RpcError};
+use pillion_mcp_client::{Feature, ProtocolVersion, RpcError};
 use serde_json::value::RawValue;
 
 use super::Caller;
@@ -41,7 +41,10 @@ impl Exchange<'_> {
             return refusal;
         }
         let Ok(text) = std::str::from_utf8(body) else {
-            let error = RpcError::new(message::PARSE_ERROR, "Parse error: no UTF-8");
+            let error = RpcError::new(
+                message::PARSE_ERROR,
+                "Parse error: the body is not valid UTF-8",
+            );
             return failed(StatusCode::BAD_REQUEST, None, error);
         };
         if text.trim_start().starts_with('[') {
@@ -142,7 +145,7 @@ fn only_post() -> Response {
     let mut response = invalid(
         StatusCode::METHOD_NOT_ALLOWED,
         INVALID_REQUEST,
-        "This revision knows nothing but POST",
+        "This protocol version supports only POST",
     );
     let allow = HeaderValue::from_static("POST");
     response.headers_mut().insert(header::ALLOW, allow);

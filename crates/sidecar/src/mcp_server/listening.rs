@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pillion_core::mcp::SubscriptionFilter;
 use pillion_core::pack::Packs;
+use pillion_mcp_client::SubscriptionFilter;
 use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
@@ -258,7 +258,7 @@ async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
                             if list == 0 {
                                 server.list_has_changed();
                             }
-                            let is_told_now = match server.doubt.until() {
+                            let is_told_now = match server.notification_pause.until() {
                                 // A list requested before that time would still be the old list.
                                 Some(until) if list == 0 => gathering[list].is_told_later(until),
                                 _ => gathering[list].is_told_now(Instant::now()),
@@ -284,7 +284,10 @@ async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
                 }
             }
             Err(error) => {
-                tracing::debug!(server.label = server.label, %error, "No notices of changes");
+                tracing::debug!(
+                    server.label = server.label, %error,
+                    "Cannot subscribe to the change notifications of an MCP server"
+                );
             }
         }
         if since.elapsed() > MAX_PAUSE {

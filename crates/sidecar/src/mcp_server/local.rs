@@ -2,11 +2,11 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use pillion_core::mcp::RpcError;
 use pillion_core::pack::{
     ChangeListener, Packs, Reader, ResourceBody, ResourceChange, without_query,
 };
 use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::RpcError;
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -75,7 +75,12 @@ pub(super) async fn read(
     match contents.body {
         ResourceBody::Text(text) => written["text"] = json!(text),
         ResourceBody::Bytes(bytes) => written["blob"] = json!(STANDARD.encode(bytes)),
-        _ => return Err(RpcError::new(INTERNAL_ERROR, "The contents have no form")),
+        _ => {
+            return Err(RpcError::new(
+                INTERNAL_ERROR,
+                "The contents of the resource are neither text nor binary",
+            ));
+        }
     }
     raw(&json!({"contents": [written]})).map(Some)
 }

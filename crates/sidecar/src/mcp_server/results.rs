@@ -1,6 +1,6 @@
 //! Offloaded tool results as resources.
 
-use pillion_core::mcp::{Feature, ProtocolVersion, RpcError};
+use pillion_mcp_client::{Feature, ProtocolVersion, RpcError};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -20,8 +20,8 @@ pub(super) async fn read(
         return Ok(None);
     };
     let unreadable = |error: std::io::Error| {
-        tracing::error!(%error, "A large result cannot be read");
-        RpcError::new(INTERNAL_ERROR, "The result cannot be read")
+        tracing::error!(%error, "Cannot read a stored result");
+        RpcError::new(INTERNAL_ERROR, "The stored result cannot be read")
     };
     let found = results.find(id).await.map_err(unreadable)?;
     let Some(found) = found.filter(|found| found.header.is_of(&caller.context)) else {

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use pillion_core::mcp::RpcError;
+use pillion_mcp_client::RpcError;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use parking_lot::Mutex;
-use pillion_core::mcp::{ProtocolVersion, RpcError};
+use pillion_mcp_client::{ProtocolVersion, RpcError};
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use pillion_core::mcp::{LogLevel, ProtocolVersion, RpcError};
+use pillion_mcp_client::{LogLevel, ProtocolVersion, RpcError};
 use serde_json::value::RawValue;
 use serde_json::{Map, json};
 
@@ -72,7 +72,7 @@ pub(super) async fn of_session(
         "resources/unsubscribe" => request.text("uri").map(|uri| session.unwatch(&uri)),
         "initialize" => Err(RpcError::new(
             INVALID_REQUEST,
-            "The session is open already",
+            "The session is already initialized",
         )),
         _ => return None,
     };
@@ -82,7 +82,11 @@ pub(super) async fn of_session(
 fn set_level(app: &App, session: &Session, request: &Request) -> Result<(), RpcError> {
     let level = request.params.get("level");
     let level = level.and_then(|level| serde_json::from_str::<LogLevel>(level.get()).ok());
-    let level = level.ok_or_else(|| invalid_params("'level' is not a log level"))?;
+    let level = level.ok_or_else(|| {
+        invalid_params(
+            "'level' must be debug, info, notice, warning, error, critical, alert or emergency",
+        )
+    })?;
     session.log_level().set(level);
     app.upstreams().want_log(level);
     Ok(())
@@ -96,7 +100,7 @@ async fn watch(
 ) -> Result<(), RpcError> {
     let uri = request.text("uri")?;
     if uri.len() > MAX_URI_BYTES {
-        return Err(invalid_params("'uri' is too long to be watched"));
+        return Err(invalid_params("'uri' is too long for a subscription"));
     }
     let weak = Arc::downgrade(session);
     let hear = move |method: &str, params: &RawValue| {
@@ -108,7 +112,9 @@ async fn watch(
     let subscribed = subscriptions::subscribe(app, caller, &uri, hear).await?;
     match session.watch(uri, subscribed) {
         true => Ok(()),
-        false => Err(invalid_params("The session watches too many resources")),
+        false => Err(invalid_params(
+            "The session has too many resource subscriptions",
+        )),
     }
 }
 
@@ -175,7 +181,7 @@ impl Source for Answering {
                     return None;
                 }
                 let reason = "The session ended before the request was answered; a tool that was \
-                              called may have run all the same";
+                              called may have run anyway";
                 let error = RpcError::new(SESSION_ENDED, reason);
                 Some(message::response(Some(&self.id), &Err(error)))
             }

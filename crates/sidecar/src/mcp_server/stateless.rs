@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use pillion_core::mcp::{
+use pillion_mcp_client::{
     CLIENT_CAPABILITIES, Feature, ProtocolVersion, RpcError, SubscriptionFilter,
 };
 use serde_json::value::RawValue;
@@ -69,7 +69,12 @@ pub(super) fn requester(
     }
     if let Some(level) = meta.get(LOG_LEVEL) {
         let level = serde_json::from_str(level.get());
-        let level = level.map_err(|_| invalid_params("The log level is none"))?;
+        let level = level.map_err(|_| {
+            invalid_params(
+                "The log level in '_meta' must be debug, info, notice, warning, error, critical, \
+                 alert or emergency",
+            )
+        })?;
         app.upstreams().want_log(level);
     }
     Ok(Requester {
@@ -190,10 +195,10 @@ pub(super) async fn listen(
     let wanted: SubscriptionFilter = match wanted {
         None => SubscriptionFilter::default(),
         Some(wanted) => serde_json::from_str(wanted.get())
-            .map_err(|_| invalid_params("'notifications' is no filter"))?,
+            .map_err(|_| invalid_params("'notifications' must be a subscription filter"))?,
     };
     if wanted.resources.len() > MAX_RESOURCES {
-        let reason = format!("No more than {MAX_RESOURCES} resources can be watched at once");
+        let reason = format!("A client can subscribe to at most {MAX_RESOURCES} resources at once");
         return Err(invalid_params(reason));
     }
     let ear = app.mcp().listening.listen(app, &caller.visibility);

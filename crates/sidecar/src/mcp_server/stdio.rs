@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use parking_lot::Mutex;
-use pillion_core::mcp::{Feature, ProtocolVersion, RpcError};
 use pillion_core::tool::CallContext;
+use pillion_mcp_client::{Feature, ProtocolVersion, RpcError};
 use serde_json::json;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, mpsc};
@@ -22,7 +22,7 @@ use super::stateless::{self, Step};
 use super::{Caller, stateful};
 use crate::app::App;
 use crate::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
-use crate::live::Live;
+use crate::current_app::CurrentApp;
 use crate::visibility::Visibility;
 use outbox::{Outbox, Outgoing};
 
@@ -62,7 +62,7 @@ pub(crate) struct Endings<A, U> {
 
 /// One client with its own pair of streams.
 pub(crate) struct Client {
-    live: Live,
+    current_app: CurrentApp,
     context: CallContext,
     visibility: Visibility,
     model: Option<String>,
@@ -75,13 +75,13 @@ impl Client {
     /// # Errors
     /// If the model does not exist.
     pub(crate) fn new(
-        live: Live,
+        current_app: CurrentApp,
         context: CallContext,
         visibility: Visibility,
         model: Option<String>,
     ) -> Result<Self, RpcError> {
         let client = Self {
-            live,
+            current_app,
             context,
             visibility,
             model,
@@ -92,7 +92,7 @@ impl Client {
 
     /// Returns the current [`App`], and the client's rights in it.
     fn now(&self) -> Result<(App, Caller), RpcError> {
-        let app = self.live.app();
+        let app = self.current_app.app();
         let (context, visibility) = (self.context.clone(), self.visibility.clone());
         let caller = Caller::new(&app, context, visibility, self.model.as_deref())?;
         Ok((app, caller))
@@ -265,7 +265,8 @@ impl Conversation {
             let id = request.id.get().to_owned();
             let is_stream = request.method == "subscriptions/listen";
             if is_stream && streams.len() >= MAX_STREAMS {
-                let reason = format!("There are {MAX_STREAMS} subscriptions already");
+                let reason =
+                    format!("The connection already has {MAX_STREAMS} subscriptions, the maximum");
                 let error = RpcError::new(INVALID_REQUEST, reason);
                 return self.say(&request, &Err(error)).await;
             }
@@ -281,7 +282,10 @@ impl Conversation {
             (None, "initialize") => self.initialize(&app, &caller, &request, streams).await,
             (None, "ping") => self.say(&request, &message::raw(&json!({}))).await,
             (None, _) => {
-                let error = RpcError::new(INVALID_REQUEST, "Begin with initialize");
+                let error = RpcError::new(
+                    INVALID_REQUEST,
+                    "The session is not initialized: send initialize first",
+                );
                 self.say(&request, &Err(error)).await;
             }
             (Some(session), _) => {
@@ -422,8 +426,8 @@ mod tests {
     /// Serves a client at the other end of the returned stream.
     fn serve(app: &App, grace: Duration) -> (DuplexStream, JoinHandle<std::io::Result<()>>) {
         let (context, visibility) = (CallContext::default(), Visibility::default());
-        let live = Live::new(app.clone(), |_| axum::Router::new());
-        let client = Client::new(live, context, visibility, None).unwrap();
+        let current_app = CurrentApp::new(app.clone(), |_| axum::Router::new());
+        let client = Client::new(current_app, context, visibility, None).unwrap();
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (input, output) = tokio::io::split(theirs);
         let endings = Endings {

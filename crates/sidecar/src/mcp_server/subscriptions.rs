@@ -1,6 +1,6 @@
 //! Subscriptions to single resources, of packs or of upstream servers.
 
-use pillion_core::mcp::{RpcError, SubscriptionFilter};
+use pillion_mcp_client::{RpcError, SubscriptionFilter};
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;
@@ -28,8 +28,8 @@ pub(super) async fn subscribe(
     let server = app.mcp().catalog.server_of(app, caller, uri).await;
     let server = server.ok_or_else(|| not_found(uri))?;
     if server.is_of_users() {
-        let reason = "Resources of a server that is called with the credentials of users cannot \
-                      be subscribed to";
+        let reason =
+            "Resources of a server that uses credentials of users do not support subscriptions";
         return Err(error_with(INVALID_PARAMS, reason, &json!({ "uri": uri })));
     }
     let filter = SubscriptionFilter {

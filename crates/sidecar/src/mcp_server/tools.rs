@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pillion_core::mcp::{
-    EntryKind, ProtocolVersion, RpcError, as_call_tool_result, param_header_mismatch,
-};
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{self, CallContext, ErrorCode, ToolCall, ToolResult};
+use pillion_mcp_client::{
+    EntryKind, ProtocolVersion, RpcError, as_call_tool_result, param_header_mismatch,
+};
 use pillion_wire::UnavailableServer;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -105,7 +105,10 @@ fn native(name: &str, tool: &RegisteredTool) -> Option<Box<RawValue>> {
     match EntryKind::Tool.check(&checked) {
         Ok(checked) => Some(checked.entry),
         Err(error) => {
-            tracing::warn!(tool.name = name, %error, "MCP clients are not shown a tool");
+            tracing::warn!(
+                tool.name = name, %error,
+                "Cannot list a tool for MCP clients: its definition is invalid"
+            );
             None
         }
     }

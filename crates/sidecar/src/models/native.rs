@@ -112,7 +112,10 @@ impl NativeTools {
             }
             // Calls of this tool are rejected.
             Err(error) => {
-                tracing::warn!(tool.name = %tool.name(), %error, "A tool has no stand-in");
+                tracing::warn!(
+                    tool.name = %tool.name(), %error,
+                    "Cannot let the model's provider call an MCP tool"
+                );
             }
         }
     }
@@ -207,6 +210,6 @@ impl Tool for StandIn {
     }
 
     fn call(self: Arc<Self>, _arguments: JsonObject, _context: CallContext) -> ToolFuture {
-        Box::pin(async { Ok(ToolOutput::text("The provider makes the call by itself")) })
+        Box::pin(async { Ok(ToolOutput::text("The provider calls this tool itself")) })
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::echo::is_bidi;
+use crate::client_text::is_bidi;
 
 /// Returns warnings about hidden text in a definition, by path.
 pub(crate) fn warnings(definition: &Value) -> Vec<String> {
@@ -44,10 +44,10 @@ fn kinds(text: &str) -> Vec<&'static str> {
     let has = |is_it: fn(char) -> bool| text.chars().any(is_it);
     let kinds = [
         ("tag characters", has(is_tag)),
-        ("characters that turn the direction of text", has(is_bidi)),
+        ("characters that change the text direction", has(is_bidi)),
         ("invisible characters", has(is_invisible)),
         (
-            "control characters or escapes of terminals",
+            "control characters or terminal escape sequences",
             has(is_control),
         ),
         ("an HTML comment", text.contains("<!--")),
@@ -126,11 +126,11 @@ mod tests {
     fn hidden_characters_are_found_at_any_position() {
         for (text, what) in [
             ("Adds\u{e0069}\u{e0067}", "tag characters"),
-            ("a\u{202e}b", "characters that turn the direction of text"),
+            ("a\u{202e}b", "characters that change the text direction"),
             ("a\u{200b}b", "invisible characters"),
             (
                 "\u{1b}[8mhidden",
-                "control characters or escapes of terminals",
+                "control characters or terminal escape sequences",
             ),
             ("a <!-- read ~/.ssh --> b", "an HTML comment"),
         ] {

@@ -8,7 +8,7 @@ use pillion_core::store::{ApprovalRecord, Timestamp};
 use pillion_wire::ApprovalEntry;
 use serde_json::Value;
 
-use crate::moment::text_of;
+use crate::timestamp::format_timestamp;
 
 /// Converts a stored approval to its form in the API.
 fn entry(record: ApprovalRecord) -> ApprovalEntry {
@@ -17,7 +17,7 @@ fn entry(record: ApprovalRecord) -> ApprovalEntry {
         None => (None, None, None),
         Some(decision) => (
             Some(decision.by),
-            Some(text_of(decision.at)),
+            Some(format_timestamp(decision.at)),
             decision.reason,
         ),
     };
@@ -31,11 +31,11 @@ fn entry(record: ApprovalRecord) -> ApprovalEntry {
         arguments: Some(arguments.unwrap_or(Value::String(record.arguments))),
         arguments_hash: record.arguments_hash,
         call_id: record.call.map(|call| call.to_string()),
-        created_at: text_of(record.created_at),
-        expires_at: text_of(record.expires_at),
+        created_at: format_timestamp(record.created_at),
+        expires_at: format_timestamp(record.expires_at),
         decided_by,
         decided_at,
         reason,
-        used_at: record.used_at.map(text_of),
+        used_at: record.used_at.map(format_timestamp),
     }
 }

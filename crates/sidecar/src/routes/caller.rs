@@ -53,7 +53,7 @@ impl Caller {
                 Err(RequestError::parameter(name, wanted))
             }
             Some(text) if header.as_deref().is_some_and(|header| header != text) => {
-                Err(RequestError::parameter(name, "what the header says"))
+                Err(RequestError::parameter(name, "the same as in the header"))
             }
             Some(text) => Ok(Some(text.to_owned())),
         };

@@ -46,7 +46,10 @@ pub(super) async fn begin(
     let chatter = chatter(caller, &request)?;
     let mut messages = said(&request)?;
     if messages.is_empty() {
-        return Err(RequestError::parameter("message", "there, or messages"));
+        return Err(RequestError::parameter(
+            "message",
+            "set, unless the request has 'messages'",
+        ));
     }
     if let Some(system) = &request.system {
         messages.insert(0, json!({"role": "system", "content": system}));
@@ -106,7 +109,7 @@ pub(super) async fn go_on(
         if is_there {
             return Err(RequestError::parameter(
                 name,
-                "absent: it is that of the chat's beginning",
+                "omitted: it is set when the chat starts",
             ));
         }
     }
@@ -220,7 +223,10 @@ fn chatter(caller: Caller, request: &ChatRequest) -> Result<Chatter, RequestErro
 /// Returns the new messages of the request.
 fn said(request: &ChatRequest) -> Result<Vec<Value>, RequestError> {
     match (&request.message, &request.messages) {
-        (Some(_), Some(_)) => Err(RequestError::parameter("message", "absent beside messages")),
+        (Some(_), Some(_)) => Err(RequestError::parameter(
+            "message",
+            "omitted if the request has 'messages'",
+        )),
         (Some(message), None) => Ok(vec![json!({"role": "user", "content": message})]),
         (None, Some(messages)) => Ok(messages.iter().cloned().map(Value::Object).collect()),
         (None, None) => Ok(Vec::new()),

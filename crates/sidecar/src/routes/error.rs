@@ -8,8 +8,8 @@ use pillion_core::tool::{ErrorCode, ToolFailure};
 use pillion_wire::Failure;
 
 use crate::chat::ChatRefusal;
+use crate::client_text::truncate_input;
 use crate::credentials::CredentialError;
-use crate::echo::shortened;
 use crate::problem::{Problem, status_of_store};
 use crate::servers::ServerError;
 use crate::workers::WorkerRefusal;
@@ -19,11 +19,11 @@ use crate::workers::WorkerRefusal;
 pub(super) enum RequestError {
     #[error("Malformed JSON: {}", json_error_text(.0))]
     MalformedJson(#[source] serde_json::Error),
-    #[error("The body is not as it should be: {0}")]
+    #[error("The request body is invalid: {0}")]
     NotThatBody(#[source] serde_json::Error),
     #[error("The body must be a JSON object with the tool's arguments")]
     NotAnObject,
-    #[error("The body is no batch: {0}")]
+    #[error("The request body is not a valid batch: {0}")]
     NotABatch(#[source] serde_json::Error),
     #[error("The batch has {calls} calls; the limit is {limit}")]
     BatchTooLong { calls: usize, limit: usize },
@@ -31,7 +31,7 @@ pub(super) enum RequestError {
     BodyTooLong { limit_bytes: usize },
     #[error("The body did not arrive within {:.1}s", after.as_secs_f64())]
     BodyTooSlow { after: std::time::Duration },
-    #[error("The body broke off")]
+    #[error("The request body is incomplete: the connection broke")]
     BodyBroken(#[source] BytesRejection),
     #[error("The header {header} must be UTF-8 of at most {limit_bytes} bytes")]
     BadHeader {
@@ -40,12 +40,15 @@ pub(super) enum RequestError {
     },
     #[error("The header idempotency-key must be 1 to 255 visible ASCII characters, quoted or not")]
     BadIdempotencyKey,
-    #[error("This Idempotency-Key was used for another request: send a new one with a new request")]
+    #[error(
+        "This Idempotency-Key was used for a different request: send a new key with a new request"
+    )]
     KeyOfAnotherRequest,
-    #[error("The request with this Idempotency-Key still runs")]
+    #[error("The request with this Idempotency-Key is still running")]
     KeyInProgress,
     #[error(
-        "Too many requests with an Idempotency-Key run whose callers have gone: wait until some end"
+        "Too many requests with an Idempotency-Key are still running after their clients \
+         disconnected: try again later"
     )]
     TooManyDetached,
     #[error("The tool's name in the path is not valid UTF-8")]
@@ -58,56 +61,64 @@ pub(super) enum RequestError {
         /// The expected value.
         wanted: String,
     },
-    #[error("This token is for another user than the one that the header x-pillion-user names")]
+    #[error("The access token is for a different user than the one in the header x-pillion-user")]
     NotThatUser,
     #[error("{}", .0.error)]
     UnknownTool(Box<Failure>),
-    #[error("There is no recorded call with this id")]
+    #[error("There is no recorded call with this ID")]
     UnknownCall,
-    #[error("Only a process of this host, on the Unix socket, can be a worker")]
+    #[error("Only a process that connects over the Unix socket can be a worker")]
     WorkerFromAfar,
-    #[error("Only a process of this host, on the Unix socket, can have the connection to itself")]
+    #[error("Only a process that connects over the Unix socket can upgrade its connection to MCP")]
     StreamFromAfar,
-    #[error("As many MCP clients as http.max_connections allows have a connection to themselves")]
+    #[error(
+        "Too many MCP clients have upgraded their connections: the limit is http.max_connections"
+    )]
     TooManyStreams,
     #[error("{0}")]
     UnknownModel(String),
-    #[error("This route asks for Connection: Upgrade and Upgrade: {protocol}")]
+    #[error("This route needs the headers Connection: Upgrade and Upgrade: {protocol}")]
     NoUpgrade { protocol: &'static str },
-    #[error("This sidecar is about to end")]
+    #[error("This sidecar is shutting down")]
     Draining,
-    #[error("The body is no registration: {0}")]
+    #[error("The request body is not a valid registration of a worker: {0}")]
     NotARegistration(#[source] serde_json::Error),
     #[error("{0}")]
     Worker(#[from] WorkerRefusal),
-    #[error("There is no result with this id: it is too old, somebody else's, or never was")]
+    #[error(
+        "There is no stored result with this ID: it has expired, belongs to another user, or never \
+         existed"
+    )]
     UnknownResult,
-    #[error("The result cannot be read")]
+    #[error("The stored result cannot be read")]
     UnreadableResult,
-    #[error("There is no approval with this id")]
+    #[error("There is no approval with this ID")]
     UnknownApproval,
-    #[error("There is no provider of that name")]
+    #[error("There is no provider with this name")]
     UnknownProvider,
-    #[error("There is no such built-in tool whose service wants a key")]
+    #[error("There is no built-in tool with this name whose service needs an API key")]
     NoToolKey,
-    #[error("{tool} has no provider that wants a key: set tools.{tool}.provider ({providers})")]
+    #[error(
+        "The tool {tool} has no provider that needs an API key: set tools.{tool}.provider \
+         ({providers})"
+    )]
     KeylessTool {
         tool: &'static str,
         providers: &'static str,
     },
     #[error(transparent)]
     Chat(#[from] ChatRefusal),
-    #[error("There is no pin of such a tool")]
+    #[error("There is no pin for this tool")]
     UnknownPin,
-    #[error("There is no such pack, or it keeps nothing of that kind")]
+    #[error("There is no such pack, or the pack stores no entries of this kind")]
     UnknownKind,
-    #[error("The pack keeps nothing of that name")]
+    #[error("The pack stores no entry with this name")]
     NotKept,
-    #[error("There is no event stream of that name")]
+    #[error("There is no event stream with this name")]
     UnknownStream,
     #[error("{why}")]
     NotOpen { why: String },
-    #[error("This sidecar keeps no record of calls")]
+    #[error("This sidecar has no store")]
     NoStore,
     #[error("{0}")]
     Store(#[source] StoreError),
@@ -117,9 +128,13 @@ pub(super) enum RequestError {
     Credential(#[from] CredentialError),
     #[error("{}", .0.message)]
     Upstream(ToolFailure),
-    #[error("There is no route {}{}", shortened(path), base_url_of_a_client(path))]
+    #[error(
+        "There is no route {}{}",
+        truncate_input(path),
+        base_url_of_a_client(path)
+    )]
     UnknownRoute { path: String },
-    #[error("The method {method} is not allowed here")]
+    #[error("The method {method} is not allowed for this route")]
     WrongMethod { method: Method },
     #[error("The sidecar failed unexpectedly")]
     Panicked,
@@ -205,12 +220,12 @@ impl RequestError {
 fn base_url_of_a_client(path: &str) -> &'static str {
     match path.trim_end_matches('/') {
         "/chat/completions" | "/models" | "/responses" | "/embeddings" => {
-            "; the base URL of a client of OpenAI ends in /v1 here"
+            "; the base URL of an OpenAI client must end in /v1"
         }
         "/v1/v1/messages" | "/v1/v1/messages/count_tokens" | "/v1/v1/models" => {
-            "; the base URL of a client of Anthropic has no /v1 here"
+            "; the base URL of an Anthropic client must not end in /v1"
         }
-        "/v1/v1/chat/completions" => "; the base URL of a client of OpenAI has one /v1 here",
+        "/v1/v1/chat/completions" => "; the base URL of an OpenAI client must have only one /v1",
         _ => "",
     }
 }

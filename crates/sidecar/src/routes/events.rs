@@ -71,6 +71,6 @@ impl event_stream::Events for Listener {
 
 fn unknown_type() -> RequestError {
     let known = Event::KINDS.join(", ");
-    let wanted = format!("some of {known}, or what stands before a dot, separated by commas");
+    let wanted = format!("a comma-separated list of {known}, or of their parts before the dot");
     RequestError::parameter("types", wanted)
 }

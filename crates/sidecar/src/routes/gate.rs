@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::access::{Admission, AllowedTools, Gate, Grant, Holder, Peer, Refusal, Scope, Users};
 use crate::app::App;
-use crate::live::Live;
+use crate::current_app::CurrentApp;
 
 /// Authenticates the request and stores its grant as an extension, or rejects the request. Every
 /// request over TCP needs a valid token. A request over the Unix socket needs none, because the
@@ -29,10 +29,11 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
                 {
                     return Refusal::Full.into_response();
                 }
-                let live = Live::of(&app, super::router).downgrade();
+                let current_app = CurrentApp::of(&app, super::router).downgrade();
                 let token_validity = Gate::token_validity(&parts, grant, move || {
-                    live.upgrade()
-                        .and_then(|live| live.app().access().gate.clone())
+                    current_app
+                        .upgrade()
+                        .and_then(|current_app| current_app.app().access().gate.clone())
                 });
                 parts.extensions.insert(token_validity);
             }

@@ -17,7 +17,7 @@ use super::parameters::Parameters;
 use super::upgrade;
 use crate::access::{Peer, TokenValidity};
 use crate::app::App;
-use crate::live::Live;
+use crate::current_app::CurrentApp;
 use crate::mcp_server::http::Exchange;
 use crate::mcp_server::{self, stdio};
 
@@ -99,8 +99,13 @@ pub(super) async fn stdio(
     if process.clients.len() >= app.http().max_connections.get() {
         return Err(RequestError::TooManyStreams);
     }
-    let client = stdio::Client::new(Live::of(&app, super::router), context, visibility, model)
-        .map_err(|error| RequestError::UnknownModel(error.message))?;
+    let client = stdio::Client::new(
+        CurrentApp::of(&app, super::router),
+        context,
+        visibility,
+        model,
+    )
+    .map_err(|error| RequestError::UnknownModel(error.message))?;
     let upgraded = hyper::upgrade::on(&mut request);
     let draining = process.draining();
     let announcement = async {

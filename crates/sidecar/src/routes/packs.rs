@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
-use pillion_core::pack::{Keeping, PackContents};
+use pillion_core::pack::{PackContents, StoredItems};
 use pillion_core::tool::ToolOrigin;
 use pillion_wire::{KeptEntry, KeptKind, KeptList, KeptRemoved, PackEntry, PackList};
 
@@ -70,15 +70,13 @@ pub(super) async fn kept(
     Parameters(page): Parameters<WantedPage>,
 ) -> Result<Json<KeptList>, RequestError> {
     let Path((pack, kind)) = path.map_err(|_| RequestError::UnknownKind)?;
-    let keeping = keeping(&app, grant, &pack, &kind)?;
+    let items = find_stored_items(&app, grant, &pack, &kind)?;
     let page = page.request()?;
     let after = page.after.as_ref().map(|after| after.as_str());
-    let kept = keeping.list(after, page.limit).await?;
+    let kept = items.list(after, page.limit).await?;
     let last = kept.last().filter(|_| kept.len() >= page.limit as usize);
     let next = match last {
-        Some(last) if !keeping.list(Some(&last.name), 1).await?.is_empty() => {
-            Some(last.name.clone())
-        }
+        Some(last) if !items.list(Some(&last.name), 1).await?.is_empty() => Some(last.name.clone()),
         _ => None,
     };
     let entries = kept.into_iter().map(|kept| KeptEntry {
@@ -117,15 +115,20 @@ pub(super) async fn remove(
     path: Result<Path<(String, String, String)>, PathRejection>,
 ) -> Result<Json<KeptRemoved>, RequestError> {
     let Path((pack, kind, name)) = path.map_err(|_| RequestError::NotKept)?;
-    let keeping = keeping(&app, grant, &pack, &kind)?;
+    let items = find_stored_items(&app, grant, &pack, &kind)?;
     let removed = name.clone();
     // Runs to completion even if the client disconnects, so that subscribers are notified.
-    let removing = tokio::spawn(async move { keeping.remove(&name).await });
+    let removing = tokio::spawn(async move { items.remove(&name).await });
     let was_there = removing.await.map_err(|_| RequestError::Panicked)??;
     if !was_there {
         return Err(RequestError::NotKept);
     }
-    tracing::info!(pack, kind, name = removed, "What a pack kept is removed");
+    tracing::info!(
+        pack,
+        kind,
+        name = removed,
+        "Removed a stored entry of a pack"
+    );
     Ok(Json(KeptRemoved {
         success: true,
         removed,
@@ -136,11 +139,11 @@ async fn entry(pack: &PackContents, visibility: &Visibility) -> Result<PackEntry
     let tools = pack.tools().iter().map(|tool| tool.as_str());
     let tools = tools.filter(|tool| visibility.admits_named(tool, tool, &ToolOrigin::Native));
     let mut keeps = Vec::new();
-    for keeping in pack.keeps() {
+    for items in pack.stored_items() {
         keeps.push(KeptKind {
-            kind: keeping.kind().to_owned(),
-            number: keeping.count().await?,
-            most: keeping.most(),
+            kind: items.kind().to_owned(),
+            number: items.count().await?,
+            most: items.max_items(),
         });
     }
     let templates = pack.templates().into_iter();
@@ -155,13 +158,13 @@ async fn entry(pack: &PackContents, visibility: &Visibility) -> Result<PackEntry
 }
 
 /// Returns the storage of a kind, if the client may see the pack.
-fn keeping(
+fn find_stored_items(
     app: &App,
     grant: Grant,
     pack: &str,
     kind: &str,
-) -> Result<Arc<dyn Keeping>, RequestError> {
+) -> Result<Arc<dyn StoredItems>, RequestError> {
     let packs = app.packs_for(&Visibility::of(grant.tools));
-    let keeping = packs.get(pack).and_then(|pack| pack.keeping(kind));
-    keeping.cloned().ok_or(RequestError::UnknownKind)
+    let items = packs.get(pack).and_then(|pack| pack.stored_items_of(kind));
+    items.cloned().ok_or(RequestError::UnknownKind)
 }

@@ -16,8 +16,8 @@ use super::store_of;
 use super::tagged::EntityTags;
 use crate::access::Grant;
 use crate::app::App;
-use crate::moment::text_of;
 use crate::pins;
+use crate::timestamp::format_timestamp;
 
 /// The filter of the pin list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -174,7 +174,7 @@ pub(super) async fn accept(
     } else {
         let body: Value = serde_json::from_slice(&body).map_err(RequestError::MalformedJson)?;
         let request: Result<Option<AcceptPin>, _> = serde_json::from_value(body);
-        let request = request.map_err(|_| RequestError::parameter("hash", "a text"))?;
+        let request = request.map_err(|_| RequestError::parameter("hash", "a string"))?;
         request.unwrap_or_default()
     };
     let store = store_of(&app)?;
@@ -191,7 +191,7 @@ pub(super) async fn accept(
         server.label = server,
         user = owner.user,
         tool.name = tool,
-        "A changed tool is accepted"
+        "Accepted the changed definition of a tool"
     );
     app.upstreams().expire(&server);
     answer(&*store, owner, &tool).await
@@ -230,9 +230,9 @@ fn entry(pin: &ToolPin) -> PinEntry {
         tool: pin.tool.clone(),
         status: status.to_owned(),
         hash: pin.hash.clone(),
-        accepted_at: text_of(pin.accepted_at),
+        accepted_at: format_timestamp(pin.accepted_at),
         pending_hash: pending.map(|pending| pending.hash.clone()),
-        pending_since: pending.map(|pending| text_of(pending.seen_at)),
+        pending_since: pending.map(|pending| format_timestamp(pending.seen_at)),
         warnings: pins::warnings(&serde_json::from_str(newest).unwrap_or_default()),
     }
 }

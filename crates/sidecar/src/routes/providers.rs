@@ -141,7 +141,7 @@ fn provider(
     match &provider.key_env {
         None => Ok(provider),
         Some(variable) => Err(RequestError::NotOpen {
-            why: format!("The provider's key is in the variable {variable}"),
+            why: format!("The provider's key comes from the environment variable {variable}"),
         }),
     }
 }

@@ -6,7 +6,7 @@ use pillion_wire::{Readiness, ReloadReport, UnavailableServer};
 
 use crate::access::Grant;
 use crate::app::App;
-use crate::moment::text_of;
+use crate::timestamp::format_timestamp;
 
 /// Returns whether the sidecar is ready for requests: 200 after every MCP server was asked for its
 /// tools, whatever the outcome; 503 before that, while the sidecar drains, and while the store's
@@ -69,7 +69,7 @@ pub(super) fn of(app: &App) -> Readiness {
         unavailable_servers: failed.collect(),
         store_error: app.store_failure(),
         last_reload: process.last_reload().map(|reload| ReloadReport {
-            at: text_of(reload.at.into()),
+            at: format_timestamp(reload.at.into()),
             success: reload.error.is_none(),
             error: reload.error,
         }),

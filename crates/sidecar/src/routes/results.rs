@@ -81,14 +81,14 @@ pub(super) async fn fetch(
     }
     let body = Body::from(bytes.map_err(unreadable)?);
     response.body(body).map_err(|error| {
-        tracing::error!(%error, "A result cannot be handed over");
+        tracing::error!(%error, "Cannot create the response with a stored result");
         RequestError::UnreadableResult
     })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is passed to map_err")]
 fn unreadable(error: io::Error) -> RequestError {
-    tracing::error!(%error, "A large result cannot be read");
+    tracing::error!(%error, "Cannot read a stored result");
     RequestError::UnreadableResult
 }
 

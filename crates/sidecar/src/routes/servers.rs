@@ -25,7 +25,7 @@ use serde_json::{Map, Value};
 use super::body::Body;
 use super::error::RequestError;
 use crate::app::App;
-use crate::live::Live;
+use crate::current_app::CurrentApp;
 use crate::servers::{ServerError, Servers};
 use crate::upstream;
 
@@ -127,8 +127,10 @@ async fn to_the_end<T: Send + 'static>(
 /// Returns the current state of the server, which may be newer than the application state of this
 /// request.
 fn answer_of(app: &App, servers: &Servers, key: &str) -> Result<Json<ServerAnswer>, RequestError> {
-    let live = servers.live();
-    let app = live.as_ref().map_or_else(|| app.clone(), Live::app);
+    let current_app = servers.current_app();
+    let app = current_app
+        .as_ref()
+        .map_or_else(|| app.clone(), CurrentApp::app);
     let (_, place) = servers.find(key)?;
     let server = servers.entries(&app).into_iter().nth(place);
     Ok(Json(ServerAnswer {

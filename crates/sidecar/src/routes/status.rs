@@ -5,7 +5,7 @@ use pillion_wire::{CallCounts, ProcessStatus, ServerStatus, Status, ToolStatus};
 use super::ready;
 use crate::app::App;
 use crate::metrics::Scrape;
-use crate::moment::text_of;
+use crate::timestamp::format_timestamp;
 
 /// Returns the data of `pillion status` and `pillion top`. Sends no request to MCP servers.
 #[utoipa::path(
@@ -25,7 +25,7 @@ pub(super) async fn status(State(app): State<App>) -> Json<Status> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         status: readiness.status,
         pid: std::process::id(),
-        started_at: text_of(metrics.started_at().into()),
+        started_at: format_timestamp(metrics.started_at().into()),
         uptime_seconds: metrics.uptime().as_secs(),
         connections: metrics.unix.open() + metrics.tcp.open(),
         requests: metrics.requests.latency.count(),

@@ -32,7 +32,7 @@ impl EntityTags {
     /// [`RequestError::Panicked`] if the list cannot be serialized.
     pub(super) fn or(&self, answer: &impl Serialize) -> Result<Response, RequestError> {
         let body = serde_json::to_vec(answer).map_err(|error| {
-            tracing::error!(%error, "Cannot write an answer");
+            tracing::error!(%error, "Cannot serialize a response");
             RequestError::Panicked
         })?;
         let tag = tag_of(&body);

@@ -5,7 +5,6 @@ pub(super) mod list;
 pub(super) mod show;
 pub(super) mod statistics;
 
-use jiff::Timestamp as Moment;
 use pillion_core::store::{CallFilter, CallStatus, StoreError, StoreErrorKind, Timestamp};
 use serde::Deserialize;
 
@@ -85,15 +84,15 @@ impl CallQuery {
             None => None,
             Some(name) => Some(CallStatus::from_name(&name).ok_or_else(known)?),
         };
-        let id = "the id of a call";
+        let id = "the ID of a call";
         Ok(CallFilter {
             server: self.server.map(|server| servers.name_of(server)),
             tool: self.tool,
             user: only_of(grant.calls_of(), self.user)?,
             parent: parsed("parent", self.parent.as_deref(), id)?,
             status,
-            from: moment("from", self.from.as_deref())?,
-            until: moment("until", self.until.as_deref())?,
+            from: parse_time("from", self.from.as_deref())?,
+            until: parse_time("until", self.until.as_deref())?,
         })
     }
 }
@@ -110,15 +109,15 @@ pub(super) fn only_of(
     }
 }
 
-fn moment(name: &'static str, text: Option<&str>) -> Result<Option<Timestamp>, RequestError> {
-    let moment: Option<Moment> = parsed(name, text, "a time, as 2026-11-21T18:00:00Z")?;
-    Ok(moment.map(|moment| Timestamp::from_millis(moment.as_millisecond())))
+fn parse_time(name: &'static str, text: Option<&str>) -> Result<Option<Timestamp>, RequestError> {
+    let time: Option<jiff::Timestamp> = parsed(name, text, "a time such as 2026-11-21T18:00:00Z")?;
+    Ok(time.map(|time| Timestamp::from_millis(time.as_millisecond())))
 }
 
 impl From<StoreError> for RequestError {
     fn from(error: StoreError) -> Self {
         if error.kind() != StoreErrorKind::Invalid {
-            tracing::warn!(%error, "The store failed");
+            tracing::warn!(%error, "A request failed because of the store");
         }
         Self::Store(error)
     }

@@ -139,7 +139,7 @@ fn wanted(
         }),
         Some(key) if key.is_in_vault => Ok(key),
         Some(_) => Err(RequestError::NotOpen {
-            why: "The tool's key is in a variable of the environment".to_owned(),
+            why: "The tool's key comes from an environment variable".to_owned(),
         }),
     }
 }

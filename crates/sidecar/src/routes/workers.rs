@@ -64,7 +64,10 @@ pub(super) async fn connect(
                 let stream = TokioIo::new(stream);
                 place.work(stream, stopping, died, welcome).await;
             }
-            Err(error) => tracing::debug!(%error, "A worker did not stay"),
+            Err(error) => tracing::debug!(
+                %error,
+                "The connection of a worker ended before its registration was complete"
+            ),
         }
     });
     let mut response = upgrade::switching(PROTOCOL);

@@ -28,7 +28,7 @@ use super::unsent::Unsent;
 use super::waiting_bytes::WaitingShare;
 use super::waiting_room::Guest;
 use crate::access::{Admission, Peer};
-use crate::live::Live;
+use crate::current_app::CurrentApp;
 use crate::problem::Problem;
 
 /// Maximum time for the last response to a client that may no longer be connected.
@@ -45,7 +45,7 @@ static REFUSALS: Semaphore = Semaphore::const_new(MAX_REFUSALS);
 
 /// A connection with the server state that it needs.
 pub(super) struct Connection {
-    pub(super) live: Live,
+    pub(super) current_app: CurrentApp,
     pub(super) peer: Peer,
     /// Counts the bytes that wait for the client of this connection.
     pub(super) share: WaitingShare,
@@ -90,7 +90,7 @@ impl Connection {
                 return;
             }
         };
-        let app = self.live.app();
+        let app = self.current_app.app();
         let metrics = Arc::clone(app.metrics());
         let connections = metrics.connections(self.peer.transport());
         connections.opened();
@@ -98,7 +98,12 @@ impl Connection {
             && !app.access().peers.allow(uid, gid)
         {
             connections.refused();
-            tracing::warn!(uid, gid, pid, "Refused a process that no rule lets in");
+            tracing::warn!(
+                uid,
+                gid,
+                pid,
+                "Rejected a connection: the socket rules do not allow its process"
+            );
             drop((app, place));
             refuse(stream, self.peer).await;
             connections.closed();
@@ -122,12 +127,12 @@ impl Connection {
         S: AsyncRead + AsyncWrite + Unsent + Send + Unpin + 'static,
     {
         let Self {
-            live,
+            current_app,
             peer,
             share,
             ending,
         } = self;
-        let app = live.app();
+        let app = current_app.app();
         let limits = app.http();
         let patience = patient::Limits {
             patience: limits.write_timeout,
@@ -138,7 +143,7 @@ impl Connection {
         let flag = Arc::clone(&was_cut_off);
         let stream = Patient::new(stream, patience, flag, share.clone(), intake.clone());
         let requests = Requests {
-            live: live.clone(),
+            current_app: current_app.clone(),
             peer,
             admission: place.admission(),
             intake,
@@ -171,17 +176,20 @@ impl Connection {
             }
             () = place.refused() => {
                 connections.refused();
-                tracing::debug!(?peer, "Closed a connection that has brought no good token");
+                tracing::debug!(?peer, "Closed a TCP connection that sent no valid token in time");
                 return false;
             }
         };
         let was_cut_off = was_cut_off.load(Ordering::Relaxed);
         if was_cut_off {
             connections.cut_off();
-            tracing::warn!(?peer, "Cut off a connection whose reader does not read");
+            tracing::warn!(
+                ?peer,
+                "Closed a connection: the client stopped reading the response"
+            );
         } else if let Err(error) = outcome {
             // The client disconnected, sent nothing for too long, or did not speak HTTP.
-            tracing::debug!(%error, "A connection ended early");
+            tracing::debug!(%error, "A connection ended with an error");
         }
         was_cut_off
     }
@@ -198,15 +206,15 @@ async fn refuse(stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
         .serve_connection(TokioIo::new(stream), refusal);
     match timeout(REFUSAL, connection).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "A refused connection ended early"),
-        Err(_) => tracing::debug!("A refused process asked for nothing"),
+        Ok(Err(error)) => tracing::debug!(%error, "A rejected connection ended with an error"),
+        Err(_) => tracing::debug!("A rejected process sent no request"),
     }
 }
 
 /// Serves the requests of one connection, each with the `App` of its own time.
 #[derive(Clone)]
 struct Requests {
-    live: Live,
+    current_app: CurrentApp,
     peer: Peer,
     admission: Option<Arc<Admission>>,
     intake: Intake,
@@ -234,11 +242,11 @@ impl Service<Request<Incoming>> for Requests {
             admission.set_asking(true);
             request.extensions_mut().insert(Arc::clone(admission));
         }
-        let live = self.live.clone();
-        let answer = TowerToHyperService::new(live.router()).call(request);
+        let current_app = self.current_app.clone();
+        let answer = TowerToHyperService::new(current_app.router()).call(request);
         Box::pin(async move {
             let mut response = answer.await?;
-            let mut is_last = live.app().process().is_draining();
+            let mut is_last = current_app.app().process().is_draining();
             if let Some(admission) = &admission {
                 admission.set_asking(false);
                 // A connection that has not authenticated is not kept alive.
@@ -285,7 +293,7 @@ fn refusal(peer: Peer) -> Response {
         ErrorCode::Denied,
         format!(
             "Permission denied: no rule of socket.allow_uids, allow_gids, allow_users or \
-             allow_groups lets {who} in"
+             allow_groups allows {who}"
         ),
     );
     let mut response = problem.into_response();

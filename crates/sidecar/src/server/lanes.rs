@@ -9,7 +9,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// Maximum number of threads. More threads would only compete with the processes of tools for the
 /// processors.
-const MOST: usize = 8;
+const MAX_THREADS: usize = 8;
 
 /// Interval of a timer that avoids wake-ups. A timer that ends before all other timers of a runtime
 /// wakes the runtime, even if the runtime's own thread sets it, and each call sets two timers. With
@@ -48,7 +48,7 @@ impl Lanes {
     /// If the system cannot create the threads.
     pub fn start() -> io::Result<Self> {
         let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let lanes = (0..processors.min(MOST)).map(|number| {
+        let lanes = (0..processors.min(MAX_THREADS)).map(|number| {
             let runtime = Builder::new_current_thread().enable_all().build()?;
             let handle = runtime.handle().clone();
             let (end, ended) = oneshot::channel::<()>();
@@ -83,7 +83,7 @@ impl Lanes {
             }
         });
         if tokio::time::timeout(LAST_WORDS, all).await.is_err() {
-            tracing::warn!("A thread that serves does not end");
+            tracing::warn!("A server thread did not stop in time");
         }
     }
 

@@ -46,7 +46,7 @@ pub(super) trait Listener {
 /// look stalled for a long time.
 pub(super) fn limit_segments(listener: &TcpListener) {
     if let Err(error) = setsockopt(listener, sockopt::TcpMaxSeg, &MAX_SEGMENT_BYTES) {
-        tracing::debug!(%error, "Segments may be larger");
+        tracing::debug!(%error, "Cannot limit the TCP segment size");
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use pillion_core::egress::EgressPolicy;
-use pillion_core::mcp::ServerConfig;
 use pillion_core::store::{NamedRecords, SecretKind, ServerRecord, Store, Timestamp};
+use pillion_egress::EgressPolicy;
+use pillion_mcp_client::ServerConfig;
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -124,7 +124,7 @@ impl Catalog {
     ) -> Result<ServerRecord, ServerError> {
         self.check_who(&keys)?;
         let name = take_name(&mut keys)?;
-        let name = name.ok_or_else(|| ServerError::invalid("name", "it is missing"))?;
+        let name = name.ok_or_else(|| ServerError::invalid("name", "is required"))?;
         let enabled = take_enabled(&mut keys)?.unwrap_or(true);
         let credentials = Credentials(take_secrets(&mut keys)).simplified();
         let definition = Definition::parse(keys)?;
@@ -175,7 +175,7 @@ impl Catalog {
         let secrets = take_secrets(&mut keys);
         let (mut said, name, enabled) = match how {
             How::Replace => {
-                let name = name.ok_or_else(|| ServerError::invalid("name", "it is missing"))?;
+                let name = name.ok_or_else(|| ServerError::invalid("name", "is required"))?;
                 (Map::new(), name, enabled.unwrap_or(true))
             }
             How::Patch => {
@@ -322,7 +322,7 @@ impl Catalog {
             id: note.id,
         };
         if let Err(error) = self.store.remove_secret(&place).await {
-            tracing::warn!(%error, "Credentials that nobody uses are left in the vault");
+            tracing::warn!(%error, "Cannot remove unused credentials from the vault");
         }
     }
 
@@ -332,7 +332,10 @@ impl Catalog {
         let of_it = |server: &str| server == record.id;
         self.credentials.close_tokens_of_users(of_it).await;
         if let Err(error) = forget_server(&*self.store, &record.id).await {
-            tracing::warn!(%error, "Credentials of users that nobody uses are left in the vault");
+            tracing::warn!(
+                %error,
+                "Cannot remove the credentials of users for an MCP server from the vault"
+            );
         }
     }
 
@@ -351,7 +354,7 @@ impl Catalog {
             Ok::<_, ServerError>(self.credentials.remove_authorizations(id).await?)
         };
         if let Err(error) = forgotten.await {
-            tracing::warn!(%error, "Tokens that nobody uses are left in the vault");
+            tracing::warn!(%error, "Cannot remove unused OAuth tokens from the vault");
         }
     }
 

@@ -5,10 +5,10 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use pillion_core::executor::ApprovalPolicy;
-use pillion_core::mcp::{
+use pillion_core::tool::ToolName;
+use pillion_mcp_client::{
     Authentication, Endpoint, Handshake, ProtocolVersion, ServerConfig, StdioCommand, TransportKind,
 };
-use pillion_core::tool::ToolName;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -175,19 +175,19 @@ impl Definition {
             },
         )?;
         if !(1_000..=300_000).contains(&definition.timeout) {
-            let message = "a timeout is between 1000 and 300000 milliseconds";
+            let message = "must be between 1000 and 300000 milliseconds";
             return Err(ServerError::invalid("timeout", message));
         }
         if definition.retry_attempts > 5 {
-            let message = "there are between 0 and 5 further attempts";
+            let message = "must be between 0 and 5";
             return Err(ServerError::invalid("retryAttempts", message));
         }
         if let Some(prefix) = definition.tool_prefix.as_deref()
             && !prefix.is_empty()
             && ToolName::new(prefix).is_err()
         {
-            let message = "a prefix has letters, digits, '_' and '-', starts with a letter or \
-                           '_' and has no more than 128 characters";
+            let message = "must have at most 128 letters, digits, '_' and '-', and start with a \
+                           letter or '_'";
             return Err(ServerError::invalid("toolPrefix", message));
         }
         Ok(definition)
@@ -240,12 +240,12 @@ impl Definition {
         let mut server = match (&self.url, &self.command) {
             (Some(url), None) if self.has_program_keys(credentials) => {
                 let _ = url;
-                let message = "args, env, inheritEnv and cwd belong to a command";
+                let message = "args, env, inheritEnv and cwd are only allowed with a command";
                 return Err(ServerError::invalid("url", message));
             }
             (Some(url), None) => ServerConfig::new(name, url)?,
             (None, Some(_)) if self.credential.is_of_users() => {
-                let message = "a server that is a program has one credential for everybody";
+                let message = "a server with a command only supports the credential \"shared\"";
                 return Err(ServerError::invalid("credential", message));
             }
             (None, Some(command)) => {
@@ -256,7 +256,7 @@ impl Definition {
                 program.env = credentials.texts("env")?.into_iter().collect();
                 ServerConfig::of_command(name, program)
             }
-            _ => return Err(pillion_core::mcp::ServerConfigError::Endpoint.into()),
+            _ => return Err(pillion_mcp_client::ServerConfigError::Endpoint.into()),
         };
         server.description = self.description.clone().unwrap_or_default();
         server.transport = self.transport;
@@ -281,11 +281,11 @@ pub(super) fn take_name(keys: &mut Map<String, Value>) -> Result<Option<String>,
     let name = match keys.remove("name") {
         None => return Ok(None),
         Some(Value::String(name)) => name,
-        Some(_) => return Err(ServerError::invalid("name", "expected a text")),
+        Some(_) => return Err(ServerError::invalid("name", "expected a string")),
     };
     let length = name.chars().count();
     if !(1..=MAX_NAME_LEN).contains(&length) || name.trim().is_empty() {
-        let message = "a name has between 1 and 100 characters";
+        let message = "must have between 1 and 100 characters";
         return Err(ServerError::invalid("name", message));
     }
     if let Some(problem) = problem_of_server_name(&name) {

@@ -1,7 +1,7 @@
 use axum::http::StatusCode;
-use pillion_core::mcp::ServerConfigError;
 use pillion_core::store::StoreError;
 use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ServerConfigError;
 use pillion_store::{MasterKeyError, VaultError};
 
 use crate::credentials::CredentialError;
@@ -19,38 +19,38 @@ pub(crate) enum ServerError {
     /// The message is part of the REST API.
     #[error("Server not found")]
     NotFound,
-    #[error("There is a server named '{name}' already")]
+    #[error("A server named '{name}' already exists")]
     NameTaken { name: String },
-    #[error("'{name}' is a server of the configuration file: change it there")]
+    #[error("Server '{name}' is defined in the configuration file: change it there")]
     OfTheFile { name: String },
     #[error(
-        "A server that is a program is added and changed by the operator alone: in the \
-         configuration file, or with `pillion servers` as the sidecar's user"
+        "Only the operator can add or change a server with a command: in the configuration file, \
+         or with `pillion servers` as the sidecar's user"
     )]
     Program,
-    #[error("'{key}' names a file here, which the operator alone may do")]
+    #[error("'{key}' names a file on the sidecar's host, which only the operator may do")]
     LocalFile { key: &'static str },
     #[error(
-        "The server is elsewhere now: give '{key}' again, since what is stored was meant for \
-         the place before"
+        "The server's address has changed: send '{key}' again, because the stored value belongs to \
+         the previous address"
     )]
     MovedAway { key: &'static str },
     #[error(transparent)]
     Credential(#[from] CredentialError),
     #[error(
-        "Calls of '{name}' go out with its own credential: set credential = \"per_user\" or \
+        "Server '{name}' does not use credentials of users: set credential = \"per_user\" or \
          \"user_or_shared\" first"
     )]
     NotOfUsers { name: String },
-    #[error("'{name}' is not in use: {why}")]
+    #[error("Server '{name}' is not in use: {why}")]
     NotInUse { name: String, why: String },
-    #[error("This sidecar keeps no servers: it has no store")]
+    #[error("This sidecar has no store for MCP servers")]
     NoStore,
-    #[error("The vault's next key: {0}")]
+    #[error("Cannot read the new key of the vault: {0}")]
     NextKey(#[source] MasterKeyError),
-    #[error("The key of the vault is in no file: vault.key_file is not set")]
+    #[error("The vault's key can only be rotated in a file: vault.key_file is not set")]
     NoKeyFile,
-    #[error("what is stored of the server cannot be read")]
+    #[error("the stored settings of the server cannot be read")]
     Unreadable,
     #[error("{0}")]
     Store(#[from] StoreError),

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use pillion_core::mcp::{McpClient, ServerConfig};
+use pillion_mcp_client::{McpClient, ServerConfig};
 use pillion_wire::ServerTrial;
 use serde::Deserialize;
 use tokio::time::timeout;
@@ -22,7 +22,7 @@ pub(super) async fn try_out(server: ServerConfig) -> ServerTrial {
     let asked = timeout(limit, async {
         let tools = client.list_tools().await?;
         let connection = client.connection().await?;
-        Ok::<_, pillion_core::mcp::McpError>((tools, connection.server_name()))
+        Ok::<_, pillion_mcp_client::McpError>((tools, connection.server_name()))
     });
     let mut trial = ServerTrial {
         success: true,

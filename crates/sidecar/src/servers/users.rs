@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{Server, ServerError, Servers};
 use crate::config::CredentialPolicy;
 use crate::credentials::{UserCredential, place_of_url};
-use crate::moment::text_of;
+use crate::timestamp::format_timestamp;
 
 /// Maximum length of a user's name, in bytes, as in requests.
 const MAX_USER_LEN: usize = 256;
@@ -30,13 +30,13 @@ impl Servers {
         // In a URL path, these names would be resolved as relative segments.
         let is_path = user == "." || user == "..";
         if user.is_empty() || user.len() > MAX_USER_LEN || is_path {
-            let message = "a user's name has between 1 and 256 bytes, and is not '.' or '..'";
+            let message = "must have between 1 and 256 bytes, and must not be '.' or '..'";
             return Err(ServerError::invalid("user", message));
         }
         let place = server.place_for_users()?;
         let authentication = keys.remove("authentication").unwrap_or(Value::Null);
         if let Some(other) = keys.keys().next() {
-            return Err(ServerError::invalid(other.clone(), "there is no such key"));
+            return Err(ServerError::invalid(other.clone(), "unknown field"));
         }
         let credential = UserCredential::new(place, authentication)?;
         let credentials = &self.user_credentials;
@@ -45,7 +45,7 @@ impl Servers {
         tracing::info!(
             server.label = server.name(),
             user,
-            "A user was given a credential"
+            "A user's credential was stored"
         );
         Ok(entry(user.to_owned(), &credential))
     }
@@ -78,7 +78,10 @@ impl Servers {
             user: Some(user),
         };
         if let Err(error) = self.store.remove_pins(owner).await {
-            tracing::warn!(server.label = server.name(), %error, "The pins of a user are left");
+            tracing::warn!(
+                server.label = server.name(), %error,
+                "Cannot remove the tool pins of a user"
+            );
         }
         self.forget_user(&server, user);
         tracing::info!(
@@ -91,8 +94,11 @@ impl Servers {
 
     /// Closes the user's session with the server after its running calls.
     fn forget_user(&self, server: &Server, user: &str) {
-        if let Some(live) = self.live() {
-            live.app().upstreams().forget_user(server.name(), user);
+        if let Some(current_app) = self.current_app() {
+            current_app
+                .app()
+                .upstreams()
+                .forget_user(server.name(), user);
         }
     }
 }
@@ -120,6 +126,6 @@ fn entry(user: String, credential: &UserCredential) -> UserCredentialEntry {
     UserCredentialEntry {
         user,
         authentication: credential.kind().to_owned(),
-        set_at: text_of(Timestamp::from_millis(credential.set_at)),
+        set_at: format_timestamp(Timestamp::from_millis(credential.set_at)),
     }
 }

@@ -9,7 +9,7 @@ use super::{CatalogServer, Server};
 use crate::app::App;
 use crate::config::{McpServerSection, RateLimitSection};
 use crate::connections::{ConnectionStatus, ServerReport};
-use crate::moment::text_of;
+use crate::timestamp::format_timestamp;
 
 pub(super) fn entries(all: &[Server], app: &App) -> Vec<ServerEntry> {
     let reports: HashMap<_, _> = app
@@ -44,7 +44,7 @@ fn add_report(entry: &mut ServerEntry, report: &ServerReport) {
     entry.error.clone_from(&report.error);
     entry.tool_count = report.tools;
     if let Some(at) = report.connected_at {
-        entry.last_connected_at = Some(text_of(at));
+        entry.last_connected_at = Some(format_timestamp(at));
     }
 }
 
@@ -123,9 +123,9 @@ fn of_known(known: &CatalogServer, id: String) -> ServerEntry {
     entry.authentication.kind.clone_from(&known.authentication);
     entry.headers.clone_from(&known.headers);
     entry.status = ConnectionStatus::Disconnected.as_str().to_owned();
-    entry.last_connected_at = record.last_connected_at.map(text_of);
-    entry.created_at = Some(text_of(record.created_at));
-    entry.updated_at = Some(text_of(record.updated_at));
+    entry.last_connected_at = record.last_connected_at.map(format_timestamp);
+    entry.created_at = Some(format_timestamp(record.created_at));
+    entry.updated_at = Some(format_timestamp(record.updated_at));
     entry
 }
 

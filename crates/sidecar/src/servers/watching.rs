@@ -6,17 +6,17 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::Servers;
 use crate::connections::Connections;
-use crate::live::WeakLive;
+use crate::current_app::WeakCurrentApp;
 use crate::upstream::SWEEP_EVERY;
 
-/// Closes outdated user connections at intervals, as long as `live` exists.
-pub(super) async fn sweep_users(live: WeakLive) {
+/// Closes outdated user connections at intervals, as long as `current_app` exists.
+pub(super) async fn sweep_users(current_app: WeakCurrentApp) {
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;
-        let Some(live) = live.upgrade() else {
+        let Some(current_app) = current_app.upgrade() else {
             return;
         };
-        let app = live.app();
+        let app = current_app.app();
         app.upstreams().sweep_users().await;
     }
 }
@@ -42,7 +42,7 @@ pub(super) async fn note_connections(servers: Weak<Servers>, connections: Connec
                 .server_connected(&known.record.id, connected.at)
                 .await
         {
-            tracing::debug!(%error, "Cannot note when a server answered");
+            tracing::debug!(%error, "Cannot record when an MCP server connected");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub enum SocketError {
     /// The path is too long for a socket's address.
     #[error(
-        "the socket path is {length} bytes long, and the system takes at most 107: {}",
+        "the socket path is {length} bytes long, but the system allows at most 107: {}",
         path.display()
     )]
     PathTooLong {
@@ -50,14 +50,14 @@ pub enum SocketError {
     NotADirectory(PathBuf),
     /// Every user could replace the socket.
     #[error(
-        "anybody may replace files in the socket's directory {directory}: take the write \
-         permission from others (chmod o-w {directory})",
+        "any user can replace files in the socket's directory {directory}: remove the write \
+         permission of others (chmod o-w {directory})",
         directory = .0.display()
     )]
     DirectoryWritableByAll(PathBuf),
     /// The group that should be able to connect cannot enter the directory.
     #[error(
-        "the group {group} cannot enter the socket's directory {directory}: chgrp {group} \
+        "the group {group} cannot enter the socket's directory {directory}: run chgrp {group} \
          {directory} && chmod g+x {directory}",
         directory = directory.display()
     )]
@@ -78,20 +78,23 @@ pub enum SocketError {
     },
     /// Another sidecar serves the path, or is starting or stopping.
     #[error(
-        "another process already serves {}; with --take-over this one takes its place",
+        "another process already serves {}; use --take-over to replace it",
         .0.display()
     )]
     AlreadyServed(PathBuf),
     /// Another sidecar holds the lock on the path, but the file of its socket is gone.
     #[error(
-        "another process holds the lock on {path}, but the file of its socket is gone: a sidecar \
-         binds the socket again within a second, where the directory lets it; with --take-over \
-         this one takes its place",
+        "another process holds the lock on {path}, but its socket file is gone: a running sidecar \
+         recreates the file within a second if it can write to the directory; use --take-over to \
+         replace the process",
         path = .0.display()
     )]
     ServedWithoutFile(PathBuf),
     /// The file at the path is not a socket.
-    #[error("{} exists and is not a socket; it is left alone", .0.display())]
+    #[error(
+        "{} exists and is not a socket: remove the file or choose another socket path",
+        .0.display()
+    )]
     NotASocket(PathBuf),
     /// The state of the socket at the path cannot be determined.
     #[error("cannot tell whether {} is in use: {source}", path.display())]
@@ -165,7 +168,7 @@ pub enum SocketError {
     },
     /// The file of the service manager's socket is gone, and only the service manager can bind it.
     #[error(
-        "the file of the service manager's socket {} is gone: restart its unit",
+        "the file of the service manager's socket {} is gone: restart the socket unit",
         .0.display()
     )]
     ActivatedIsGone(PathBuf),
@@ -177,7 +180,7 @@ pub enum SocketError {
 /// Returns advice for a user without write permission.
 fn elsewhere(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => "; name another socket with --socket or socket.path",
+        io::ErrorKind::PermissionDenied => "; choose another socket with --socket or socket.path",
         _ => "",
     }
 }

@@ -13,8 +13,11 @@ pub(super) async fn watch(store: Arc<SqlStore>) {
         let failure = store.file_failure();
         let is_there = failure.is_none();
         match failure {
-            Some(error) if was_there => tracing::error!(error, "The store is gone: calls fail"),
-            None if !was_there => tracing::warn!("The file of the store is back"),
+            Some(error) if was_there => tracing::error!(
+                error,
+                "The store file is missing or was replaced: tool calls fail"
+            ),
+            None if !was_there => tracing::warn!("The store file is available again"),
             _ => {}
         }
         was_there = is_there;

@@ -1,13 +1,13 @@
 use opentelemetry::KeyValue;
 use opentelemetry::trace::SpanKind;
 use pillion_core::executor::{CallSpan, Tracer};
-use pillion_core::mcp::{RpcError, ServerConfig};
 use pillion_core::tool::{
     CallContext, ErrorCode, ToolCall, ToolFailure, ToolOrigin, ToolResult, TraceContext,
 };
+use pillion_mcp_client::{RpcError, ServerConfig};
 
 use super::{Span, Telemetry};
-use crate::echo::shortened;
+use crate::client_text::truncate_input;
 
 /// The MCP methods that spans are named after. Other methods are arbitrary text of a client.
 const METHODS: [&str; 13] = [
@@ -141,7 +141,7 @@ impl Tracer for Telemetry {
         let mut attributes = vec![
             KeyValue::new("gen_ai.operation.name", "execute_tool"),
             KeyValue::new("gen_ai.tool.type", "function"),
-            KeyValue::new("gen_ai.tool.call.id", shortened(&call.id)),
+            KeyValue::new("gen_ai.tool.call.id", truncate_input(&call.id)),
         ];
         // A name without a tool is arbitrary text of the caller.
         let mut name = "execute_tool".to_owned();

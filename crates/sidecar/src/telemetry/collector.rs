@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
-use pillion_core::egress::{self, Courier};
+use pillion_egress::Courier;
 use tokio::runtime::Handle;
 use url::Url;
 
@@ -22,7 +22,7 @@ impl Collector {
         url: Url,
         timeout: Duration,
         runtime: Handle,
-    ) -> Result<Self, egress::HttpError> {
+    ) -> Result<Self, pillion_egress::HttpError> {
         Ok(Self {
             courier: Courier::new(url, timeout)?,
             runtime,
@@ -37,10 +37,10 @@ impl Collector {
             Some(error) if !was_failing => {
                 tracing::warn!(
                     error,
-                    "The collector takes no traces; they are dropped until it does"
+                    "The collector does not accept traces; dropping them until it does"
                 );
             }
-            None if was_failing => tracing::info!("The collector takes traces again"),
+            None if was_failing => tracing::info!("The collector accepts traces again"),
             _ => {}
         }
     }

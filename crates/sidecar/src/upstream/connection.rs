@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use pillion_core::mcp::{McpClient, ServerConfig};
+use pillion_mcp_client::{McpClient, ServerConfig};
 
 use super::own::Listing;
 use super::server_requests::ServerRequestRouter;

@@ -12,7 +12,7 @@ use pillion_wire::UnavailableServer;
 use tokio::time::{Instant, timeout};
 
 use super::connecting::NOT_CONNECTED;
-use super::doubt::Doubt;
+use super::notification_pause::NotificationPause;
 use super::offer::{Offer, RawTool};
 use super::server::Server;
 use super::{Blocked, UpstreamTool, Upstreams};
@@ -76,8 +76,8 @@ impl State {
         std::mem::take(&mut self.tools)
     }
 
-    fn is_due(&self, doubt: &Doubt) -> bool {
-        if self.is_stale || (self.has_changed && self.is_believed(doubt)) {
+    fn is_due(&self, notification_pause: &NotificationPause) -> bool {
+        if self.is_stale || (self.has_changed && self.honors_notifications(notification_pause)) {
             return true;
         }
         match self.next {
@@ -89,8 +89,8 @@ impl State {
 
     /// Returns whether a change notification is honored. Notifications of failing servers and, for
     /// a while, of slow servers are ignored.
-    fn is_believed(&self, doubt: &Doubt) -> bool {
-        self.failures == 0 && doubt.until().is_none()
+    fn honors_notifications(&self, notification_pause: &NotificationPause) -> bool {
+        self.failures == 0 && notification_pause.until().is_none()
     }
 }
 
@@ -123,7 +123,7 @@ impl Upstreams {
             // Stored until there is a response, because the caller may be dropped.
             state.is_stale |= server.takes_stale();
             state.has_changed |= server.takes_change();
-            let is_due = state.is_due(&server.doubt);
+            let is_due = state.is_due(&server.notification_pause);
             if is_due || (reason == Reason::Use && state.failures > 0) {
                 self.ask_now(server, &mut state, is_due, reason).await;
             }
@@ -196,7 +196,7 @@ impl Upstreams {
         tracing::debug!(
             server.label = server.label,
             status = status.as_str(),
-            "A connection"
+            "The connection status of an MCP server changed"
         );
         if status == ConnectionStatus::Connected {
             self.listeners.connections.connected(&server.label);
@@ -236,7 +236,7 @@ impl Upstreams {
                     server.label = server.label,
                     tool.name = name,
                     warning,
-                    "Something is hidden in the definition of a tool"
+                    "The definition of a tool contains hidden text"
                 );
             }
         }
@@ -282,8 +282,8 @@ impl Upstreams {
         }
         // The first request includes connecting, and does not count as slow.
         let is_slow = took > QUICK && state.next.is_some();
-        let doubted_until = is_slow.then(|| Instant::now() + took * LEFT_ALONE);
-        server.doubt.set(doubted_until);
+        let paused_until = is_slow.then(|| Instant::now() + took * LEFT_ALONE);
+        server.notification_pause.set(paused_until);
         *state = State {
             tools: names,
             next: Some(if refresh_after.is_zero() {
@@ -336,29 +336,29 @@ mod tests {
             next: far,
             ..State::default()
         };
-        let doubt = Doubt::default();
-        assert!(!known.is_due(&doubt));
+        let notification_pause = NotificationPause::default();
+        assert!(!known.is_due(&notification_pause));
         let changed = State {
             has_changed: true,
             ..known.clone()
         };
-        assert!(changed.is_due(&doubt));
+        assert!(changed.is_due(&notification_pause));
         let fails = State {
             failures: 1,
             ..changed.clone()
         };
         assert!(
-            !fails.is_due(&doubt),
+            !fails.is_due(&notification_pause),
             "the server is backed off for a while"
         );
         let stale = State {
             is_stale: true,
             ..fails
         };
-        assert!(stale.is_due(&doubt), "somebody here wants it");
-        doubt.set(Some(Instant::now() + Duration::from_secs(30)));
-        assert!(!changed.is_due(&doubt), "it is slow");
+        assert!(stale.is_due(&notification_pause), "somebody here wants it");
+        notification_pause.set(Some(Instant::now() + Duration::from_secs(30)));
+        assert!(!changed.is_due(&notification_pause), "it is slow");
         tokio::time::advance(Duration::from_secs(31)).await;
-        assert!(changed.is_due(&doubt));
+        assert!(changed.is_due(&notification_pause));
     }
 }

@@ -5,12 +5,12 @@ use std::fmt::Display;
 use std::hash::{BuildHasher, RandomState};
 
 use parking_lot::Mutex;
-use pillion_core::mcp::EntryKind;
+use pillion_mcp_client::EntryKind;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Server;
-use crate::echo::shortened;
+use crate::client_text::truncate_input;
 
 /// Maximum number of logged problems of one server.
 const MAX_REPORTED: usize = 1_000;
@@ -81,5 +81,5 @@ fn name_of(kind: EntryKind, listed: &RawValue) -> String {
             .filter_map(|member| entry.get(member)?.as_str());
         names.next()
     });
-    format!("{:?}", shortened(name.unwrap_or_else(|| listed.get())))
+    format!("{:?}", truncate_input(name.unwrap_or_else(|| listed.get())))
 }

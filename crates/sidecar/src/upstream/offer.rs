@@ -1,9 +1,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use pillion_core::mcp::EntryKind;
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::tool::{Tool, ToolName, ToolOrigin};
+use pillion_mcp_client::EntryKind;
 use serde_json::value::RawValue;
 
 use super::Server;

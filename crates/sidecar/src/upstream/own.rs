@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use indexmap::IndexMap;
 use pillion_core::executor::OwnTools;
-use pillion_core::mcp::EntryKind;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{CallContext, Tool, ToolFailure, ToolName, ToolOrigin};
+use pillion_mcp_client::EntryKind;
 use pillion_wire::UnavailableServer;
 use tokio::time::Instant;
 
@@ -143,7 +143,10 @@ impl Upstreams {
                         let name = tool.registered.name().clone();
                         if latest.registry.is_taken(name.as_str()) || tools.contains_key(&name) {
                             let label = &server.label;
-                            tracing::debug!(server.label = label, tool.name = %name, "The name is taken");
+                            tracing::debug!(
+                                server.label = label, tool.name = %name,
+                                "Skipped a user's tool: another tool has the same name"
+                            );
                             continue;
                         }
                         own.listed.insert(name.clone(), tool.upstream);

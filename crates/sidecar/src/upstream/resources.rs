@@ -1,7 +1,8 @@
 //! The resources of one server, as read through the REST API.
 
-use pillion_core::mcp::{EntryKind, McpError, RequestOptions, RpcError};
 use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
+use pillion_mcp_client::{EntryKind, McpError, RequestOptions, RpcError};
+use pillion_mcp_tools::error_code;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -32,7 +33,7 @@ impl Server {
     ) -> Result<Vec<Box<RawValue>>, ToolFailure> {
         let line = self.line_for(context).await?;
         let listed = line.during(None, line.client.list_resources()).await;
-        let listed = listed.map_err(|error| self.failure(error.code(), &error))?;
+        let listed = listed.map_err(|error| self.failure(error_code(error.class()), &error))?;
         let listed = listed.iter();
         let checked = listed.filter_map(|raw| self.checked(EntryKind::Resource, raw));
         Ok(checked.collect())
@@ -67,7 +68,7 @@ impl Server {
             let rpc = error.rpc_error();
             let code = match rpc.is_some_and(|error| NOT_THERE.contains(&error.code)) {
                 true => ErrorCode::NotFound,
-                false => error.code(),
+                false => error_code(error.class()),
             };
             self.failure(code, &error)
         })?;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use parking_lot::RwLock;
-use pillion_core::mcp::{Feature, McpClient};
 use pillion_core::store::{PinOwner, Timestamp};
 use pillion_core::tool::{ToolOrigin, TraceContext};
+use pillion_mcp_client::{Feature, McpClient};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::time::timeout;
@@ -16,8 +16,8 @@ use tokio::time::timeout;
 use super::Listeners;
 use super::connection::UpstreamConnection;
 use super::discovery::{Asks, State};
-use super::doubt::Doubt;
 use super::entries::ReportedProblems;
+use super::notification_pause::NotificationPause;
 use super::offer::RawTool;
 use super::users::Users;
 use crate::config::McpServerSection;
@@ -48,7 +48,7 @@ pub(crate) struct Server {
     is_stale: AtomicBool,
     /// Whether the server has notified that its list has changed.
     has_changed: AtomicBool,
-    pub(crate) doubt: Doubt,
+    pub(crate) notification_pause: NotificationPause,
     /// The problems with entries of the server's lists that were already logged.
     pub(super) reported: ReportedProblems,
     /// Whether the server was disconnected manually and must not be used.
@@ -80,7 +80,7 @@ impl Server {
             users: Users::new(credentials),
             is_stale: AtomicBool::new(false),
             has_changed: AtomicBool::new(false),
-            doubt: Doubt::default(),
+            notification_pause: NotificationPause::default(),
             reported: ReportedProblems::default(),
             is_closed: AtomicBool::new(false),
             state: tokio::sync::Mutex::default(),
@@ -261,11 +261,14 @@ impl Server {
         match timeout(RESOURCES_TIMEOUT, client.list_resources()).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
-                tracing::debug!(server.label = self.label, %error, "The server lists no resources");
+                tracing::debug!(
+                    server.label = self.label, %error,
+                    "Cannot list the resources of an MCP server"
+                );
             }
             Err(_) => tracing::debug!(
                 server.label = self.label,
-                "The server is slow to list resources"
+                "An MCP server did not list its resources in time"
             ),
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use pillion_core::mcp::{Callbacks, RpcError};
+use pillion_mcp_client::{Callbacks, RpcError};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -137,7 +137,7 @@ async fn ask(
 
 #[cfg(test)]
 mod tests {
-    use pillion_core::mcp::ProtocolVersion;
+    use pillion_mcp_client::ProtocolVersion;
     use serde_json::Map;
     use uuid::Uuid;
 

@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
 use pillion_core::digest::sha256_hex;
-use pillion_core::mcp::{EntryKind, McpTool, McpToolError, ProtocolVersion};
 use pillion_core::tool::{
     ActsAsFuture, CallContext, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture,
     ToolOrigin, ToolOutput, TraceContext,
 };
+use pillion_mcp_client::{EntryKind, ProtocolVersion};
+use pillion_mcp_tools::{McpTool, McpToolError};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{Server, UpstreamConnection};
@@ -149,7 +150,7 @@ impl Tool for UpstreamTool {
 
     /// Identifies the server's endpoint and the entry as the server listed it.
     fn digest(&self) -> Option<String> {
-        let place = self.server.section.server.endpoint_digest();
+        let place = pillion_mcp_tools::endpoint_digest(&self.server.section.server);
         Some(sha256_hex(&format!("{place} {}", self.hash)))
     }
 

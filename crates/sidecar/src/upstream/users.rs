@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pillion_core::mcp::{Authentication, ServerConfig};
 use pillion_core::tool::{ActsAs, CallContext, ErrorCode, ToolFailure};
+use pillion_mcp_client::{Authentication, ServerConfig};
 use tokio::time::{Instant, sleep};
 
 use super::Server;
@@ -100,7 +100,7 @@ impl Users {
                     self.forget_version(server, &user, &version, good.as_deref());
                 }
                 // The next caller gets the error.
-                Err(error) => tracing::debug!(%error, "Cannot look at the credential of a user"),
+                Err(error) => tracing::debug!(%error, "Cannot read the credential of a user"),
             }
         }
     }
@@ -248,12 +248,12 @@ impl Server {
         let label = &self.label;
         let user = context.user.as_deref().unwrap_or_default();
         let what = match acting {
-            Acting::Server => "has no credential for it any more, and it is not made as the server",
-            Acting::User(..) => "has a credential for it since then",
+            Acting::Server => "no longer has a credential",
+            Acting::User(..) => "has a credential now",
         };
         let message = format!(
-            "The call of MCP server '{label}' was let in before something changed: '{user}' \
-             {what}. Send it again"
+            "The credential for MCP server '{label}' changed after the call was admitted: '{user}' \
+             {what}. Send the call again"
         );
         Err(ToolFailure::new(ErrorCode::Denied, message))
     }
@@ -267,7 +267,7 @@ impl Server {
         let without = |why: String| match policy {
             CredentialPolicy::PerUser => Err(ToolFailure::new(
                 ErrorCode::Denied,
-                format!("MCP server '{label}' is called with the credential of the user: {why}"),
+                format!("MCP server '{label}' needs a credential of the user: {why}"),
             )),
             _ => Ok(Acting::Server),
         };
@@ -276,8 +276,7 @@ impl Server {
         };
         let Some(user) = context.vouched_user().filter(|vouched| *vouched == user) else {
             return without(format!(
-                "whoever makes this call may not act for '{user}' (see `pillion tokens create \
-                 --user`)"
+                "the caller may not act for '{user}' (see `pillion tokens create --user`)"
             ));
         };
         let found = self.users.credentials.get(&self.id, user).await;
@@ -297,14 +296,14 @@ impl Server {
                 let good = Some(credential.version.as_str());
                 self.users.forget(&self.id, user, good);
                 without(format!(
-                    "that of '{user}' was given for another address; give it again with `pillion \
-                     servers credentials set`"
+                    "the credential of '{user}' was set for another URL; set it again with \
+                     `pillion servers credentials set`"
                 ))
             }
             None => {
                 self.users.forget(&self.id, user, None);
                 without(format!(
-                    "'{user}' has none (see `pillion servers credentials set`)"
+                    "'{user}' has no credential (see `pillion servers credentials set`)"
                 ))
             }
         }
@@ -319,7 +318,7 @@ impl Server {
         let unusable = || {
             let label = &self.label;
             let message = format!(
-                "The credential of '{user}' is none for MCP server '{label}': set it again"
+                "The credential of '{user}' cannot be used for MCP server '{label}': set it again"
             );
             ToolFailure::new(ErrorCode::Denied, message)
         };

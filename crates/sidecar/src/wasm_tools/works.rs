@@ -59,7 +59,10 @@ impl Works {
             let turn = match task.await {
                 Ok(taken_up) => Turn::Ended(Box::new(taken_up)),
                 Err(error) => {
-                    tracing::error!(%error, tool.name = name, "Taking up a file failed unexpectedly");
+                    tracing::error!(
+                        %error, tool.name = name,
+                        "Loading a WebAssembly tool failed unexpectedly"
+                    );
                     Turn::Lost(name)
                 }
             };

@@ -2,8 +2,8 @@ use std::io;
 use std::pin::Pin;
 
 use futures_util::StreamExt;
-use pillion_core::mcp::as_call_tool_result;
 use pillion_core::tool::{ErrorCode, ToolFailure};
+use pillion_mcp_client::as_call_tool_result;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
@@ -16,23 +16,23 @@ use crate::process::AdmissionWatch;
 /// Why a worker's connection ended.
 #[derive(Debug, thiserror::Error)]
 enum End {
-    #[error("it closed its connection")]
+    #[error("the worker closed its connection")]
     Closed,
-    #[error("the sidecar stops")]
+    #[error("the sidecar is stopping")]
     Stopping,
-    #[error("its process has ended")]
+    #[error("the worker's process has ended")]
     Died,
-    #[error("no rule of the socket lets its process in any more")]
+    #[error("the socket rules no longer allow the worker's process")]
     Unwelcome,
-    #[error("it said something that is no message: {0}")]
+    #[error("the worker sent an invalid message: {0}")]
     NoMessage(#[from] serde_json::Error),
-    #[error("it said something longer than workers.max_message_bytes allows")]
+    #[error("the worker sent a message longer than workers.max_message_bytes")]
     TooLong,
-    #[error("it answered a call that it does not have")]
+    #[error("the worker sent a response to an unknown call")]
     WrongId,
-    #[error("it did not take its call")]
+    #[error("the worker did not read its call before the caller gave up")]
     DoesNotRead,
-    #[error("its connection broke: {0}")]
+    #[error("the worker's connection broke: {0}")]
     Broke(#[from] io::Error),
 }
 
@@ -79,7 +79,7 @@ impl WorkerRegistration {
         let mut wire = Wire::new(stream, self.workers.max_message_bytes());
         let died = std::pin::pin!(died);
         let end = self.serve(&mut wire, stopping, died, &mut welcome).await;
-        tracing::debug!(worker.id = self.id, reason = %end, "A worker's connection ended");
+        tracing::debug!(worker.id = self.id, reason = %end, "The connection of a worker ended");
     }
 
     async fn serve<S>(
@@ -195,7 +195,7 @@ impl WorkerRegistration {
             Err(end) => {
                 let (name, text) = (tool.name(), &end);
                 let message =
-                    format!("The worker of '{name}' is gone, and the call with it: {text}");
+                    format!("The worker disconnected during the call to tool '{name}': {text}");
                 let failure = ToolFailure::new(ErrorCode::Unavailable, message);
                 // The caller may have given up.
                 drop(job.reply.send(Err(failure)));

@@ -1,7 +1,7 @@
 //! The messages between the sidecar and a worker: lines of JSON-RPC 2.0 with the types of MCP.
 
-use pillion_core::mcp::Progress;
 use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput, TraceContext};
+use pillion_mcp_client::Progress;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -95,7 +95,7 @@ pub(super) fn call(id: u64, tool: &str, job: &Job) -> String {
 
 /// Returns the notification that a call is cancelled.
 pub(super) fn cancelled(id: u64) -> String {
-    let params = json!({"requestId": id, "reason": "Nobody waits for it any more"});
+    let params = json!({"requestId": id, "reason": "The caller no longer waits for the result"});
     line(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
 }
 

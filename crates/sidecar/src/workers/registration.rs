@@ -2,9 +2,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::mcp::{EntryError, EntryKind};
 use pillion_core::registry::{RegistryError, ToolRegistry};
 use pillion_core::tool::{DefinitionError, ToolDefinition, ToolName};
+use pillion_mcp_client::{EntryError, EntryKind};
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value};
@@ -33,27 +33,25 @@ pub(crate) struct Registration {
 /// Why a registration is rejected.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RegistrationError {
-    #[error("A worker needs a name of 1 to 100 characters")]
+    #[error("The worker's name must have 1 to 100 characters")]
     Name,
-    #[error("A worker offers 1 to {MAX_TOOLS} tools")]
+    #[error("A worker must offer 1 to {MAX_TOOLS} tools")]
     Count,
-    #[error("The tool of index {index} is not as it should be: {source}")]
+    #[error("tools[{index}] is invalid: {source}")]
     Form {
         index: usize,
         #[source]
         source: serde_json::Error,
     },
-    #[error(
-        "The cooldown of the tool of index {index} is not a number of seconds from 0 to a day's"
-    )]
+    #[error("tools[{index}].cooldownSeconds must be from 0 to 86400")]
     Cooldown { index: usize },
-    #[error("The tool of index {index}: {source}")]
+    #[error("tools[{index}]: {source}")]
     Definition {
         index: usize,
         #[source]
         source: DefinitionError,
     },
-    #[error("The tool of index {index}: {source}")]
+    #[error("tools[{index}]: {source}")]
     Entry {
         index: usize,
         #[source]
@@ -61,7 +59,7 @@ pub(crate) enum RegistrationError {
     },
     #[error("{0}")]
     Schema(#[source] RegistryError),
-    #[error("The tool {0} is there twice")]
+    #[error("The worker offers two tools with the name '{0}'")]
     Twice(ToolName),
 }
 

@@ -2,11 +2,11 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use pillion_core::mcp::ProtocolVersion;
 use pillion_core::tool::{
     CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture, ToolName,
     ToolOutput,
 };
+use pillion_mcp_client::ProtocolVersion;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
@@ -72,7 +72,7 @@ impl WorkerTool {
     /// Returns the error for a call of a tool that has changed since the call was checked.
     pub(super) fn has_changed(&self) -> ToolFailure {
         let message = format!(
-            "'{}' has changed meanwhile: send the call again",
+            "Tool '{}' changed while the call was waiting: send the call again",
             self.name()
         );
         ToolFailure::new(ErrorCode::Unavailable, message)
@@ -87,7 +87,8 @@ impl WorkerTool {
         arguments: JsonObject,
         context: CallContext,
     ) -> Result<ToolOutput, ToolFailure> {
-        let gone = || ToolFailure::new(ErrorCode::Unavailable, "The workers are gone");
+        let gone =
+            || ToolFailure::new(ErrorCode::Unavailable, "The sidecar no longer runs workers");
         let workers = self
             .workers
             .get()

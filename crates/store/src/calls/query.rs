@@ -149,5 +149,5 @@ fn cursor(id: CallId) -> Cursor {
 fn place(cursor: &Cursor) -> Result<CallId, StoreError> {
     let bytes = URL_SAFE_NO_PAD.decode(cursor.as_str()).ok();
     let id = bytes.and_then(|bytes| CallId::try_from(&bytes[..]).ok());
-    id.ok_or_else(|| StoreError::invalid("that is no cursor of this list"))
+    id.ok_or_else(|| StoreError::invalid("not a valid cursor of this list"))
 }

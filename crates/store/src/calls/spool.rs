@@ -73,7 +73,7 @@ impl CallSpool {
     pub(crate) fn start(path: &Path, database: Database) -> Result<Self, StoreError> {
         let gathered = Gathered::beside(path).map_err(|error| {
             let message = format!(
-                "no calls can be recorded beside '{}': {error}",
+                "cannot create the files of recorded calls beside the store '{}': {error}",
                 path.display()
             );
             StoreError::unavailable(message).with_source(error)
@@ -151,7 +151,8 @@ impl CallSpool {
             Ok(()) => self.shared.gathered.lock().remove_files(),
             Err(error) => tracing::warn!(
                 %error,
-                "Recorded calls stay beside the store until it is opened again"
+                "Cannot write the recorded calls to the store; they stay in the files beside it \
+                until it is opened again"
             ),
         }
     }
@@ -189,7 +190,7 @@ impl Spooler {
             }
             let outcome = self.write_all().await.map_err(Arc::new);
             if let Err(error) = &outcome {
-                tracing::error!(%error, "Recorded calls cannot be written into the database");
+                tracing::error!(%error, "Cannot write the recorded calls to the database");
             }
             for asker in askers {
                 let outcome = outcome.as_ref().copied().map_err(repeat);
@@ -252,7 +253,7 @@ pub(crate) async fn recover(path: &Path, database: &Database) -> Result<(), Stor
         if is_known {
             left.remove();
         } else {
-            tracing::warn!("Calls were recorded by a newer program; their file stays");
+            tracing::warn!("Kept a file of recorded calls that a newer version of Pillion wrote");
         }
     }
     Ok(())
@@ -324,7 +325,7 @@ fn add_or_end(mut call: ToolCallRecord, calls: &mut Calls) {
 
 fn unreadable(path: &Path, error: io::Error) -> StoreError {
     let message = format!(
-        "recorded calls beside '{}' cannot be read: {error}",
+        "cannot read the files of recorded calls beside the store '{}': {error}",
         path.display()
     );
     StoreError::unavailable(message).with_source(error)
@@ -346,7 +347,7 @@ async fn write(
             Err(error) if error.is_unavailable() || error.is_corrupt() => return Err(error),
             Err(error) if batch.len() == 1 => tracing::error!(
                 call.record = %batch[0].id, %error,
-                "A call cannot be recorded"
+                "Cannot record a call"
             ),
             Err(_) => {
                 for call in batch {
@@ -364,7 +365,7 @@ fn tell_of_late(calls: usize) {
     if calls > 0 {
         tracing::warn!(
             calls,
-            "Calls had been marked as ended before their end was recorded"
+            "Discarded the recorded ends of calls that were already marked as ended"
         );
     }
 }

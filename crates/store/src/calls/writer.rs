@@ -47,7 +47,7 @@ impl CallWriter {
         let kib = u32::try_from(record::bytes(&call) / 1024).unwrap_or(u32::MAX);
         // A record larger than the limit is queued alone.
         let room = Arc::clone(&self.room).try_acquire_many_owned(kib.clamp(1, QUEUE_KIB));
-        let too_many = || StoreError::unavailable("too many calls wait to be recorded");
+        let too_many = || StoreError::unavailable("the write queue of the call log is full");
         let _room = room.map_err(|_| too_many())?;
         let (done, outcome) = oneshot::channel();
         let job = Job { call, done, _room };
@@ -184,13 +184,17 @@ impl Writer {
     async fn was_written(&self, call: &ToolCallRecord) -> Result<(), StoreError> {
         let sql = "SELECT status, completed_at FROM tool_calls WHERE id = $1";
         let row = self.database.read_one(sql, vec![call.id.into()]).await?;
-        let row = row.ok_or_else(|| StoreError::unavailable("the call was removed meanwhile"))?;
+        let row = row.ok_or_else(|| {
+            StoreError::unavailable("the call was removed from the call log in the meantime")
+        })?;
         let same = record::status(&row)? == call.status
             && row.optional_moment("completed_at")? == call.completed_at;
         if same {
             Ok(())
         } else {
-            Err(StoreError::conflict("the call has ended before"))
+            Err(StoreError::conflict(
+                "the call log already has an end of this call",
+            ))
         }
     }
 }

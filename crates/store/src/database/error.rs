@@ -9,7 +9,7 @@ pub(crate) fn translate(error: Error) -> StoreError {
     let (kind, message) = match &error {
         Error::Database(said) => (
             kind_of(said.as_ref()),
-            format!("the store refused: {}", said.message()),
+            format!("the store rejected the statement: {}", said.message()),
         ),
         Error::RowNotFound
         | Error::TypeNotFound { .. }
@@ -19,11 +19,11 @@ pub(crate) fn translate(error: Error) -> StoreError {
         | Error::Decode(_)
         | Error::Protocol(_) => (
             StoreErrorKind::Corrupt,
-            "the store gave an unreadable answer".to_owned(),
+            "the store returned an unreadable result".to_owned(),
         ),
         Error::Encode(_) => (
             StoreErrorKind::Invalid,
-            "the store cannot keep such a value".to_owned(),
+            "the store cannot store this value".to_owned(),
         ),
         Error::PoolTimedOut => (
             StoreErrorKind::Unavailable,
@@ -32,7 +32,7 @@ pub(crate) fn translate(error: Error) -> StoreError {
         // Errors of connections, TLS, threads, and future variants of sqlx.
         _ => (
             StoreErrorKind::Unavailable,
-            "the store cannot be reached".to_owned(),
+            "the connection to the store failed".to_owned(),
         ),
     };
     StoreError::new(kind, message).with_source(error)

@@ -126,6 +126,6 @@ impl Drop for Lease {
 }
 
 fn silent() -> sqlx::Error {
-    let message = "Postgres does not answer";
+    let message = "Postgres does not respond";
     io::Error::new(io::ErrorKind::TimedOut, message).into()
 }

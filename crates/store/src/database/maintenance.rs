@@ -39,19 +39,21 @@ impl Database {
             ..
         } = self
         else {
-            return Err(StoreError::invalid("only a store that is a file is copied"));
+            return Err(StoreError::invalid("only a store in a file can be copied"));
         };
         let Some(path) = to.to_str() else {
-            return Err(StoreError::invalid("the copy's path is not UTF-8"));
+            return Err(StoreError::invalid(
+                "the path of the copy is not valid UTF-8",
+            ));
         };
         let failed = |source| {
-            let message = format!("the copy '{path}' cannot be made: {source}");
+            let message = format!("cannot create the copy '{path}': {source}");
             StoreError::unavailable(message).with_source(source)
         };
         if to.try_exists().map_err(failed)? {
             let message = match to.is_dir() {
-                true => format!("'{path}' is a directory: name a file for the copy"),
-                false => format!("there is a file '{path}' already"),
+                true => format!("'{path}' is a directory: give the path of a file for the copy"),
+                false => format!("the file '{path}' already exists"),
             };
             return Err(StoreError::conflict(message));
         }

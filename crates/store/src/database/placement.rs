@@ -110,8 +110,8 @@ impl Placement {
 
 fn gone(path: &Path) -> StoreError {
     StoreError::unavailable(format!(
-        "the store's file '{}' was deleted or replaced while it was open: put the file back, or \
-         start the process again",
+        "the store's file '{}' was deleted or replaced while it was open: restore the file, or \
+        restart the process",
         path.display()
     ))
 }

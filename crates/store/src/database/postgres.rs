@@ -19,7 +19,7 @@ pub(super) async fn open(
     options: &StoreOptions,
 ) -> Result<Database, StoreError> {
     let connect = PgConnectOptions::from_str(url.expose_secret())
-        .map_err(|_| StoreError::invalid("the URL of the Postgres database is not one"))?
+        .map_err(|_| StoreError::invalid("the URL of the Postgres database is not a valid URL"))?
         .application_name("pillion")
         .options([
             ("lock_timeout", milliseconds(options.busy_timeout)),

@@ -66,5 +66,7 @@ impl Row {
 
 /// Creates the error for an invalid value in a column.
 pub(crate) fn unreadable(column: &str) -> StoreError {
-    StoreError::corrupt(format!("the store has an unreadable value in '{column}'"))
+    StoreError::corrupt(format!(
+        "the store has an unreadable value in the column '{column}'"
+    ))
 }

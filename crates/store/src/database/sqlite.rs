@@ -99,7 +99,7 @@ fn create(path: &Path) -> Result<(), StoreError> {
         false => create_new(path),
     });
     made.map_err(|source| {
-        let message = format!("the store '{}' cannot be made: {source}", path.display());
+        let message = format!("cannot create the store '{}': {source}", path.display());
         StoreError::unavailable(message).with_source(source)
     })
 }

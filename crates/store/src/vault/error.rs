@@ -6,7 +6,10 @@ use pillion_core::tool::ErrorCode;
 #[non_exhaustive]
 pub enum VaultError {
     /// The store is encrypted with another key.
-    #[error("the store is encrypted with another key: it has {stored}, and this one is {given}")]
+    #[error(
+        "the store is encrypted with another key: the store has the key id {stored}, the \
+        configured key has {given}"
+    )]
     WrongKey {
         /// The id of the store's key.
         stored: String,
@@ -14,10 +17,10 @@ pub enum VaultError {
         given: String,
     },
     /// The store has secrets, but no value to verify their key with.
-    #[error("the store has secrets without the value that their key is checked with")]
+    #[error("the store has secrets, but not the value that verifies their key")]
     NoCheck,
     /// The stored secret was modified or moved, or was encrypted with another key.
-    #[error("a stored secret ({kind:?}) is damaged, or was moved from another place")]
+    #[error("a stored secret ({kind:?}) is damaged or was moved from another entry")]
     Damaged {
         /// The kind of the secret.
         kind: SecretKind,

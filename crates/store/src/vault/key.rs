@@ -36,7 +36,10 @@ pub enum MasterKeyError {
         source: io::Error,
     },
     /// Other users may read or change the file.
-    #[error("the key file '{}' is open to others (mode {mode:o}): chmod 600 it", path.display())]
+    #[error(
+        "the key file '{}' is accessible to other users (mode {mode:o}): run chmod 600 on it",
+        path.display()
+    )]
     Exposed {
         /// The path of the file.
         path: PathBuf,
@@ -44,13 +47,15 @@ pub enum MasterKeyError {
         mode: u32,
     },
     /// The environment variable is not set.
-    #[error("the environment variable {name} with the key is not set")]
+    #[error("the environment variable {name}, which must contain the key, is not set")]
     NotSet {
         /// The name of the variable.
         name: String,
     },
     /// The content is neither 32 bytes nor 32 bytes in base64.
-    #[error("a key has 32 bytes, as they are or in base64: openssl rand -base64 32")]
+    #[error(
+        "the key must have 32 bytes, raw or in base64: create one with `openssl rand -base64 32`"
+    )]
     Malformed,
 }
 

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// Maximum length of a response that is read, in characters.
-const LONGEST: usize = 50_000;
+const MAX_RESPONSE_CHARS: usize = 50_000;
 
 /// Maximum number of braces at which an object is searched.
 const MAX_BRACES: usize = 64;
@@ -65,7 +65,7 @@ pub(super) fn read(text: &str) -> Option<Proposal> {
 }
 
 fn shortened(text: &str) -> &str {
-    let end = text.char_indices().nth(LONGEST);
+    let end = text.char_indices().nth(MAX_RESPONSE_CHARS);
     end.map_or(text, |(end, _)| &text[..end])
 }
 
@@ -123,11 +123,11 @@ mod tests {
             with("\"narration\":\"You slip by.\"", "\"story\":\"\""),
             format!("{{\"a\":1}}{GOOD}"),
             format!("[{}]", "{\"a\":1}"),
-            " ".repeat(LONGEST) + GOOD,
+            " ".repeat(MAX_RESPONSE_CHARS) + GOOD,
         ] {
             assert_eq!(read(&text), None, "{text}");
         }
-        let edge = " ".repeat(LONGEST - GOOD.len()) + GOOD;
+        let edge = " ".repeat(MAX_RESPONSE_CHARS - GOOD.len()) + GOOD;
         assert!(read(&edge).is_some());
     }
 
@@ -135,9 +135,13 @@ mod tests {
     fn d9_every_answer_is_parsed_quickly() {
         let began = Instant::now();
         for text in [
-            "{".repeat(LONGEST),
-            "{\"a\":".repeat(LONGEST / 5),
-            format!("{}{}", "{\"a\":[".repeat(60), "1,".repeat(LONGEST / 2)),
+            "{".repeat(MAX_RESPONSE_CHARS),
+            "{\"a\":".repeat(MAX_RESPONSE_CHARS / 5),
+            format!(
+                "{}{}",
+                "{\"a\":[".repeat(60),
+                "1,".repeat(MAX_RESPONSE_CHARS / 2)
+            ),
         ] {
             assert_eq!(read(&text), None);
         }

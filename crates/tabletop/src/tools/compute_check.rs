@@ -70,5 +70,6 @@ fn run(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
 
 /// Returns a die, with an optional seed.
 pub(crate) fn d20(seed: Option<u64>) -> Result<D20, ToolFailure> {
-    D20::new(seed).map_err(|_| ToolFailure::internal("The system has no randomness to give"))
+    D20::new(seed)
+        .map_err(|_| ToolFailure::internal("The operating system's random number generator failed"))
 }

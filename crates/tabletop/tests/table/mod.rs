@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pillion_chat::{Answer, Conversation, Delta, Finish, LanguageModel, ModelError, Turn, Usage};
 use pillion_core::executor::{Executor, ExecutorConfig};
-use pillion_core::pack::{Keeping, Packs, Reader, Resource, ResourceBody};
+use pillion_core::pack::{Packs, Reader, Resource, ResourceBody, StoredItems};
 use pillion_core::provider::Provider;
 use pillion_core::registry::ToolRegistry;
 use pillion_core::store::PackStore;
@@ -196,9 +196,9 @@ impl Table {
     }
 
     /// Returns the stored items of one kind.
-    pub fn keeping(&self, kind: &str) -> &dyn Keeping {
+    pub fn stored_items_of(&self, kind: &str) -> &dyn StoredItems {
         let pack = self.packs.get("tabletop").unwrap();
-        &**pack.keeping(kind).unwrap()
+        &**pack.stored_items_of(kind).unwrap()
     }
 
     pub async fn list(&self) -> Vec<Resource> {

@@ -17,13 +17,13 @@ use Pillion\Laravel\Facades\Pillion;
  */
 final class VisitorsChat
 {
-    private const KEPT_FOR = 24 * 3600;
+    private const STATE_TTL = 24 * 3600;
 
     /**
      * In seconds. Longer than two answers may take: the answer after a decision, and the answer to the new
      * message.
      */
-    private const LOCKED_FOR = 270;
+    private const LOCK_TIMEOUT = 270;
 
     private ?string $state = null;
 
@@ -40,25 +40,25 @@ final class VisitorsChat
      */
     public static function lock(string $visitor): Lock
     {
-        return Cache::lock("chat lock of $visitor", self::LOCKED_FOR);
+        return Cache::lock("chat lock of $visitor", self::LOCK_TIMEOUT);
     }
 
     /** Returns the visitor's chat, with any model; null if there is none. */
-    public static function of(string $visitor): ?self
+    public static function find(string $visitor): ?self
     {
-        $kept = Cache::get("chat of $visitor");
-        if (!is_array($kept)) {
+        $stored = Cache::get("chat of $visitor");
+        if (!is_array($stored)) {
             return null;
         }
-        $chat = new self($visitor, $kept['model']);
-        [$chat->state, $chat->approvals] = [$kept['state'], $kept['approvals']];
+        $chat = new self($visitor, $stored['model']);
+        [$chat->state, $chat->approvals] = [$stored['state'], $stored['approvals']];
         return $chat;
     }
 
     /** Returns the visitor's chat with this model, or a new chat. */
-    public static function with(string $visitor, string $model): self
+    public static function findOrCreate(string $visitor, string $model): self
     {
-        $chat = self::of($visitor);
+        $chat = self::find($visitor);
         return $chat?->model === $model ? $chat : new self($visitor, $model);
     }
 
@@ -71,32 +71,32 @@ final class VisitorsChat
      */
     public function stream(?string $message = null): iterable
     {
-        foreach ($this->chat()->stream($message, $this->state, $this->lapsed()) as $event) {
+        foreach ($this->chat()->stream($message, $this->state, $this->deniedContext()) as $event) {
             if ($event->answer !== null) {
-                $this->keep($event->answer);
+                $this->store($event->answer);
             }
             yield $event;
         }
     }
 
     /** Resumes the chat if its calls were decided elsewhere (for example in the console) or have expired. */
-    public function goOnWithWhatIsDecided(): void
+    public function resumeIfDecided(): void
     {
-        if ($this->approvals !== [] && $this->waiting() === []) {
-            $this->keep($this->chat()->send(null, $this->state, $this->lapsed()));
+        if ($this->approvals !== [] && $this->waitingCalls() === []) {
+            $this->store($this->chat()->send(null, $this->state, $this->deniedContext()));
         }
     }
 
     /** @return list<array{id: string, tool: string, arguments: mixed}> the calls that wait for a decision */
-    public function waiting(): array
+    public function waitingCalls(): array
     {
         $waiting = array_filter($this->approvals, fn (array $call) => Pillion::approvals()->find($call['id'])?->isPending());
-        $shown = fn (array $call) => array_intersect_key($call, ['id' => 0, 'tool' => 0, 'arguments' => 0]);
-        return array_values(array_map($shown, $waiting));
+        $visible = fn (array $call) => array_intersect_key($call, ['id' => 0, 'tool' => 0, 'arguments' => 0]);
+        return array_values(array_map($visible, $waiting));
     }
 
     /** Returns whether the chat waits for this call, decided or not. */
-    public function waitsFor(string $approval): bool
+    public function isWaitingFor(string $approval): bool
     {
         return in_array($approval, array_column($this->approvals, 'id'), true);
     }
@@ -107,17 +107,17 @@ final class VisitorsChat
     }
 
     /** @return array{denied?: list<string>} the expired approvals, which count as denied */
-    private function lapsed(): array
+    private function deniedContext(): array
     {
-        $lapsed = array_filter(array_column($this->approvals, 'id'), fn (string $id) => Pillion::approvals()->find($id) === null);
-        return $lapsed === [] ? [] : ['denied' => array_values($lapsed)];
+        $expired = array_filter(array_column($this->approvals, 'id'), fn (string $id) => Pillion::approvals()->find($id) === null);
+        return $expired === [] ? [] : ['denied' => array_values($expired)];
     }
 
     /** Stores the chat, also after a failure of the model: a tool that has run must not run again. */
-    private function keep(ChatAnswer $answer): void
+    private function store(ChatAnswer $answer): void
     {
         [$this->state, $this->approvals] = [$answer->state, $answer->approvals];
-        $kept = ['model' => $this->model, 'state' => $this->state, 'approvals' => $this->approvals];
-        Cache::put("chat of $this->visitor", $kept, self::KEPT_FOR);
+        $stored = ['model' => $this->model, 'state' => $this->state, 'approvals' => $this->approvals];
+        Cache::put("chat of $this->visitor", $stored, self::STATE_TTL);
     }
 }

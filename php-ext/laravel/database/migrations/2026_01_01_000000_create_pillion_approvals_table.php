@@ -9,16 +9,16 @@ return new class extends Migration {
     {
         Schema::connection(config('pillion.approvals.connection'))
             ->create(config('pillion.approvals.table', 'pillion_approvals'), function (Blueprint $table): void {
-                // Made of tenant and id: users of two tenants may have the same key, and so the same call
-                // the same id; a digest is compared exactly, whatever the collation of the database.
-                $table->string('place', 64)->primary();
+                // A digest of the tenant and the ID: the same ID may exist in two tenants, and the database
+                // compares a digest exactly with any collation.
+                $table->string('storage_key', 64)->primary();
                 $table->string('id', 64);
                 $table->string('tenant')->nullable()->index();
                 $table->string('tool', 128);
                 $table->longText('arguments');
                 $table->string('user')->nullable()->index();
                 $table->string('status', 16)->index();
-                // Unix time, so that no time zone of the database comes between.
+                // Unix times do not depend on the time zone of the database.
                 $table->unsignedBigInteger('created_at');
                 $table->unsignedBigInteger('expires_at')->index();
                 $table->string('decided_by')->nullable();

@@ -36,7 +36,7 @@ final class Approval implements Arrayable, JsonSerializable
     }
 
     /** @internal Returns the key under which a store keeps an approval. */
-    public static function place(?string $tenant, string $id): string
+    public static function storageKey(?string $tenant, string $id): string
     {
         return hash('sha256', serialize([$tenant, $id]));
     }
@@ -51,7 +51,7 @@ final class Approval implements Arrayable, JsonSerializable
         return $this->expiresAt <= now()->getTimestamp();
     }
 
-    public function decided(ApprovalStatus $status, ?string $by): self
+    public function withDecision(ApprovalStatus $status, ?string $by): self
     {
         return new self(
             $this->id,

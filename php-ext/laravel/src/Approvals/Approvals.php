@@ -50,7 +50,7 @@ final class Approvals
     {
         // PHP would silently ignore an argument and show one user the calls of all users.
         if (func_num_args() > 0) {
-            throw new \ArgumentCountError('pending() lists the calls of everybody: use pendingFor($user)');
+            throw new \ArgumentCountError('pending() takes no arguments and returns the approvals of all users: use pendingFor($user)');
         }
         return $this->store()->pending($this->tenant);
     }
@@ -115,26 +115,26 @@ final class Approvals
     }
 
     /** Restores an approval that {@see claim()} consumed for a call that did not run. */
-    public function giveBack(Approval $used): void
+    public function restore(Approval $claimed): void
     {
-        $asked = new Approval(
-            $used->id,
-            $used->tool,
-            $used->arguments,
-            $used->user,
+        $pending = new Approval(
+            $claimed->id,
+            $claimed->tool,
+            $claimed->arguments,
+            $claimed->user,
             ApprovalStatus::Pending,
-            $used->createdAt,
-            $used->expiresAt,
+            $claimed->createdAt,
+            $claimed->expiresAt,
             tenant: $this->tenant,
         );
-        if ($this->store()->add($asked)) {
-            $this->store()->decide($this->tenant, $used->id, ApprovalStatus::Approved, $used->decidedBy);
+        if ($this->store()->add($pending)) {
+            $this->store()->decide($this->tenant, $claimed->id, ApprovalStatus::Approved, $claimed->decidedBy);
         }
     }
 
     public function __serialize(): array
     {
-        throw new \LogicException('A store of approvals is not serialised: a job has its own, Pillion::approvals()');
+        throw new \LogicException('Approvals cannot be serialized: call Pillion::approvals() in the job');
     }
 
     private function store(): ApprovalStore
@@ -148,7 +148,7 @@ final class Approvals
     }
 
     /** @throws RateLimitedException */
-    private function checkRoom(?string $user): void
+    private function checkPendingLimits(?string $user): void
     {
         if ($this->maxPending === null && $this->maxPendingPerUser === null) {
             return;
@@ -158,20 +158,20 @@ final class Approvals
             $count = $store->countPending($this->tenant, $user);
         } else {
             $all = $store->pending($this->tenant);
-            $own = array_filter($all, fn (Approval $approval) => $approval->user === $user);
-            $count = ['all' => count($all), 'user' => count($own)];
+            $ofUser = array_filter($all, fn (Approval $approval) => $approval->user === $user);
+            $count = ['all' => count($all), 'user' => count($ofUser)];
         }
         if ($count['user'] >= ($this->maxPendingPerUser ?? PHP_INT_MAX)) {
-            throw self::tooMany("$count[user] calls of this user wait for approval already");
+            throw self::tooManyPending("$count[user] calls of this user already wait for approval");
         }
         if ($count['all'] >= ($this->maxPending ?? PHP_INT_MAX)) {
-            throw self::tooMany("$count[all] calls wait for approval already");
+            throw self::tooManyPending("$count[all] calls already wait for approval");
         }
     }
 
-    private static function tooMany(string $message): RateLimitedException
+    private static function tooManyPending(string $message): RateLimitedException
     {
-        return new RateLimitedException("$message: they have to be decided first");
+        return new RateLimitedException("$message: approve or deny one of them first");
     }
 
     /**
@@ -184,7 +184,7 @@ final class Approvals
         if ($this->find($id) !== null) {
             return;
         }
-        $this->checkRoom($user);
+        $this->checkPendingLimits($user);
         $now = now()->getTimestamp();
         $approval = new Approval(
             $id,
@@ -205,7 +205,7 @@ final class Approvals
     {
         $decided = $this->store()->decide($this->tenant, $id, $status, Hooks::key($by));
         if ($decided === null) {
-            throw new NotFoundException("No approval '$id' is pending: it is unknown, decided or expired");
+            throw new NotFoundException("No pending approval '$id': it does not exist, is already decided, or has expired");
         }
         $this->events()->dispatch(new ApprovalDecided($decided));
         return $decided;

@@ -25,19 +25,19 @@ final class CacheApprovalStore implements ApprovalStore, CountsPending
 
     public function add(Approval $approval): bool
     {
-        return $this->change(function (array &$all) use ($approval): bool {
-            $place = Approval::place($approval->tenant, $approval->id);
-            if (isset($all[$place])) {
+        return $this->update(function (array &$all) use ($approval): bool {
+            $key = Approval::storageKey($approval->tenant, $approval->id);
+            if (isset($all[$key])) {
                 return false;
             }
-            $all[$place] = $approval->toArray();
+            $all[$key] = $approval->toArray();
             return true;
         });
     }
 
     public function find(?string $tenant, string $id): ?Approval
     {
-        $row = $this->read()[Approval::place($tenant, $id)] ?? null;
+        $row = $this->read()[Approval::storageKey($tenant, $id)] ?? null;
         return $row === null ? null : Approval::fromArray($row);
     }
 
@@ -63,27 +63,27 @@ final class CacheApprovalStore implements ApprovalStore, CountsPending
 
     public function decide(?string $tenant, string $id, ApprovalStatus $status, ?string $by): ?Approval
     {
-        $place = Approval::place($tenant, $id);
-        return $this->change(function (array &$all) use ($place, $status, $by): ?Approval {
-            $approval = isset($all[$place]) ? Approval::fromArray($all[$place]) : null;
+        $key = Approval::storageKey($tenant, $id);
+        return $this->update(function (array &$all) use ($key, $status, $by): ?Approval {
+            $approval = isset($all[$key]) ? Approval::fromArray($all[$key]) : null;
             if ($approval === null || !$approval->isPending()) {
                 return null;
             }
-            $decided = $approval->decided($status, $by);
-            $all[$place] = $decided->toArray();
+            $decided = $approval->withDecision($status, $by);
+            $all[$key] = $decided->toArray();
             return $decided;
         });
     }
 
     public function take(?string $tenant, string $id): ?ApprovalStatus
     {
-        $place = Approval::place($tenant, $id);
-        return $this->change(function (array &$all) use ($place): ?ApprovalStatus {
-            $status = isset($all[$place]) ? ApprovalStatus::from($all[$place]['status']) : null;
+        $key = Approval::storageKey($tenant, $id);
+        return $this->update(function (array &$all) use ($key): ?ApprovalStatus {
+            $status = isset($all[$key]) ? ApprovalStatus::from($all[$key]['status']) : null;
             if ($status === null || $status === ApprovalStatus::Pending) {
                 return null;
             }
-            unset($all[$place]);
+            unset($all[$key]);
             return $status;
         });
     }
@@ -98,15 +98,15 @@ final class CacheApprovalStore implements ApprovalStore, CountsPending
     /**
      * @template T
      *
-     * @param Closure(array<string, array<string, mixed>>): T $change
+     * @param Closure(array<string, array<string, mixed>>): T $update
      *
      * @return T
      */
-    private function change(Closure $change): mixed
+    private function update(Closure $update): mixed
     {
-        $work = function () use ($change): mixed {
+        $run = function () use ($update): mixed {
             $all = $this->read();
-            $result = $change($all);
+            $result = $update($all);
             $last = $all === [] ? 0 : max(array_column($all, 'expires_at'));
             if ($all === []) {
                 $this->cache->forget(self::KEY);
@@ -117,7 +117,7 @@ final class CacheApprovalStore implements ApprovalStore, CountsPending
         };
         $store = $this->cache->getStore();
         return $store instanceof LockProvider
-            ? $store->lock(self::KEY . ':lock', self::LOCK_SECONDS)->block(self::LOCK_SECONDS, $work)
-            : $work();
+            ? $store->lock(self::KEY . ':lock', self::LOCK_SECONDS)->block(self::LOCK_SECONDS, $run)
+            : $run();
     }
 }

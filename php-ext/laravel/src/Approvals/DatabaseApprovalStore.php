@@ -24,22 +24,22 @@ final class DatabaseApprovalStore implements ApprovalStore, CountsPending
     {
         $row = [
             'arguments' => json_encode((object) $approval->arguments, JSON_THROW_ON_ERROR),
-            'place' => Approval::place($approval->tenant, $approval->id),
+            'storage_key' => Approval::storageKey($approval->tenant, $approval->id),
         ] + $approval->toArray();
-        // An expired approval of the same place would prevent the insert. Other expired approvals only take space.
+        // An expired approval with the same key would prevent the insert. Other expired approvals only take space.
         $this->table()->where('expires_at', '<=', now()->getTimestamp())->delete();
         return $this->table()->insertOrIgnore($row) === 1;
     }
 
     public function find(?string $tenant, string $id): ?Approval
     {
-        $row = $this->one($tenant, $id)->first();
+        $row = $this->matching($tenant, $id)->first();
         return $row === null ? null : self::approval($row);
     }
 
     public function pending(?string $tenant, ?string $user = null): array
     {
-        $rows = $this->live()->where('status', ApprovalStatus::Pending->value)->where('tenant', $tenant)
+        $rows = $this->unexpired()->where('status', ApprovalStatus::Pending->value)->where('tenant', $tenant)
             ->orderBy('created_at')->orderBy('id');
         if ($user !== null) {
             $rows->where('user', $user);
@@ -52,13 +52,13 @@ final class DatabaseApprovalStore implements ApprovalStore, CountsPending
 
     public function countPending(?string $tenant, ?string $user): array
     {
-        $pending = fn () => $this->live()->where('status', ApprovalStatus::Pending->value)->where('tenant', $tenant);
+        $pending = fn () => $this->unexpired()->where('status', ApprovalStatus::Pending->value)->where('tenant', $tenant);
         return ['all' => $pending()->count(), 'user' => $pending()->where('user', $user)->count()];
     }
 
     public function decide(?string $tenant, string $id, ApprovalStatus $status, ?string $by): ?Approval
     {
-        $changed = $this->one($tenant, $id)->where('status', ApprovalStatus::Pending->value)
+        $changed = $this->matching($tenant, $id)->where('status', ApprovalStatus::Pending->value)
             ->update(['status' => $status->value, 'decided_by' => $by, 'decided_at' => now()->getTimestamp()]);
         return $changed === 1 ? $this->find($tenant, $id) : null;
     }
@@ -66,7 +66,7 @@ final class DatabaseApprovalStore implements ApprovalStore, CountsPending
     public function take(?string $tenant, string $id): ?ApprovalStatus
     {
         foreach ([ApprovalStatus::Denied, ApprovalStatus::Approved] as $status) {
-            if ($this->one($tenant, $id)->where('status', $status->value)->delete() === 1) {
+            if ($this->matching($tenant, $id)->where('status', $status->value)->delete() === 1) {
                 return $status;
             }
         }
@@ -85,12 +85,12 @@ final class DatabaseApprovalStore implements ApprovalStore, CountsPending
         return $this->connection->table($this->table);
     }
 
-    private function one(?string $tenant, string $id): Builder
+    private function matching(?string $tenant, string $id): Builder
     {
-        return $this->live()->where('place', Approval::place($tenant, $id));
+        return $this->unexpired()->where('storage_key', Approval::storageKey($tenant, $id));
     }
 
-    private function live(): Builder
+    private function unexpired(): Builder
     {
         return $this->table()->where('expires_at', '>', now()->getTimestamp());
     }

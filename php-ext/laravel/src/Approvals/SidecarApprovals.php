@@ -6,8 +6,8 @@ namespace Pillion\Laravel\Approvals;
 
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\PillionException;
+use Pillion\Laravel\RequestServices;
 use Pillion\Laravel\Tools\SidecarTool;
-use Pillion\Laravel\Workshop;
 use Pillion\Sidecar;
 use Pillion\ToolInterface;
 use Pillion\ToolResult;
@@ -20,7 +20,7 @@ use Pillion\ToolResult;
 final class SidecarApprovals
 {
     /** Returns whether the sidecar, rather than the engine of this process, requires the approval. */
-    public static function asked(ToolResult $result): bool
+    public static function isRequiredBySidecar(ToolResult $result): bool
     {
         return isset($result->metadata['approval_id'], $result->metadata['approval_expires_at']);
     }
@@ -32,13 +32,13 @@ final class SidecarApprovals
      *
      * @throws PillionException when the sidecar rejects the decision
      */
-    public static function tell(?Approval $approval, ?ToolInterface $tool): void
+    public static function forward(?Approval $approval, ?ToolInterface $tool): void
     {
         $reason = $approval?->decidedBy === null ? null : "by $approval->decidedBy";
         try {
             match ($approval?->status) {
-                ApprovalStatus::Approved => self::of($tool)->approve($approval->id, $reason),
-                ApprovalStatus::Denied => self::of($tool)->deny($approval->id, $reason),
+                ApprovalStatus::Approved => self::sidecarOf($tool)->approve($approval->id, $reason),
+                ApprovalStatus::Denied => self::sidecarOf($tool)->deny($approval->id, $reason),
                 ApprovalStatus::Pending, null => null,
             };
         } catch (InvalidInputException) {
@@ -46,11 +46,11 @@ final class SidecarApprovals
         }
     }
 
-    private static function of(?ToolInterface $tool): Sidecar
+    private static function sidecarOf(?ToolInterface $tool): Sidecar
     {
         return match (true) {
             $tool instanceof SidecarTool => $tool->sidecar(),
-            extension_loaded('pillion') => Workshop::current()->sidecar(),
+            extension_loaded('pillion') => RequestServices::current()->sidecar(),
             // Without the extension, the library runs all other tools in the default sidecar.
             default => new Sidecar(),
         };

@@ -20,12 +20,12 @@ use SensitiveParameterValue;
 final class Chat
 {
     /** The factory of the chat, hidden from dumps because it references the whole application. */
-    private readonly SensitiveParameterValue $chat;
+    private readonly SensitiveParameterValue $factory;
 
-    /** @param Closure(): (ToolAwareChat|FakeChat) $chat called for each message, because a test may set a fake in between */
-    public function __construct(Closure $chat, private readonly ?string $user)
+    /** @param Closure(): (ToolAwareChat|FakeChat) $factory called for each message, because a test may set a fake in between */
+    public function __construct(Closure $factory, private readonly ?string $user)
     {
-        $this->chat = new SensitiveParameterValue($chat);
+        $this->factory = new SensitiveParameterValue($factory);
     }
 
     /**
@@ -42,7 +42,7 @@ final class Chat
      */
     public function send(string|array|null $message = null, ?string $state = null, array $context = []): ChatAnswer
     {
-        return ($this->chat->getValue())()->send($message, $state, $this->context($context));
+        return ($this->factory->getValue())()->send($message, $state, $this->context($context));
     }
 
     /**
@@ -58,12 +58,12 @@ final class Chat
      */
     public function stream(string|array|null $message = null, ?string $state = null, array $context = []): Iterator
     {
-        return ($this->chat->getValue())()->stream($message, $state, $this->context($context));
+        return ($this->factory->getValue())()->stream($message, $state, $this->context($context));
     }
 
     public function __serialize(): array
     {
-        throw new \LogicException('A chat is not serialised: keep the state of its answer, and make another with Pillion::chat()');
+        throw new \LogicException('A chat cannot be serialized: store the state of its answer and resume it with Pillion::chat()');
     }
 
     /**

@@ -19,7 +19,7 @@ use Pillion\ToolResult;
 final class Conversation
 {
     /** Maximum number of calls that run for one answer. The model is told that the others did not run. */
-    private const MAX_CALLS_OF_ANSWER = 32;
+    private const MAX_CALLS_PER_ANSWER = 32;
 
     /** @var list<ToolCall> the calls of the current round */
     private array $calls = [];
@@ -28,12 +28,12 @@ final class Conversation
     private array $results = [];
 
     /** @var list<array{ToolCall, ToolResult}> the calls that finished in the last {@see run()} */
-    private array $ran = [];
+    private array $finished = [];
 
     private int $rounds = 0;
 
     /** Number of tool calls since the last user message. */
-    private int $called = 0;
+    private int $callCount = 0;
 
     private ?string $text = null;
 
@@ -47,7 +47,7 @@ final class Conversation
     }
 
     /** @internal Changes the limits from now on. */
-    public function limitTo(int $maxRounds, int $maxCalls): self
+    public function setLimits(int $maxRounds, int $maxCalls): self
     {
         [$this->maxRounds, $this->maxCalls] = [$maxRounds, $maxCalls];
         return $this;
@@ -67,15 +67,15 @@ final class Conversation
      */
     public function run(ModelTools $tools, callable $send, array $context = []): self
     {
-        $this->ran = [];
+        $this->finished = [];
         while ($this->text === null) {
             if ($this->calls !== [] && !$this->finishRound($tools, $context)) {
                 break;
             }
-            [$offered, $choice] = $this->offer($tools);
+            [$offered, $choice] = $this->offeredTools($tools);
             $response = $send($this->messages, $offered, $choice);
             if (!is_array($response)) {
-                throw new InvalidInputException('A response of a model is an array, not ' . get_debug_type($response));
+                throw new InvalidInputException('The response of the model must be an array, not ' . get_debug_type($response));
             }
             $calls = ProviderFormat::toolCalls($this->provider, $response);
             // A model that calls tools although none were offered has used up its rounds.
@@ -83,27 +83,27 @@ final class Conversation
             if ($calls === [] || $this->isAtLimit()) {
                 $this->text = ProviderFormat::text($this->provider, $response);
                 // Providers only accept a conversation in which every call has a result.
-                $unwanted = array_map(fn (ToolCall $call) => self::notRun($call, 'no more tools may be called'), $calls);
-                $results = $unwanted === [] ? [] : ProviderFormat::results($this->provider, $unwanted);
+                $rejected = array_map(fn (ToolCall $call) => self::notRunResult($call, 'no more tool calls are allowed'), $calls);
+                $results = $rejected === [] ? [] : ProviderFormat::results($this->provider, $rejected);
                 $this->messages = [...$this->messages, ...$messages, ...$results];
                 break;
             }
             $this->messages = [...$this->messages, ...$messages];
-            $this->beginRound($calls, Ending::wholeCalls($response, count($calls)));
+            $this->beginRound($calls, FinishReason::countCompleteCalls($response, count($calls)));
         }
         return $this;
     }
 
-    /** Adds what the user says next. @param array<string, mixed> $message in the provider's format */
-    public function say(array $message): self
+    /** Adds the next message of the user. @param array<string, mixed> $message in the provider's format */
+    public function addMessage(array $message): self
     {
         if ($this->isWaiting()) {
-            throw new InvalidInputException('The conversation waits for an approval');
+            throw new InvalidInputException('The conversation waits for an approval: call run() after the decision, or abandon()');
         }
         $this->messages[] = $message;
         $this->text = null;
         $this->rounds = 0;
-        $this->called = 0;
+        $this->callCount = 0;
         return $this;
     }
 
@@ -113,9 +113,9 @@ final class Conversation
      */
     public function abandon(): self
     {
-        foreach ($this->calls as $place => $call) {
-            if ($this->isOpen($place)) {
-                $this->results[$place] = self::denied($call);
+        foreach ($this->calls as $index => $call) {
+            if ($this->isOpen($index)) {
+                $this->results[$index] = self::deniedResult($call);
             }
         }
         if ($this->calls !== []) {
@@ -134,9 +134,9 @@ final class Conversation
     public function waitingFor(): array
     {
         $waiting = [];
-        foreach ($this->results as $place => $result) {
+        foreach ($this->results as $index => $result) {
             if ($result->errorCode === 'approval_required') {
-                $waiting[$result->metadata['approval_id']] = $this->calls[$place];
+                $waiting[$result->metadata['approval_id']] = $this->calls[$index];
             }
         }
         return $waiting;
@@ -159,9 +159,9 @@ final class Conversation
      *
      * @return list<array{ToolCall, ToolResult}> the calls that finished in the last {@see run()}
      */
-    public function ran(): array
+    public function finishedCalls(): array
     {
-        return $this->ran;
+        return $this->finished;
     }
 
     /**
@@ -171,9 +171,9 @@ final class Conversation
      */
     public function __serialize(): array
     {
-        $kept = get_object_vars($this);
-        unset($kept['ran']);
-        return $kept;
+        $state = get_object_vars($this);
+        unset($state['finished']);
+        return $state;
     }
 
     /**
@@ -185,7 +185,7 @@ final class Conversation
         return match (true) {
             $this->text === null => null,
             $this->rounds >= $this->maxRounds => 'tool_rounds',
-            $this->called >= $this->maxCalls => 'tool_calls',
+            $this->callCount >= $this->maxCalls => 'tool_calls',
             default => null,
         };
     }
@@ -198,11 +198,11 @@ final class Conversation
 
     private function isAtLimit(): bool
     {
-        return $this->rounds >= $this->maxRounds || $this->called >= $this->maxCalls;
+        return $this->rounds >= $this->maxRounds || $this->callCount >= $this->maxCalls;
     }
 
     /** @return array{list<array<string, mixed>>, ?array<string, string>} the tools of a request, and its `tool_choice` */
-    private function offer(ModelTools $tools): array
+    private function offeredTools(ModelTools $tools): array
     {
         return match (true) {
             !$this->isAtLimit() => [$tools->format($this->provider), null],
@@ -215,29 +215,29 @@ final class Conversation
      * Records results for the calls that must not run.
      *
      * @param list<ToolCall> $calls
-     * @param int            $whole how many calls are complete: a truncated call may have lost its arguments
+     * @param int            $complete how many calls are complete: a truncated call may have lost its arguments
      */
-    private function beginRound(array $calls, int $whole): void
+    private function beginRound(array $calls, int $complete): void
     {
         $this->calls = $calls;
-        $this->called += count($calls);
-        $most = self::MAX_CALLS_OF_ANSWER;
-        foreach (array_slice($calls, min($most, $whole), preserve_keys: true) as $place => $call) {
-            $why = $place < $whole ? "no more than $most calls of one answer are" : 'the answer was cut off before the call was whole';
-            $this->results[$place] = self::notRun($call, $why);
-            $this->ran[] = [$call, $this->results[$place]];
+        $this->callCount += count($calls);
+        $max = self::MAX_CALLS_PER_ANSWER;
+        foreach (array_slice($calls, min($max, $complete), preserve_keys: true) as $index => $call) {
+            $reason = $index < $complete ? "a response may have at most $max tool calls" : 'the response was cut off before the call was complete';
+            $this->results[$index] = self::notRunResult($call, $reason);
+            $this->finished[] = [$call, $this->results[$index]];
         }
     }
 
     /** Runs the open calls; returns false if a call waits for approval. */
     private function finishRound(ModelTools $tools, array $context): bool
     {
-        $open = array_filter($this->calls, fn (int $place) => $this->isOpen($place), ARRAY_FILTER_USE_KEY);
-        $ran = array_combine(array_keys($open), $tools->execute(array_values($open), $context));
-        $this->results = array_replace($this->results, $ran);
-        foreach ($ran as $place => $result) {
+        $open = array_filter($this->calls, fn (int $index) => $this->isOpen($index), ARRAY_FILTER_USE_KEY);
+        $finished = array_combine(array_keys($open), $tools->execute(array_values($open), $context));
+        $this->results = array_replace($this->results, $finished);
+        foreach ($finished as $index => $result) {
             if ($result->errorCode !== 'approval_required') {
-                $this->ran[] = [$this->calls[$place], $result];
+                $this->finished[] = [$this->calls[$index], $result];
             }
         }
         if ($this->waitingFor() !== []) {
@@ -247,9 +247,9 @@ final class Conversation
         return true;
     }
 
-    private function isOpen(int $place): bool
+    private function isOpen(int $index): bool
     {
-        return !isset($this->results[$place]) || $this->results[$place]->errorCode === 'approval_required';
+        return !isset($this->results[$index]) || $this->results[$index]->errorCode === 'approval_required';
     }
 
     private function endRound(): void
@@ -262,20 +262,14 @@ final class Conversation
         $this->rounds++;
     }
 
-    private static function notRun(ToolCall $call, string $why): ToolResult
+    private static function notRunResult(ToolCall $call, string $reason): ToolResult
     {
-        return new ToolResult($call->id, $call->name, null, success: false, error: "Not run: $why", errorCode: 'invalid_input');
+        return ToolResult::failure("Not run: $reason", 'invalid_input', $call->id, $call->name);
     }
 
-    private static function denied(ToolCall $call): ToolResult
+    private static function deniedResult(ToolCall $call): ToolResult
     {
-        return new ToolResult(
-            $call->id,
-            $call->name,
-            null,
-            success: false,
-            error: "The call of tool '$call->name' was denied: nobody allowed it in time",
-            errorCode: 'denied',
-        );
+        $error = "The call to tool '$call->name' was denied: nobody allowed it in time";
+        return ToolResult::failure($error, 'denied', $call->id, $call->name);
     }
 }

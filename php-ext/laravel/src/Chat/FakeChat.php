@@ -39,17 +39,17 @@ final class FakeChat
     {
         $messages = is_string($message) ? [['role' => 'user', 'content' => $message]] : $message ?? [];
         if ($messages === [] && $state === null) {
-            throw new InvalidInputException('A chat begins with a message; null goes on with the chat of $state');
+            throw new InvalidInputException('A new chat needs a $message; null continues the chat of $state');
         }
         $conversation = $state === null ? $this->tools->conversation($messages, 'openai') : unserialize(base64_decode($state));
         assert($conversation instanceof Conversation);
-        $conversation->limitTo($this->maxRounds, $this->maxCalls);
+        $conversation->setLimits($this->maxRounds, $this->maxCalls);
         foreach ($state === null ? [] : $messages as $next) {
-            $conversation->say($next);
+            $conversation->addMessage($next);
         }
         $failure = null;
         $send = function () use (&$failure): array {
-            $next = $this->fake->nextOfModel();
+            $next = $this->fake->nextModelAnswer();
             return is_array($next) ? $next : throw $failure = $next;
         };
         try {
@@ -72,7 +72,7 @@ final class FakeChat
             model: $this->model,
             finishReason: $failure === null && $waiting === [] ? 'stop' : null,
             limitReached: $failure === null ? $conversation->limitReached() : null,
-            toolCalls: array_map(self::call(...), $conversation->ran()),
+            toolCalls: array_map(self::call(...), $conversation->finishedCalls()),
             approvals: array_map(self::approval(...), array_keys($waiting), $waiting),
             error: $failure?->getMessage(),
             errorCode: $failure === null ? null : $failure->errorCode ?? 'unavailable',
@@ -103,13 +103,13 @@ final class FakeChat
     }
 
     /**
-     * @param array{ToolCall, ToolResult} $ran
+     * @param array{ToolCall, ToolResult} $finished
      *
      * @return array<string, mixed>
      */
-    private static function call(array $ran): array
+    private static function call(array $finished): array
     {
-        [$call, $result] = $ran;
+        [$call, $result] = $finished;
         return [
             'id' => $call->id,
             'name' => $call->name,
@@ -128,7 +128,7 @@ final class FakeChat
     /** @return array<array-key, mixed>|string a string if the arguments are not a JSON object or list */
     private static function arguments(ToolCall $call): array|string
     {
-        $said = is_string($call->arguments) ? json_decode($call->arguments, true) : null;
-        return is_array($said) ? $said : $call->arguments;
+        $decoded = is_string($call->arguments) ? json_decode($call->arguments, true) : null;
+        return is_array($decoded) ? $decoded : $call->arguments;
     }
 }

@@ -13,13 +13,13 @@ final class ApprovalsCommand extends Command
 {
     protected $signature = 'pillion:approvals
         {action=list : list, show, approve, deny}
-        {id? : The approval, or the beginning of its id}
-        {--tenant= : Those of one tenant}
-        {--user= : List those of one user}
-        {--by= : Who decides}
-        {--json : As JSON}';
+        {id? : The ID of the approval, or a unique prefix of it}
+        {--tenant= : Use the approvals of this tenant}
+        {--user= : List only the approvals of this user}
+        {--by= : The name recorded as the approver; default: console}
+        {--json : Print JSON}';
 
-    protected $description = 'List the calls that wait for approval, show, approve or deny one';
+    protected $description = 'List the calls that wait for approval; show, approve or deny one of them';
 
     public function handle(Approvals $approvals): int
     {
@@ -32,7 +32,7 @@ final class ApprovalsCommand extends Command
             return $this->list($user === null ? $approvals->pending() : $approvals->pendingFor($user));
         }
         if (!in_array($action, ['show', 'approve', 'deny'], true)) {
-            $this->error(Shown::line("The action is list, show, approve or deny, not '$action'."));
+            $this->error(TerminalText::escapeLine("Unknown action '$action': use list, show, approve or deny."));
             return self::INVALID;
         }
         $id = $this->fullId($approvals, (string) $this->argument('id'));
@@ -46,11 +46,11 @@ final class ApprovalsCommand extends Command
         try {
             $approval = $action === 'approve' ? $approvals->approve($id, $by) : $approvals->deny($id, $by);
         } catch (NotFoundException $e) {
-            $this->error(Shown::line($e->getMessage()));
+            $this->error(TerminalText::escapeLine($e->getMessage()));
             return self::FAILURE;
         }
-        $arguments = Shown::json((object) $approval->arguments);
-        $this->info(ucfirst($approval->status->value) . ': ' . Shown::line($approval->tool) . " $arguments");
+        $arguments = TerminalText::encodeJson((object) $approval->arguments);
+        $this->info(ucfirst($approval->status->value) . ': ' . TerminalText::escapeLine($approval->tool) . " $arguments");
         return self::SUCCESS;
     }
 
@@ -58,15 +58,15 @@ final class ApprovalsCommand extends Command
     private function list(array $pending): int
     {
         if ($this->option('json')) {
-            $this->line(Shown::json($pending, JSON_PRETTY_PRINT));
+            $this->line(TerminalText::encodeJson($pending, JSON_PRETTY_PRINT));
         } elseif ($pending === []) {
-            $this->info('No call waits for approval.');
+            $this->info('No calls wait for approval.');
         } else {
             $this->table(['Id', 'Tool', 'Arguments', 'User', 'Expires'], array_map(fn (Approval $approval) => [
                 substr($approval->id, 0, 12),
-                Shown::line($approval->tool),
-                Shown::line(mb_strimwidth((string) json_encode((object) $approval->arguments), 0, 60, '…')),
-                Shown::line($approval->user ?? ''),
+                TerminalText::escapeLine($approval->tool),
+                TerminalText::escapeLine(mb_strimwidth((string) json_encode((object) $approval->arguments), 0, 60, '…')),
+                TerminalText::escapeLine($approval->user ?? ''),
                 now()->setTimestamp($approval->expiresAt)->diffForHumans(),
             ], $pending));
         }
@@ -77,35 +77,35 @@ final class ApprovalsCommand extends Command
     private function show(?Approval $approval): int
     {
         if ($approval === null) {
-            $this->error('It has expired.');
+            $this->error('The approval has expired.');
             return self::FAILURE;
         }
         if ($this->option('json')) {
-            $this->line(Shown::json($approval, JSON_PRETTY_PRINT));
+            $this->line(TerminalText::encodeJson($approval, JSON_PRETTY_PRINT));
             return self::SUCCESS;
         }
         $this->line("Id:        $approval->id");
-        $this->line('Tool:      ' . Shown::line($approval->tool));
-        $this->line('User:      ' . Shown::line($approval->user ?? '(nobody)'));
-        $this->line('Tenant:    ' . Shown::line($approval->tenant ?? '(none)'));
+        $this->line('Tool:      ' . TerminalText::escapeLine($approval->tool));
+        $this->line('User:      ' . TerminalText::escapeLine($approval->user ?? '(none)'));
+        $this->line('Tenant:    ' . TerminalText::escapeLine($approval->tenant ?? '(none)'));
         $this->line('Expires:   ' . now()->setTimestamp($approval->expiresAt)->diffForHumans());
-        $this->line('Arguments: ' . Shown::json((object) $approval->arguments, JSON_PRETTY_PRINT));
+        $this->line('Arguments: ' . TerminalText::encodeJson((object) $approval->arguments, JSON_PRETTY_PRINT));
         return self::SUCCESS;
     }
 
-    private function fullId(Approvals $approvals, string $start): ?string
+    private function fullId(Approvals $approvals, string $prefix): ?string
     {
         $matching = array_values(array_filter(
             $approvals->pending(),
-            fn (Approval $approval) => $start !== '' && str_starts_with($approval->id, $start),
+            fn (Approval $approval) => $prefix !== '' && str_starts_with($approval->id, $prefix),
         ));
         if (count($matching) === 1) {
             return $matching[0]->id;
         }
         $this->error(match (true) {
-            $start === '' => 'Say which: the id, or its beginning.',
-            $matching === [] => Shown::line("No approval '$start' is pending: it is unknown, decided or expired."),
-            default => Shown::line("'$start' begins several ids: write more of it."),
+            $prefix === '' => 'Name the approval: its ID, or the beginning of its ID.',
+            $matching === [] => TerminalText::escapeLine("No pending approval begins with '$prefix'."),
+            default => TerminalText::escapeLine("Several approvals begin with '$prefix': use a longer prefix."),
         });
         return null;
     }

@@ -10,10 +10,10 @@ use Pillion\Laravel\PillionManager;
 final class CallCommand extends Command
 {
     protected $signature = 'pillion:call
-        {tool : Its name}
+        {tool : The name of the tool}
         {arguments? : A JSON object with the arguments}
-        {--user= : For whom}
-        {--json : The whole result, as JSON}';
+        {--user= : The user for whom the tool runs}
+        {--json : Print the complete result as JSON}';
 
     protected $description = 'Call a tool';
 
@@ -21,21 +21,21 @@ final class CallCommand extends Command
     {
         $arguments = json_decode((string) ($this->argument('arguments') ?? '{}'), true, 128);
         if (!is_array($arguments) || ($arguments !== [] && array_is_list($arguments))) {
-            $this->error('The arguments are no JSON object.');
+            $this->error('The arguments are not a JSON object.');
             return self::INVALID;
         }
         $user = $this->option('user');
         $result = ($user === null ? $pillion : $pillion->forUser($user))->call($this->argument('tool'), $arguments);
 
         if ($this->option('json')) {
-            $this->line(Shown::json($result->toArray(), JSON_PRETTY_PRINT));
+            $this->line(TerminalText::encodeJson($result->toArray(), JSON_PRETTY_PRINT));
         } elseif ($result->success) {
             $text = $result->result;
-            $this->line(is_string($text) ? Shown::lines($text) : Shown::json($text, JSON_PRETTY_PRINT));
+            $this->line(is_string($text) ? TerminalText::escape($text) : TerminalText::encodeJson($text, JSON_PRETTY_PRINT));
         } else {
-            $this->error(Shown::lines("$result->error ($result->errorCode)"));
+            $this->error(TerminalText::escape("$result->error ($result->errorCode)"));
             if ($result->errorCode === 'approval_required') {
-                $this->line('To allow it: php artisan pillion:approvals approve ' . $result->metadata['approval_id']);
+                $this->line('To approve the call: php artisan pillion:approvals approve ' . $result->metadata['approval_id']);
             }
         }
         return $result->success ? self::SUCCESS : self::FAILURE;

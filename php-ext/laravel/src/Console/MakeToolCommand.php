@@ -45,8 +45,8 @@ final class MakeToolCommand extends GeneratorCommand
     protected function getOptions(): array
     {
         return [
-            ['mcp', null, InputOption::VALUE_NONE, 'A tool whose work an MCP server does'],
-            ['interface', null, InputOption::VALUE_NONE, 'A class with ToolInterface instead of the attribute'],
+            ['mcp', null, InputOption::VALUE_NONE, 'Create a tool that runs on an MCP server'],
+            ['interface', null, InputOption::VALUE_NONE, 'Create a class with ToolInterface instead of the attribute'],
             ['force', 'f', InputOption::VALUE_NONE, 'Overwrite the class if it exists'],
         ];
     }

@@ -12,10 +12,10 @@ use Pillion\Laravel\Servers\Server;
 final class ProbeCommand extends Command
 {
     protected $signature = 'pillion:probe
-        {server : Its name in config/pillion.php}
-        {--user= : With whose token}';
+        {server : The name of the server in config/pillion.php}
+        {--user= : The user whose token is used}';
 
-    protected $description = 'Speak to an MCP server: who it is, what it offers, how long it takes';
+    protected $description = 'Connect to an MCP server; show its name, its tools and the latency';
 
     public function handle(PillionManager $pillion): int
     {
@@ -24,11 +24,11 @@ final class ProbeCommand extends Command
         $started = microtime(true);
         try {
             $server = $manager->server($this->argument('server'));
-            $this->line($this->introduction($server));
+            $this->line($this->describe($server));
             $connected = microtime(true);
             $tools = $server->listTools();
         } catch (PillionException $e) {
-            $this->error(Shown::lines($e->getMessage() . " ($e->errorCode)"));
+            $this->error(TerminalText::escape($e->getMessage() . " ($e->errorCode)"));
             return self::FAILURE;
         }
         $this->line(sprintf('Connected in %.0f ms', 1e3 * ($connected - $started)));
@@ -36,22 +36,22 @@ final class ProbeCommand extends Command
             '%d tools in %.0f ms: %s',
             count($tools),
             1e3 * (microtime(true) - $connected),
-            Shown::line(implode(', ', array_column($tools, 'name'))),
+            TerminalText::escapeLine(implode(', ', array_column($tools, 'name'))),
         ));
         return self::SUCCESS;
     }
 
-    private function introduction(Server $server): string
+    private function describe(Server $server): string
     {
         if (!extension_loaded('pillion')) {
-            return 'A server behind the sidecar, which does not say more of it';
+            return 'A server connected through the sidecar, which does not report details';
         }
         $info = $server->getServerInfo();
         return sprintf(
             '<info>%s</info>, protocol %s over %s',
-            Shown::line(trim(($info['name'] ?? 'A server without a name') . ' ' . ($info['version'] ?? ''))),
-            Shown::line($info['protocol_version'] ?? 'unknown'),
-            Shown::line($info['transport']),
+            TerminalText::escapeLine(trim(($info['name'] ?? '(unnamed server)') . ' ' . ($info['version'] ?? ''))),
+            TerminalText::escapeLine($info['protocol_version'] ?? 'unknown'),
+            TerminalText::escapeLine($info['transport']),
         );
     }
 }

@@ -13,8 +13,8 @@ use Pillion\ToolInterface;
 final class ToolsCommand extends Command
 {
     protected $signature = 'pillion:tools
-        {--model= : Which of them a model sees, and why it does not see the others}
-        {--json : As JSON}';
+        {--model= : Show which tools this model sees, and why it does not see the others}
+        {--json : Print JSON}';
 
     protected $description = 'List the tools that models can call';
 
@@ -29,24 +29,24 @@ final class ToolsCommand extends Command
         ] + ($model === null ? [] : ['visible' => $dropped[$tool->getName()] ?? 'yes']))->values()->all();
 
         if ($this->option('json')) {
-            $this->line(Shown::json($rows, JSON_PRETTY_PRINT));
+            $this->line(TerminalText::encodeJson($rows, JSON_PRETTY_PRINT));
         } elseif ($rows === []) {
-            $this->info('There are no tools.');
+            $this->info('No tools are registered.');
         } else {
             $headers = ['Name', 'From', 'Description', ...($model === null ? [] : ['Visible'])];
             $this->table($headers, array_map(
                 fn (array $row) => array_map(
-                    [Shown::class, 'line'],
+                    [TerminalText::class, 'escapeLine'],
                     array_replace($row, ['description' => self::short($row['description'])]),
                 ),
                 $rows,
             ));
         }
         if ($model !== null && !in_array($model, $models->names(), true)) {
-            $this->remark("The model $model is in no list: what pillion.default_model says counts");
+            $this->remark("Unknown model $model: the capabilities of pillion.default_model apply");
         }
-        foreach ($pillion->leftOut() as $server => $reason) {
-            $this->remark("Left out $server: $reason");
+        foreach ($pillion->skipped() as $server => $reason) {
+            $this->remark("Skipped $server: $reason");
         }
         return self::SUCCESS;
     }
@@ -54,7 +54,7 @@ final class ToolsCommand extends Command
     /** Writes to standard error, so that standard output remains valid JSON. */
     private function remark(string $text): void
     {
-        $this->getOutput()->getErrorStyle()->writeln('<comment>' . Shown::line($text) . '</comment>');
+        $this->getOutput()->getErrorStyle()->writeln('<comment>' . TerminalText::escapeLine($text) . '</comment>');
     }
 
     private static function origin(ToolInterface $tool): string

@@ -24,10 +24,10 @@ final class Admission
     private array $approved = [];
 
     /** @var array<string, int> how often a call that was admitted earlier but did not run may still pass, by digest */
-    private array $admitted = [];
+    private array $readmitted = [];
 
-    /** @var list<PassedCall> the admitted calls */
-    private array $passed = [];
+    /** @var list<AdmittedCall> the admitted calls */
+    private array $admitted = [];
 
     /** @var ?Closure(ToolCall, ToolDefinition, array<string, mixed>): mixed */
     private readonly ?Closure $before;
@@ -49,22 +49,22 @@ final class Admission
      *
      * @param array<string, ToolResult> $approved the earlier results (`approval_required`) of approved calls,
      *                                            by approval ID
-     * @param list<PassedCall>          $admitted calls that were admitted earlier and are repeated in this
+     * @param list<AdmittedCall> $readmitted calls that were admitted earlier and are repeated in this
      *                                            request: each is admitted once more
-     * @param Closure(): T              $run
+     * @param Closure(): T $run
      *
-     * @return array{T, list<PassedCall>} what `$run` returned, and the admitted calls
+     * @return array{T, list<AdmittedCall>} what `$run` returned, and the admitted calls
      */
-    public function with(array $approved, array $admitted, Closure $run): array
+    public function runWith(array $approved, array $readmitted, Closure $run): array
     {
-        $outer = [$this->approved, $this->admitted, $this->passed];
+        $outer = [$this->approved, $this->readmitted, $this->admitted];
         // A model chooses the IDs of calls, so a call is identified by its ID, tool and arguments together.
-        $admitted = array_count_values(array_map(static fn (PassedCall $call): string => $call->digest, $admitted));
-        [$this->approved, $this->admitted, $this->passed] = [$approved, $admitted, []];
+        $readmitted = array_count_values(array_map(static fn (AdmittedCall $call): string => $call->digest, $readmitted));
+        [$this->approved, $this->readmitted, $this->admitted] = [$approved, $readmitted, []];
         try {
-            return [$run(), $this->passed];
+            return [$run(), $this->admitted];
         } finally {
-            [$this->approved, $this->admitted, $this->passed] = $outer;
+            [$this->approved, $this->readmitted, $this->admitted] = $outer;
         }
     }
 
@@ -75,23 +75,23 @@ final class Admission
      */
     public function before(ToolCall $call, ToolDefinition $definition, array $context): mixed
     {
-        $passed = PassedCall::of($call, $definition);
-        if (($this->admitted[$passed->digest] ?? 0) > 0) {
-            $this->admitted[$passed->digest]--;
-            $this->passed[] = $passed;
+        $admitted = AdmittedCall::fromCall($call, $definition);
+        if (($this->readmitted[$admitted->digest] ?? 0) > 0) {
+            $this->readmitted[$admitted->digest]--;
+            $this->admitted[] = $admitted;
             return null;
         }
-        $answer = $this->before === null ? null : ($this->before)($call, $definition, $context);
-        if ($answer !== null) {
-            return $answer;
+        $result = $this->before === null ? null : ($this->before)($call, $definition, $context);
+        if ($result !== null) {
+            return $result;
         }
         $tool = $this->tools->get($definition->name);
-        $refusal = $tool === null ? null : $this->limits->refuse($call, $tool, $context['user'] ?? null);
-        $refusal ??= $this->claim($context['approval_id'] ?? '', $context['user'] ?? null);
-        if ($refusal === null) {
-            $this->passed[] = $passed;
+        $rejection = $tool === null ? null : $this->limits->check($call, $tool, $context['user'] ?? null);
+        $rejection ??= $this->claim($context['approval_id'] ?? '', $context['user'] ?? null);
+        if ($rejection === null) {
+            $this->admitted[] = $admitted;
         }
-        return $refusal;
+        return $rejection;
     }
 
     /**
@@ -102,19 +102,19 @@ final class Admission
     {
         $waiting = $this->approved[$id] ?? null;
         try {
-            return $this->claimed($waiting, $id, $user);
+            return $this->claimDecision($waiting, $id, $user);
         } catch (RateLimitedException $e) {
             return ToolResult::failure($e->getMessage(), $e->errorCode);
         }
     }
 
     /** @throws RateLimitedException when too many calls are pending already */
-    private function claimed(?ToolResult $waiting, string $id, ?string $user): ?ToolResult
+    private function claimDecision(?ToolResult $waiting, string $id, ?string $user): ?ToolResult
     {
         return match ($waiting === null ? null : $this->approvals->claim($waiting, $user)) {
             null, ApprovalStatus::Approved => null,
             ApprovalStatus::Denied => ToolResult::failure(
-                "The call of tool '$waiting->toolName' was denied",
+                "The call to tool '$waiting->toolName' was denied",
                 'denied',
                 metadata: ['approval_id' => $id],
             ),

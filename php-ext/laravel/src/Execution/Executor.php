@@ -27,11 +27,11 @@ final class Executor extends ToolExecutor
      * Registry, approvals, admission, hooks and the factory for executors of other users, hidden from dumps
      * because they reference the whole application.
      */
-    private readonly SensitiveParameterValue $parts;
+    private readonly SensitiveParameterValue $services;
 
     /**
-     * @param array<string, mixed>  $options  options of {@see ToolExecutor}
-     * @param Closure(string): self $forOther returns the executor of another user, with that user's credentials
+     * @param array<string, mixed>  $options     options of {@see ToolExecutor}
+     * @param Closure(string): self $executorFor returns the executor of another user, with that user's credentials
      */
     public function __construct(
         ToolRegistry $tools,
@@ -40,9 +40,9 @@ final class Executor extends ToolExecutor
         Admission $admission,
         Hooks $hooks,
         private readonly ?string $user,
-        Closure $forOther,
+        Closure $executorFor,
     ) {
-        $this->parts = new SensitiveParameterValue([$tools, $approvals, $admission, $hooks, $forOther]);
+        $this->services = new SensitiveParameterValue([$tools, $approvals, $admission, $hooks, $executorFor]);
         $options['before'] = new HiddenCallable($admission->before(...));
         if (is_callable($options['approve'] ?? null)) {
             $options['approve'] = new HiddenCallable($options['approve']);
@@ -52,7 +52,7 @@ final class Executor extends ToolExecutor
 
     public function __serialize(): array
     {
-        throw new \LogicException('An executor is not serialised: a job makes its own with Pillion::executor()');
+        throw new \LogicException('An executor cannot be serialized: call Pillion::executor() in the job');
     }
 
     public function execute(ToolCall|array $call, array $context = []): ToolResult
@@ -62,7 +62,7 @@ final class Executor extends ToolExecutor
 
     public function executeAll(array $calls, array $context = []): array
     {
-        $other = $this->other($context);
+        $other = $this->executorOfOtherUser($context);
         return $other !== null ? $other->executeAll($calls, $context) : $this->run(
             $calls,
             $context,
@@ -72,7 +72,7 @@ final class Executor extends ToolExecutor
 
     public function executeParallel(array $calls, array $context = []): array
     {
-        $other = $this->other($context);
+        $other = $this->executorOfOtherUser($context);
         return $other !== null ? $other->executeParallel($calls, $context) : $this->run(
             $calls,
             $context,
@@ -88,126 +88,114 @@ final class Executor extends ToolExecutor
      */
     private function run(array $calls, array $context, Closure $execute): array
     {
-        [$tools, , , $hooks] = $this->parts->getValue();
-        $calls = Calls::all($calls);
+        [$tools, , , $hooks] = $this->services->getValue();
+        $calls = CallReader::readAll($calls);
         $context = $this->context($context);
         foreach ($calls as $call) {
-            $hooks->fake?->standIn($call, $tools);
+            $hooks->fake?->fakeIfNeeded($call, $tools);
         }
-        [$results, $passed] = $this->parts->getValue()[2]->with([], [], fn () => $execute($calls, $context));
-        return array_replace($results, $this->runDecided($calls, $results, $passed, $context, $execute));
+        [$results, $admitted] = $this->services->getValue()[2]->runWith([], [], fn () => $execute($calls, $context));
+        return array_replace($results, $this->runDecided($calls, $results, $admitted, $context, $execute));
     }
 
     /**
      * Runs the decided calls again, and records the undecided ones as pending.
      *
-     * @param array<int, ToolCall>   $calls   by position
+     * @param array<int, ToolCall>   $calls    by position
      * @param array<int, ToolResult> $results
-     * @param list<PassedCall>       $passed  the admitted calls
+     * @param list<AdmittedCall>     $admitted the admitted calls
      * @param array<string, mixed>   $context
      *
      * @return array<int, ToolResult> the results of the calls that ran again or failed
      */
-    private function runDecided(array $calls, array $results, array $passed, array $context, Closure $execute): array
+    private function runDecided(array $calls, array $results, array $admitted, array $context, Closure $execute): array
     {
-        [$tools, $approvals, $admission] = $this->parts->getValue();
-        $failed = $decided = $approved = $admitted = $used = [];
-        foreach ($calls as $place => $call) {
-            $result = $results[$place];
+        [$tools, $approvals, $admission] = $this->services->getValue();
+        $failed = $decided = $approved = $readmitted = $used = [];
+        foreach ($calls as $index => $call) {
+            $result = $results[$index];
             $id = $result->metadata['approval_id'] ?? null;
             if ($result->errorCode !== 'approval_required' || !is_string($id)) {
                 continue;
             }
             $approval = $approvals->find($id);
-            if (SidecarApprovals::asked($result)) {
-                $tool = $tools->get($call->name);
+            $tool = $tools->get($call->name);
+            $isRequiredBySidecar = SidecarApprovals::isRequiredBySidecar($result);
+            if ($isRequiredBySidecar) {
                 try {
-                    SidecarApprovals::tell($approval, $tool);
+                    SidecarApprovals::forward($approval, $tool);
                 } catch (PillionException $e) {
-                    $failed[$place] = self::untold($result, $e);
+                    $failed[$index] = self::forwardingFailed($result, $e);
                     continue;
                 }
-                try {
-                    $status = $approvals->claim($result, $context['user'] ?? null);
-                } catch (RateLimitedException $e) {
-                    $failed[$place] = self::unnoted($result, $e);
-                    continue;
-                }
-                if ($status !== ApprovalStatus::Pending) {
-                    $decided[$place] = $call;
-                    $admitted[] = [$call->id, $tool?->getName() ?? $call->name];
-                }
+            }
+            // The application's own check consumes its approval after the limits are checked; any other decision
+            // is consumed here.
+            $status = !$isRequiredBySidecar && $approval?->status === ApprovalStatus::Approved
+                ? ApprovalStatus::Approved
+                : self::claim($approvals, $result, $context['user'] ?? null);
+            if ($status instanceof ToolResult) {
+                $failed[$index] = $status;
                 continue;
             }
-            // The call consumes an approval after the limits are checked; any other decision is consumed
-            // here.
-            $status = $approval?->status;
-            if ($status === ApprovalStatus::Approved) {
+            if ($status === ApprovalStatus::Pending) {
+                continue;
+            }
+            $decided[$index] = $call;
+            if ($isRequiredBySidecar) {
+                $readmitted[] = [$call->id, $tool?->getName() ?? $call->name];
+                continue;
+            }
+            if ($approval?->status === ApprovalStatus::Approved) {
                 $approved[$id] = $result;
-                $used[$place] = $approval;
-            } else {
-                try {
-                    $status = $approvals->claim($result, $context['user'] ?? null);
-                } catch (RateLimitedException $e) {
-                    $failed[$place] = self::unnoted($result, $e);
-                    continue;
-                }
+                $used[$index] = $approval;
             }
-            if ($status !== ApprovalStatus::Pending) {
-                $decided[$place] = $call;
-                $context[$status === ApprovalStatus::Approved ? 'approved' : 'denied'][] = $id;
-            }
+            $context[$status === ApprovalStatus::Approved ? 'approved' : 'denied'][] = $id;
         }
         if ($decided === []) {
             return $failed;
         }
         $run = fn () => $execute(array_values($decided), $context);
-        [$again, $passed] = $admission->with($approved, PassedCall::among($passed, $admitted), $run);
-        $again = array_combine(array_keys($decided), $again);
+        [$rerun, $admitted] = $admission->runWith($approved, AdmittedCall::filter($admitted, $readmitted), $run);
+        $rerun = array_combine(array_keys($decided), $rerun);
         // The sidecar may require approval for a call that the application approved.
-        $asked = array_filter($again, SidecarApprovals::asked(...));
-        $further = $this->runDecided(array_intersect_key($decided, $asked), $asked, $passed, $context, $execute);
-        $again = array_replace($again, $further);
+        $stillRequired = array_filter($rerun, SidecarApprovals::isRequiredBySidecar(...));
+        $rerunBySidecar = $this->runDecided(array_intersect_key($decided, $stillRequired), $stillRequired, $admitted, $context, $execute);
+        $rerun = array_replace($rerun, $rerunBySidecar);
         // The sidecar's approval is still open, so restore the application's approval for the next attempt.
-        foreach (array_filter($again, SidecarApprovals::asked(...)) as $place => $result) {
-            if (isset($used[$place])) {
-                $approvals->giveBack($used[$place]);
+        foreach (array_filter($rerun, SidecarApprovals::isRequiredBySidecar(...)) as $index => $result) {
+            if (isset($used[$index])) {
+                $approvals->restore($used[$index]);
             }
         }
-        return $failed + $again;
+        return $failed + $rerun;
+    }
+
+    /** Claims the decision on a call, or returns a failed result if too many calls are already pending. */
+    private static function claim(Approvals $approvals, ToolResult $result, ?string $user): ApprovalStatus|ToolResult
+    {
+        try {
+            return $approvals->claim($result, $user);
+        } catch (RateLimitedException $e) {
+            $approvalKeys = ['approval_id' => 0, 'approval_expires_at' => 0, 'arguments' => 0];
+            return self::failed($result, $e, $e->getMessage(), array_diff_key($result->metadata, $approvalKeys));
+        }
     }
 
     /**
      * Returns the result of a call whose decision could not be forwarded to the sidecar; the decision remains
      * valid for the next attempt.
      */
-    private static function untold(ToolResult $asked, PillionException $e): ToolResult
+    private static function forwardingFailed(ToolResult $result, PillionException $e): ToolResult
     {
-        return new ToolResult(
-            $asked->toolCallId,
-            $asked->toolName,
-            null,
-            success: false,
-            error: "The sidecar does not take the decision on the call: {$e->getMessage()}",
-            errorCode: $e->errorCode,
-            metadata: $asked->metadata,
-        );
+        $message = "The decision on the call could not be forwarded to the sidecar: {$e->getMessage()}";
+        return self::failed($result, $e, $message, $result->metadata);
     }
 
-    /**
-     * Returns the result of a call that does not become pending because too many calls are already pending.
-     */
-    private static function unnoted(ToolResult $asked, RateLimitedException $e): ToolResult
+    /** @param array<string, mixed> $metadata */
+    private static function failed(ToolResult $result, PillionException $e, string $message, array $metadata): ToolResult
     {
-        return new ToolResult(
-            $asked->toolCallId,
-            $asked->toolName,
-            null,
-            success: false,
-            error: $e->getMessage(),
-            errorCode: $e->errorCode,
-            metadata: array_diff_key($asked->metadata, ['approval_id' => 0, 'approval_expires_at' => 0, 'arguments' => 0]),
-        );
+        return ToolResult::failure($message, $e->errorCode, $result->toolCallId, $result->toolName, metadata: $metadata);
     }
 
     /**
@@ -215,10 +203,10 @@ final class Executor extends ToolExecutor
      *
      * @param array<string, mixed> $context
      */
-    private function other(array $context): ?self
+    private function executorOfOtherUser(array $context): ?self
     {
         $user = Hooks::key($context['user'] ?? null);
-        return $user === null || $user === $this->user ? null : ($this->parts->getValue()[4])($user);
+        return $user === null || $user === $this->user ? null : ($this->services->getValue()[4])($user);
     }
 
     /**

@@ -6,7 +6,7 @@ namespace Pillion\Laravel\Execution;
 
 use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\InvalidInputException;
-use Pillion\Laravel\Configured;
+use Pillion\Laravel\ConfigReader;
 use Pillion\Laravel\Servers\ServerDirectory;
 
 /** Reads the executor options from the configuration. */
@@ -19,41 +19,41 @@ final class ExecutorOptions
      *
      * @template T
      *
-     * @param array<string, mixed>              $own
-     * @param array<string, mixed>              $configured the result of {@see of()}
+     * @param array<string, mixed>              $overrides
+     * @param array<string, mixed>              $configured the result of {@see fromConfig()}
      * @param \Closure(array<string, mixed>): T $make
      *
      * @return T
      *
      * @throws InvalidInputException naming the key of config/pillion.php, or the option
      */
-    public static function apply(array $own, array $configured, \Closure $make): mixed
+    public static function apply(array $overrides, array $configured, \Closure $make): mixed
     {
         try {
-            return $make($own + $configured);
+            return $make($overrides + $configured);
         } catch (InvalidInputException $e) {
-            $named = preg_match("/^Invalid executor option '(([^.']+)[^']*)': (.*)/s", $e->getMessage(), $found) === 1;
-            if (!$named || isset($own[$found[2]])) {
+            $namesOption = preg_match("/^Invalid executor option '(([^.']+)[^']*)': (.*)/s", $e->getMessage(), $matches) === 1;
+            if (!$namesOption || isset($overrides[$matches[2]])) {
                 throw $e;
             }
             $key = match (true) {
-                $found[1] === 'approvals.default' => 'approvals.policy',
-                $found[2] === 'approvals' => $found[1],
-                default => "limits.$found[1]",
+                $matches[1] === 'approvals.default' => 'approvals.policy',
+                $matches[2] === 'approvals' => $matches[1],
+                default => "limits.$matches[1]",
             };
-            throw new InvalidInputException("pillion.$key: $found[3]", 0, $e);
+            throw new InvalidInputException("pillion.$key: $matches[3]", 0, $e);
         }
     }
 
     /** @return array<string, mixed> */
-    public static function of(Repository $config, ServerDirectory $servers): array
+    public static function fromConfig(Repository $config, ServerDirectory $servers): array
     {
-        $limits = Configured::array($config, 'limits');
-        $options = array_map(Configured::number(...), array_intersect_key($limits, array_flip(self::LIMITS)));
+        $limits = ConfigReader::readArray($config, 'limits');
+        $options = array_map(ConfigReader::toNumber(...), array_intersect_key($limits, array_flip(self::LIMITS)));
         $options['approvals'] = [
             'default' => $config->get('pillion.approvals.policy', 'auto'),
-            'trusted_tools' => array_values(Configured::texts($config, 'approvals.trusted_tools')),
-            'tools' => Configured::texts($config, 'approvals.tools'),
+            'trusted_tools' => array_values(ConfigReader::readStrings($config, 'approvals.trusted_tools')),
+            'tools' => ConfigReader::readStrings($config, 'approvals.tools'),
             'servers' => self::serverPolicies($servers),
         ];
         return $options;

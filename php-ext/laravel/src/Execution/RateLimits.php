@@ -5,10 +5,12 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Execution;
 
 use Illuminate\Cache\RateLimiter;
+use Illuminate\Container\Container;
 use Pillion\Exception\InvalidInputException;
+use Pillion\Laravel\ConfigReader;
+use Pillion\MCPToolInterface;
 use Pillion\ToolCall;
 use Pillion\ToolInterface;
-use Pillion\MCPToolInterface;
 use Pillion\ToolResult;
 
 /**
@@ -30,37 +32,44 @@ final class RateLimits
         private readonly array $limits,
         private readonly ?string $tenant,
     ) {
-        foreach ($limits as $key => $of) {
+        foreach ($limits as $key => $group) {
             $known = in_array($key, ['every_tool', 'tools', 'servers'], true);
-            if (!$known || !is_array($of)) {
-                throw self::wrong((string) $key, $known ? 'is no array' : 'is none of every_tool, tools and servers');
+            if (!$known || !is_array($group)) {
+                throw self::invalid((string) $key, $known ? 'must be an array' : 'is unknown: expected every_tool, tools or servers');
             }
-            foreach ($key === 'every_tool' ? ['' => $of] : $of as $name => $windows) {
-                self::check($name === '' ? $key : "$key.$name", $windows);
+            foreach ($key === 'every_tool' ? ['' => $group] : $group as $name => $windows) {
+                self::validate($name === '' ? $key : "$key.$name", $windows);
             }
         }
+    }
+
+    /** Returns the limits of config/pillion.php for the users of one tenant. */
+    public static function ofTenant(Container $app, ?string $tenant): self
+    {
+        $limits = ConfigReader::readArray($app->make('config'), 'limits.rate_limits');
+        return new self($app->make(RateLimiter::class), $limits, $tenant);
     }
 
     /**
      * Counts a call that is about to run. Returns null, or a result that rejects the call. The count after
      * adding the call decides, so that two workers cannot both take the last slot.
      */
-    public function refuse(ToolCall $call, ToolInterface $tool, ?string $user): ?ToolResult
+    public function check(ToolCall $call, ToolInterface $tool, ?string $user): ?ToolResult
     {
         $windows = $this->windows($tool);
         $keys = [];
-        foreach ($windows as $window => $most) {
+        foreach ($windows as $window => $maxCalls) {
             $keys[$window] = 'pillion:'
                 . hash('sha256', implode("\0", [$window, $this->tenant ?? '', $user ?? '']));
             // A call that one window rejects does not count in the others.
-            if ($this->limiter->tooManyAttempts($keys[$window], $most)) {
-                return $this->refusal($call, $window, $keys[$window]);
+            if ($this->limiter->tooManyAttempts($keys[$window], $maxCalls)) {
+                return $this->rejection($call, $window, $keys[$window]);
             }
         }
         foreach ($keys as $window => $key) {
             $seconds = (int) substr($window, (int) strrpos($window, ':') + 1);
             if ($this->limiter->hit($key, $seconds) > $windows[$window]) {
-                return $this->refusal($call, $window, $key);
+                return $this->rejection($call, $window, $key);
             }
         }
         return null;
@@ -72,8 +81,8 @@ final class RateLimits
         // Use the tool's own name, so that an alias does not bypass its limits.
         $name = $tool->getName();
         $servers = $this->limits['servers'] ?? [];
-        $ofServer = $servers !== [] && $tool instanceof MCPToolInterface;
-        $server = $ofServer ? ($tool->getMCPServerConfig()['server_label'] ?? null) : null;
+        $hasServerLimits = $servers !== [] && $tool instanceof MCPToolInterface;
+        $server = $hasServerLimits ? ($tool->getMCPServerConfig()['server_label'] ?? null) : null;
         $rules = [
             "every_tool:$name" => $this->limits['every_tool'] ?? [],
             "tool:$name" => $this->limits['tools'][$name] ?? [],
@@ -91,38 +100,31 @@ final class RateLimits
         return $cooldown > 0 ? $windows + ["cooldown:$name:$cooldown" => 1] : $windows;
     }
 
-    private static function check(string $key, mixed $windows): void
+    private static function validate(string $key, mixed $windows): void
     {
         if (!is_array($windows)) {
-            throw self::wrong($key, 'is no array');
+            throw self::invalid($key, 'must be an array');
         }
-        foreach ($windows as $window => $most) {
+        foreach ($windows as $window => $maxCalls) {
             if (!isset(self::SECONDS[$window])) {
-                throw self::wrong("$key.$window", 'is none of ' . implode(', ', array_keys(self::SECONDS)));
+                throw self::invalid("$key.$window", 'is unknown: expected one of ' . implode(', ', array_keys(self::SECONDS)));
             }
-            if ($most !== null && filter_var($most, FILTER_VALIDATE_INT, ['options' => ['min_range' => 0]]) === false) {
-                throw self::wrong("$key.$window", 'is no number of calls');
+            if ($maxCalls !== null && filter_var($maxCalls, FILTER_VALIDATE_INT, ['options' => ['min_range' => 0]]) === false) {
+                throw self::invalid("$key.$window", 'must be a number of calls, at least 0');
             }
         }
     }
 
-    private static function wrong(string $key, string $why): InvalidInputException
+    private static function invalid(string $key, string $problem): InvalidInputException
     {
-        return new InvalidInputException("pillion.limits.rate_limits.$key $why");
+        return new InvalidInputException("pillion.limits.rate_limits.$key $problem");
     }
 
-    private function refusal(ToolCall $call, string $window, string $key): ToolResult
+    private function rejection(ToolCall $call, string $window, string $key): ToolResult
     {
         $seconds = max(1, $this->limiter->availableIn($key));
-        $what = str_starts_with($window, 'cooldown:') ? 'cools down' : 'is called too often';
-        return new ToolResult(
-            toolCallId: $call->id,
-            toolName: $call->name,
-            result: null,
-            success: false,
-            error: "Tool '$call->name' $what: try again in $seconds s",
-            errorCode: 'rate_limited',
-            metadata: ['retry_after' => $seconds],
-        );
+        $state = str_starts_with($window, 'cooldown:') ? 'is cooling down' : 'was called too often';
+        $error = "Tool '$call->name' $state: try again in $seconds s";
+        return ToolResult::failure($error, 'rate_limited', $call->id, $call->name, metadata: ['retry_after' => $seconds]);
     }
 }

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Models;
 
 use Illuminate\Contracts\Config\Repository;
-use Pillion\Laravel\Configured;
+use Pillion\Laravel\ConfigReader;
 use SensitiveParameter;
 
 /**
@@ -47,22 +47,22 @@ final class ModelDirectory
         if (!is_string($model)) {
             return $model;
         }
-        $configured = Configured::array($this->config, 'models')[$model] ?? null;
+        $configured = ConfigReader::readArray($this->config, 'models')[$model] ?? null;
         if ($configured !== null && !is_array($configured) && !is_object($configured)) {
-            throw Configured::wrong("models.$model", 'must be an array or an object', $configured);
+            throw ConfigReader::invalid("models.$model", 'must be an array or an object', $configured);
         }
-        return $configured ?? $this->listed()[$model] ?? Configured::array($this->config, 'default_model');
+        return $configured ?? $this->modelsOfLists()[$model] ?? ConfigReader::readArray($this->config, 'default_model');
     }
 
     /** @return list<string> */
     public function names(): array
     {
-        $names = [...array_keys(Configured::array($this->config, 'models')), ...array_keys($this->listed())];
+        $names = [...array_keys(ConfigReader::readArray($this->config, 'models')), ...array_keys($this->modelsOfLists())];
         return array_values(array_unique(array_map('strval', $names)));
     }
 
     /** @return array<string, array<string, mixed>> the models of the lists, by id */
-    private function listed(): array
+    private function modelsOfLists(): array
     {
         $key = $this->config->get('pillion.model_lists');
         $models = [];

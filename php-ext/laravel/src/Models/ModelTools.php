@@ -6,7 +6,7 @@ namespace Pillion\Laravel\Models;
 
 use Countable;
 use Pillion\Laravel\Chat\Conversation;
-use Pillion\Laravel\Execution\Calls;
+use Pillion\Laravel\Execution\CallReader;
 use Pillion\Laravel\Execution\Executor;
 use Pillion\ProviderFormat;
 use Pillion\ToolCall;
@@ -34,7 +34,7 @@ final class ModelTools implements Countable
     /** Returns the format of the model's requests: `openai`, `openai-responses`, `anthropic` or `google`. */
     public function provider(): string
     {
-        return Capabilities::provider($this->model);
+        return ModelCapabilities::provider($this->model);
     }
 
     /** @return list<string> */
@@ -79,7 +79,7 @@ final class ModelTools implements Countable
     /** @param array<string, mixed> $context */
     public function call(string $name, array $arguments = [], array $context = []): ToolResult
     {
-        return $this->execute([new ToolCall(Calls::newId(), $name, $arguments)], $context)[0];
+        return $this->execute([new ToolCall(CallReader::generateId(), $name, $arguments)], $context)[0];
     }
 
     /**
@@ -92,12 +92,12 @@ final class ModelTools implements Countable
      */
     public function execute(array $calls, array $context = []): array
     {
-        $calls = Calls::all($calls);
-        $seen = array_filter($calls, fn (ToolCall $call) => $this->has($call->name));
+        $calls = CallReader::readAll($calls);
+        $visibleCalls = array_filter($calls, fn (ToolCall $call) => $this->has($call->name));
         $results = array_map(fn (ToolCall $call) => self::notFound($call), $calls);
-        if ($seen !== []) {
-            $ran = $this->executor->executeParallel(array_values($seen), $context);
-            $results = array_replace($results, array_combine(array_keys($seen), $ran));
+        if ($visibleCalls !== []) {
+            $finished = $this->executor->executeParallel(array_values($visibleCalls), $context);
+            $results = array_replace($results, array_combine(array_keys($visibleCalls), $finished));
         }
         return $results;
     }
@@ -115,7 +115,7 @@ final class ModelTools implements Countable
 
     public function __serialize(): array
     {
-        throw new \LogicException("A model's tools are not serialised: a job makes its own with Pillion::forModel()");
+        throw new \LogicException("The tools of a model cannot be serialized: call Pillion::forModel() in the job");
     }
 
     /** @return array<string, ToolInterface> */
@@ -126,13 +126,6 @@ final class ModelTools implements Countable
 
     private static function notFound(ToolCall $call): ToolResult
     {
-        return new ToolResult(
-            $call->id,
-            $call->name,
-            null,
-            success: false,
-            error: "Tool '$call->name' not found",
-            errorCode: 'not_found',
-        );
+        return ToolResult::failure("Tool '$call->name' not found", 'not_found', $call->id, $call->name);
     }
 }

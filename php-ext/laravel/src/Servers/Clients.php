@@ -33,7 +33,7 @@ final class Clients
 
     public function client(ServerConfig $server): McpClient
     {
-        return $this->clients[$server->name] ??= $this->make($server);
+        return $this->clients[$server->name] ??= $this->createClient($server);
     }
 
     /** Returns the scope that separates the tool lists of tenants, and of users with their own tokens. */
@@ -52,15 +52,15 @@ final class Clients
         $this->clients = [];
     }
 
-    private function make(ServerConfig $server): McpClient
+    private function createClient(ServerConfig $server): McpClient
     {
         // For a server with user tokens, a user without a token gets no token: never the application's.
-        $ofUser = $this->hooks->hasTokenFor($server->name);
-        if ($ofUser) {
-            $server->assertTakesTokenOfUser();
+        $usesUserToken = $this->hooks->hasTokenFor($server->name);
+        if ($usesUserToken) {
+            $server->assertAcceptsUserTokens();
         }
-        $token = $ofUser ? (string) $this->hooks->token($server->name, $this->user) : null;
-        $client = new McpClient($server->target($ofUser), $server->options($token));
+        $token = $usesUserToken ? (string) $this->hooks->token($server->name, $this->user) : null;
+        $client = new McpClient($server->target($usesUserToken), $server->options($token));
         $client->setEventDispatcher($this->events)->setLogger($this->log);
         $ttl = (int) $this->config->get('pillion.cache.ttl', 300);
         if ($ttl > 0) {

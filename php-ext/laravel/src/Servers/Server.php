@@ -6,14 +6,14 @@ namespace Pillion\Laravel\Servers;
 
 use Illuminate\Container\Container;
 use JsonSerializable;
-use Pillion\Laravel\Execution\Calls;
+use Pillion\Laravel\Execution\CallReader;
 use Pillion\Laravel\Hooks;
 use Pillion\Laravel\Identity;
+use Pillion\Laravel\RequestServices;
 use Pillion\Laravel\Testing\FakeServerCalls;
 use Pillion\Laravel\Testing\FakeToolStream;
 use Pillion\Laravel\Testing\PillionFake;
 use Pillion\Laravel\Testing\StrayToolCallException;
-use Pillion\Laravel\Workshop;
 use Pillion\McpClient;
 use Pillion\ToolCall;
 use Pillion\ToolResult;
@@ -32,7 +32,7 @@ final class Server implements JsonSerializable
     /**
      * Setup methods that do not reach a server, and therefore do nothing if calls are forbidden in a test.
      */
-    private const QUIET = [
+    private const SETUP_METHODS = [
         'onSampling', 'onElicitation', 'onNotification', 'onAuthorization', 'setRoots', 'setTokenStore', 'setLogger',
         'setEventDispatcher', 'setCache', 'disconnect',
     ];
@@ -51,7 +51,7 @@ final class Server implements JsonSerializable
      */
     public function client(): McpClient
     {
-        return $this->reach('client');
+        return $this->connect('client');
     }
 
     /**
@@ -65,8 +65,8 @@ final class Server implements JsonSerializable
      */
     public function callTool(string $name, array $arguments = [], array $options = []): ToolResult
     {
-        $call = new ToolCall(Calls::newId(), $name, $arguments);
-        return $this->faked()?->call($this->config(), $call)
+        $call = new ToolCall(CallReader::generateId(), $name, $arguments);
+        return $this->fakeCalls()?->call($this->config(), $call)
             ?? $this->client()->callTool($name, $arguments, $options + ['id' => $call->id]);
     }
 
@@ -80,18 +80,18 @@ final class Server implements JsonSerializable
      */
     public function callTools(array $calls, array $options = []): array
     {
-        $calls = Calls::all($calls);
+        $calls = CallReader::readAll($calls);
         $results = [];
-        $left = [];
-        foreach ($calls as $place => $call) {
-            $results[$place] = $this->faked()?->call($this->config(), $call);
-            if ($results[$place] === null) {
-                $left[$place] = $call;
+        $unfaked = [];
+        foreach ($calls as $index => $call) {
+            $results[$index] = $this->fakeCalls()?->call($this->config(), $call);
+            if ($results[$index] === null) {
+                $unfaked[$index] = $call;
             }
         }
-        if ($left !== []) {
-            $real = $this->client()->callTools(array_values($left), $options);
-            $results = array_replace($results, array_combine(array_keys($left), $real));
+        if ($unfaked !== []) {
+            $sent = $this->client()->callTools(array_values($unfaked), $options);
+            $results = array_replace($results, array_combine(array_keys($unfaked), $sent));
         }
         return array_values($results);
     }
@@ -106,8 +106,8 @@ final class Server implements JsonSerializable
      */
     public function streamTool(string $name, array $arguments = [], array $options = []): ToolStream|FakeToolStream
     {
-        $call = new ToolCall(Calls::newId(), $name, $arguments);
-        $result = $this->faked()?->call($this->config(), $call);
+        $call = new ToolCall(CallReader::generateId(), $name, $arguments);
+        $result = $this->fakeCalls()?->call($this->config(), $call);
         return $result === null
             ? $this->client()->streamTool($name, $arguments, $options + ['id' => $call->id])
             : new FakeToolStream($result);
@@ -121,13 +121,13 @@ final class Server implements JsonSerializable
     public function request(string $method, array $params = []): mixed
     {
         if ($method === 'tools/call' && is_string($params['name'] ?? null)) {
-            $call = new ToolCall(Calls::newId(), $params['name'], (array) ($params['arguments'] ?? []));
-            $result = $this->faked()?->call($this->config(), $call);
+            $call = new ToolCall(CallReader::generateId(), $params['name'], (array) ($params['arguments'] ?? []));
+            $result = $this->fakeCalls()?->call($this->config(), $call);
             if ($result !== null) {
-                return FakeServerCalls::onTheWire($result);
+                return FakeServerCalls::toMcpResult($result);
             }
         }
-        return $this->reach('request')->request($method, $params);
+        return $this->connect('request')->request($method, $params);
     }
 
     /** Returns whether the server answers now. */
@@ -139,10 +139,10 @@ final class Server implements JsonSerializable
     /** @param array<int|string, mixed> $arguments */
     public function __call(string $method, array $arguments): mixed
     {
-        if (in_array($method, self::QUIET, true) && self::fake()?->allowsStrayCalls() === false) {
+        if (in_array($method, self::SETUP_METHODS, true) && self::fake()?->allowsStrayCalls() === false) {
             return $this;
         }
-        $client = $this->reach($method);
+        $client = $this->connect($method);
         $result = $client->{$method}(...$arguments);
         return $result === $client ? $this : $result;
     }
@@ -167,10 +167,10 @@ final class Server implements JsonSerializable
         return ['name' => $this->name, 'user' => $this->user, 'tenant' => $this->tenant];
     }
 
-    private function reach(string $method): McpClient
+    private function connect(string $method): McpClient
     {
-        self::fake()?->refuseServer($this->name, $method);
-        return Workshop::current()->clients(new Identity($this->user, $this->tenant))->client($this->config());
+        self::fake()?->assertServerAllowed($this->name, $method);
+        return RequestServices::current()->clients(new Identity($this->user, $this->tenant))->client($this->config());
     }
 
     private function config(): ServerConfig
@@ -178,7 +178,7 @@ final class Server implements JsonSerializable
         return Container::getInstance()->make(ServerDirectory::class)->get($this->name);
     }
 
-    private function faked(): ?FakeServerCalls
+    private function fakeCalls(): ?FakeServerCalls
     {
         return self::fake()?->server();
     }

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Servers;
 
 use Pillion\Exception\InvalidInputException;
-use Pillion\Laravel\Configured;
+use Pillion\Laravel\ConfigReader;
 use SensitiveParameterValue;
 
 /**
@@ -50,29 +50,29 @@ final class ServerConfig
     /** @param array<string, mixed> $entry */
     public static function fromArray(string $name, #[\SensitiveParameter] array $entry): self
     {
-        $class = self::text($name, $entry, 'class');
+        $class = self::readString($name, $entry, 'class');
         // The entry of a tool class may have its own keys.
         $unknown = $class === null ? array_diff(array_keys($entry), self::KEYS) : [];
         if ($unknown !== []) {
-            throw new InvalidInputException(sprintf("MCP server '%s' has an unknown key: %s", $name, reset($unknown)));
+            throw new InvalidInputException("Unknown key '" . reset($unknown) . "' of MCP server '$name'");
         }
-        $url = self::text($name, $entry, 'url') ?? self::text($name, $entry, 'server_url');
+        $url = self::readString($name, $entry, 'url') ?? self::readString($name, $entry, 'server_url');
         if ($url === null && !isset($entry['command']) && $class === null) {
-            throw new InvalidInputException("MCP server '$name' has neither a url nor a command");
+            throw new InvalidInputException("MCP server '$name' has neither a url nor a command: set one of them");
         }
-        $approval = self::text($name, $entry, 'require_approval') ?? 'never';
+        $approval = self::readString($name, $entry, 'require_approval') ?? 'never';
         if (!in_array($approval, ['never', 'always', 'prompt'], true)) {
             throw new InvalidInputException(
-                "require_approval of MCP server '$name' is never, always or prompt, not '$approval'"
+                "require_approval of MCP server '$name' must be never, always or prompt, not '$approval'"
             );
         }
         return new self(
             $name,
             new SensitiveParameterValue($entry),
             new SensitiveParameterValue($url),
-            self::text($name, $entry, 'prefix') ?? $name . '_',
-            self::names($name, $entry, 'only'),
-            self::names($name, $entry, 'except'),
+            self::readString($name, $entry, 'prefix') ?? $name . '_',
+            self::readNames($name, $entry, 'only'),
+            self::readNames($name, $entry, 'except'),
             $approval,
             (bool) ($entry['register'] ?? true),
             $class,
@@ -82,13 +82,13 @@ final class ServerConfig
     /**
      * Returns the server argument of `McpClient`.
      *
-     * @param bool $ofUser whether to omit the application's credentials
+     * @param bool $omitsCredentials whether to omit the application's credentials
      *
      * @return string|array<string, mixed>
      */
-    public function target(bool $ofUser = false): string|array
+    public function target(bool $omitsCredentials = false): string|array
     {
-        if ($ofUser && $this->url() !== null) {
+        if ($omitsCredentials && $this->url() !== null) {
             return (string) preg_replace('~^([a-z][a-z0-9+.-]*://)[^/?#]*@~i', '$1', $this->url());
         }
         return $this->url() ?? array_intersect_key($this->entry(), array_flip(self::COMMAND_KEYS));
@@ -103,12 +103,12 @@ final class ServerConfig
      */
     public function options(#[\SensitiveParameter] ?string $token): array
     {
-        $given = $this->entry()['options'] ?? [];
-        $given = $token === null ? $given : self::withoutCredentials($given);
+        $configured = $this->entry()['options'] ?? [];
+        $configured = $token === null ? $configured : self::withoutCredentials($configured);
         $token ??= $this->entry()['token'] ?? $this->entry()['api_key'] ?? null;
-        $options = $given + ['label' => $this->label()];
+        $options = $configured + ['label' => $this->label()];
         if (isset($this->entry()['timeout'])) {
-            $options += ['timeout' => Configured::number($this->entry()['timeout'])];
+            $options += ['timeout' => ConfigReader::toNumber($this->entry()['timeout'])];
         }
         return $token === null || $token === '' ? $options : ['api_key' => $token] + $options;
     }
@@ -119,11 +119,11 @@ final class ServerConfig
      *
      * @throws InvalidInputException
      */
-    public function assertTakesTokenOfUser(): void
+    public function assertAcceptsUserTokens(): void
     {
         if ($this->url() === null || $this->class !== null) {
             throw new InvalidInputException(sprintf(
-                "authenticateUsing() is for MCP servers with a url that Pillion speaks to: '%s' is a %s",
+                "authenticateUsing() requires an MCP server with a url: '%s' is a %s",
                 $this->name,
                 $this->class !== null ? 'tool class' : 'command',
             ));
@@ -155,7 +155,7 @@ final class ServerConfig
     }
 
     /** Returns the address of the server without credentials. */
-    public function shown(): string
+    public function displayAddress(): string
     {
         if ($this->url() === null) {
             $command = (array) ($this->entry()['command'] ?? '');
@@ -170,7 +170,7 @@ final class ServerConfig
     }
 
     /** Returns whether the server offers a tool, given by its name on the server. */
-    public function offers(string $tool): bool
+    public function isOffered(string $tool): bool
     {
         return ($this->only === [] || in_array($tool, $this->only, true)) && !in_array($tool, $this->except, true);
     }
@@ -178,12 +178,12 @@ final class ServerConfig
     /** @return array<string, mixed> */
     public function __debugInfo(): array
     {
-        return ['name' => $this->name, 'server' => $this->shown(), 'prefix' => $this->prefix];
+        return ['name' => $this->name, 'server' => $this->displayAddress(), 'prefix' => $this->prefix];
     }
 
     public function __serialize(): array
     {
-        throw new \LogicException('A server entry may hold credentials and is not serialised: use Pillion::server()');
+        throw new \LogicException('A server entry cannot be serialized, because it may contain credentials: use Pillion::server()');
     }
 
     /**
@@ -216,12 +216,12 @@ final class ServerConfig
     }
 
     /** @param array<string, mixed> $entry */
-    private static function text(string $name, #[\SensitiveParameter] array $entry, string $key): ?string
+    private static function readString(string $name, #[\SensitiveParameter] array $entry, string $key): ?string
     {
         $value = $entry[$key] ?? null;
         if ($value !== null && !is_string($value)) {
             throw new InvalidInputException(
-                sprintf("%s of MCP server '%s' is a text, not %s", $key, $name, get_debug_type($value))
+                sprintf("%s of MCP server '%s' must be a string, not %s", $key, $name, get_debug_type($value))
             );
         }
         return $value === '' && $key !== 'prefix' ? null : $value;
@@ -232,11 +232,11 @@ final class ServerConfig
      *
      * @return list<string>
      */
-    private static function names(string $name, #[\SensitiveParameter] array $entry, string $key): array
+    private static function readNames(string $name, #[\SensitiveParameter] array $entry, string $key): array
     {
         $names = $entry[$key] ?? [];
         if (!is_array($names) || array_filter($names, 'is_string') !== $names) {
-            throw new InvalidInputException("$key of MCP server '$name' is a list of names");
+            throw new InvalidInputException("$key of MCP server '$name' must be a list of names");
         }
         return array_values($names);
     }

@@ -7,8 +7,8 @@ namespace Pillion\Laravel\Servers;
 use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\NotFoundException;
-use Pillion\Laravel\Configured;
-use Pillion\Laravel\LeftOut;
+use Pillion\Laravel\ConfigReader;
+use Pillion\Laravel\SkippedEntries;
 use SensitiveParameterValue;
 
 /** The servers of `pillion.servers`. */
@@ -17,7 +17,7 @@ final class ServerDirectory
     /** The configuration, hidden from dumps. */
     private readonly SensitiveParameterValue $config;
 
-    public function __construct(Repository $config, private readonly LeftOut $leftOut)
+    public function __construct(Repository $config, private readonly SkippedEntries $skipped)
     {
         $this->config = new SensitiveParameterValue($config);
     }
@@ -40,11 +40,11 @@ final class ServerDirectory
         $entry = $this->entries()[$name] ?? null;
         if ($entry === null) {
             throw new NotFoundException(
-                "No MCP server '$name' in config/pillion.php; there are: " . (implode(', ', $this->names()) ?: 'none')
+                "Unknown MCP server '$name'; config/pillion.php defines: " . (implode(', ', $this->names()) ?: 'none')
             );
         }
         if (!is_array($entry)) {
-            throw new InvalidInputException("MCP server '$name' is an array, not " . get_debug_type($entry));
+            throw new InvalidInputException("The entry of MCP server '$name' must be an array, not " . get_debug_type($entry));
         }
         return ServerConfig::fromArray($name, $entry);
     }
@@ -60,9 +60,9 @@ final class ServerDirectory
         foreach ($this->names() as $name) {
             try {
                 $all[$name] = $this->get($name);
-                $this->leftOut->remove($name);
+                $this->skipped->remove($name);
             } catch (InvalidInputException $e) {
-                $this->leftOut->add($name, $e);
+                $this->skipped->add($name, $e);
             }
         }
         return $all;
@@ -71,6 +71,6 @@ final class ServerDirectory
     /** @return array<string, mixed> */
     private function entries(): array
     {
-        return Configured::array($this->config->getValue(), 'servers');
+        return ConfigReader::readArray($this->config->getValue(), 'servers');
     }
 }

@@ -22,16 +22,16 @@ final class FakeServerCalls
     {
         $full = $server->prefix . $call->name;
         foreach ([$full, $call->name] as $name) {
-            if ($this->fake->handles($name)) {
-                return $this->fake->answer(new ToolCall($call->id, $name, $call->arguments), $server->name);
+            if ($this->fake->hasFakeFor($name)) {
+                return $this->fake->resultFor(new ToolCall($call->id, $name, $call->arguments), $server->name);
             }
         }
-        $this->fake->stray(new ToolCall($call->id, $full, $call->arguments), $server->name);
+        $this->fake->recordStrayCall(new ToolCall($call->id, $full, $call->arguments), $server->name);
         return null;
     }
 
     /** @return array<string, mixed> the result as a server would send it */
-    public static function onTheWire(ToolResult $result): array
+    public static function toMcpResult(ToolResult $result): array
     {
         $structured = $result->structuredContent();
         return ['content' => $result->content()]

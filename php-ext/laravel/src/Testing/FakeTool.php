@@ -32,10 +32,10 @@ class FakeTool implements ToolInterface
     public function execute(array $arguments, string $toolCallId): ToolResult
     {
         $call = new ToolCall($toolCallId, $this->getName(), $arguments);
-        if ($this->fake->handles($call->name)) {
-            return $this->fake->answer($call);
+        if ($this->fake->hasFakeFor($call->name)) {
+            return $this->fake->resultFor($call);
         }
-        $this->fake->stray($call);
+        $this->fake->recordStrayCall($call);
         return $this->original->execute($arguments, $toolCallId);
     }
 

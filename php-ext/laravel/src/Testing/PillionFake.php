@@ -6,7 +6,7 @@ namespace Pillion\Laravel\Testing;
 
 use Illuminate\Support\Str;
 use Pillion\CallableTool;
-use Pillion\Laravel\Execution\Calls;
+use Pillion\Laravel\Execution\CallReader;
 use Pillion\Laravel\Servers\ServerDirectory;
 use Pillion\MCPToolInterface;
 use Pillion\ToolCall;
@@ -22,7 +22,7 @@ use Throwable;
  */
 final class PillionFake
 {
-    use Assertions;
+    use CallAssertions;
 
     /** @var list<RecordedCall> */
     private array $recorded = [];
@@ -61,14 +61,14 @@ final class PillionFake
      *
      * @param string|array<string, array<string, mixed>>|Throwable ...$answers
      */
-    public function modelSays(string|array|Throwable ...$answers): self
+    public function fakeModel(string|array|Throwable ...$answers): self
     {
         $this->answers = array_values($answers);
         return $this;
     }
 
     /** @internal Returns whether a model is faked. */
-    public function isModel(): bool
+    public function hasModelAnswers(): bool
     {
         return $this->answers !== null;
     }
@@ -78,16 +78,16 @@ final class PillionFake
      *
      * @return array<string, mixed>|Throwable the next response of the model in OpenAI's format, or its failure
      */
-    public function nextOfModel(): array|Throwable
+    public function nextModelAnswer(): array|Throwable
     {
-        $answer = array_shift($this->answers) ?? throw new \OutOfBoundsException('The model has nothing more to say: see modelSays()');
+        $answer = array_shift($this->answers) ?? throw new \OutOfBoundsException('The fake model has no more answers: add one with fakeModel()');
         if ($answer instanceof Throwable) {
             return $answer;
         }
         $message = ['role' => 'assistant', 'content' => is_string($answer) ? $answer : null];
         if (is_array($answer)) {
             $message['tool_calls'] = array_map(static fn (string $tool, array $arguments): array => [
-                'id' => Calls::newId(),
+                'id' => CallReader::generateId(),
                 'type' => 'function',
                 'function' => ['name' => $tool, 'arguments' => json_encode((object) $arguments, JSON_THROW_ON_ERROR)],
             ], array_keys($answer), $answer);
@@ -101,7 +101,7 @@ final class PillionFake
         return $this->fakes !== null && !$this->preventsStrayCalls;
     }
 
-    public function handles(string $name): bool
+    public function hasFakeFor(string $name): bool
     {
         return $this->fakes === null || $this->patternFor($name) !== null;
     }
@@ -139,28 +139,28 @@ final class PillionFake
         $this->wrapAll($registry);
         foreach (array_keys($this->fakes ?? []) as $name) {
             if (!str_contains($name, '*') && !$registry->has($name)) {
-                $registry->register($this->wrap($this->unknown($name)));
+                $registry->register($this->wrap($this->placeholderFor($name)));
             }
         }
     }
 
     /** @internal Makes sure that a call that is about to run is faked if necessary. */
-    public function standIn(ToolCall $call, ToolRegistry $registry): void
+    public function fakeIfNeeded(ToolCall $call, ToolRegistry $registry): void
     {
         $tool = $registry->get($call->name);
         $name = $tool?->getName() ?? $call->name;
-        if (!$this->handles($name) && !$this->allowsStrayCalls()) {
+        if (!$this->hasFakeFor($name) && !$this->allowsStrayCalls()) {
             throw StrayToolCallException::of($name);
         }
-        if ($tool === null && $this->handles($name)) {
-            $registry->register($this->wrap($this->unknown($name)));
+        if ($tool === null && $this->hasFakeFor($name)) {
+            $registry->register($this->wrap($this->placeholderFor($name)));
         } elseif ($tool !== null && !$tool instanceof FakeTool) {
             $registry->register($this->wrap($tool), replace: true);
         }
     }
 
     /** @internal */
-    public function stray(ToolCall $call, ?string $server = null): void
+    public function recordStrayCall(ToolCall $call, ?string $server = null): void
     {
         if (!$this->allowsStrayCalls()) {
             throw StrayToolCallException::of($call->name);
@@ -169,15 +169,15 @@ final class PillionFake
     }
 
     /** @internal Throws if stray calls are forbidden. */
-    public function refuse(string $what): void
+    public function assertAllowed(string $target): void
     {
         if (!$this->allowsStrayCalls()) {
-            throw StrayToolCallException::reaching($what);
+            throw StrayToolCallException::reaching($target);
         }
     }
 
     /** @internal Throws if calls to real servers are forbidden. */
-    public function refuseServer(string $server, string $method): void
+    public function assertServerAllowed(string $server, string $method): void
     {
         if (!$this->allowsStrayCalls()) {
             throw StrayToolCallException::ofServer($server, $method);
@@ -185,7 +185,7 @@ final class PillionFake
     }
 
     /** @internal */
-    public function answer(ToolCall $call, ?string $server = null): ToolResult
+    public function resultFor(ToolCall $call, ?string $server = null): ToolResult
     {
         $recorded = $this->record($call, $server);
         $pattern = $this->patternFor($call->name);
@@ -238,16 +238,16 @@ final class PillionFake
     /**
      * Returns a tool that no registry knows; a name with a server's prefix counts as a tool of that server.
      */
-    private function unknown(string $name): ToolInterface
+    private function placeholderFor(string $name): ToolInterface
     {
         foreach ($this->servers->all() as $server) {
             if ($server->class === null && $server->prefix !== '' && str_starts_with($name, $server->prefix)) {
-                return new UnseenServerTool($name, $server->name);
+                return new FakeServerTool($name, $server->name);
             }
         }
         return new CallableTool(
             new ToolDefinition($name, 'A fake', ['type' => 'object', 'properties' => []]),
-            static fn () => throw new \LogicException('A fake stands in for this tool'),
+            static fn () => throw new \LogicException('This tool is faked and has no implementation'),
         );
     }
 }

@@ -12,9 +12,9 @@ final class StrayToolCallException extends \RuntimeException
         return new self("Attempted to call tool '$tool' without a fake. Add it to Pillion::fake([...]).");
     }
 
-    public static function reaching(string $what): self
+    public static function reaching(string $target): self
     {
-        return new self("Attempted to reach $what, which no fake stands in for.");
+        return new self("Attempted to reach $target, which has no fake.");
     }
 
     public static function ofServer(string $server, string $method): self

@@ -6,10 +6,10 @@ namespace Pillion\Laravel\Tools;
 
 use Illuminate\Contracts\Config\Repository;
 use Pillion\Exception\InvalidInputException;
-use Pillion\Laravel\Configured;
-use Pillion\Laravel\LeftOut;
+use Pillion\Laravel\ConfigReader;
 use Pillion\Laravel\Servers\ServerConfig;
 use Pillion\Laravel\Servers\ServerDirectory;
+use Pillion\Laravel\SkippedEntries;
 use Pillion\MCPToolInterface;
 use Pillion\ToolInterface;
 use Pillion\ToolRegistry;
@@ -24,8 +24,8 @@ final class ApplicationTools
     public function __construct(
         private readonly Repository $config,
         private readonly ServerDirectory $servers,
-        private readonly Discovery $discovery,
-        private readonly LeftOut $leftOut,
+        private readonly ToolDiscovery $discovery,
+        private readonly SkippedEntries $skipped,
     ) {
     }
 
@@ -34,7 +34,7 @@ final class ApplicationTools
         $registry = new ToolRegistry();
         $this->registerBuiltins($registry);
         foreach ($this->classes() as $class) {
-            $this->unlessItFails($class, function () use ($registry, $class): void {
+            $this->registerOrSkip($class, function () use ($registry, $class): void {
                 foreach (ContainerTool::of($class) as $tool) {
                     $registry->register($tool, replace: true);
                 }
@@ -42,55 +42,50 @@ final class ApplicationTools
         }
         foreach ($this->servers->all() as $server) {
             if ($server->class !== null && $server->register) {
-                $class = self::classOf($server);
-                $this->unlessItFails(
+                $class = self::toolClassOf($server);
+                $this->registerOrSkip(
                     $class,
-                    fn () => $registry->register(self::toolOf($class, $server), replace: true),
+                    fn () => $registry->register(self::createTool($class, $server), replace: true),
                 );
             }
         }
-        foreach (Configured::texts($this->config, 'tools.aliases') as $alias => $tool) {
-            // RequestRegistry adds aliases for tools of servers later.
-            if ($registry->has($tool)) {
-                $registry->alias($alias, $tool);
-            }
-        }
+        RequestRegistry::addAliases($registry, $this->config);
         return $registry;
     }
 
     /** @return list<class-string> */
     public function classes(): array
     {
-        $named = Configured::array($this->config, 'tools.classes');
-        foreach ($named as $class) {
-            if (!is_string($class) || !Discovery::isTool($class)) {
+        $configured = ConfigReader::readArray($this->config, 'tools.classes');
+        foreach ($configured as $class) {
+            if (!is_string($class) || !ToolDiscovery::isTool($class)) {
                 throw new InvalidInputException(sprintf(
-                    "pillion.tools.classes: %s is no class with ToolInterface or #[AsTool]",
+                    "pillion.tools.classes: %s is not a class with ToolInterface or #[AsTool]",
                     is_string($class) ? $class : get_debug_type($class),
                 ));
             }
         }
-        $found = $this->discovery->find(Configured::texts($this->config, 'tools.discover'));
+        $discovered = $this->discovery->find(ConfigReader::readStrings($this->config, 'tools.discover'));
         // registry() creates the tool class of a server, with the server's entry.
-        $ofServers = array_map(fn (ServerConfig $server) => $server->class, $this->servers->all());
-        return array_values(array_diff(array_unique([...$found, ...$named]), array_filter($ofServers)));
+        $serverClasses = array_map(fn (ServerConfig $server) => $server->class, $this->servers->all());
+        return array_values(array_diff(array_unique([...$discovered, ...$configured]), array_filter($serverClasses)));
     }
 
     private function registerBuiltins(ToolRegistry $registry): void
     {
-        $wanted = $this->config->get('pillion.tools.builtins', true);
-        if ($wanted === false || $wanted === []) {
+        $enabled = $this->config->get('pillion.tools.builtins', true);
+        if ($enabled === false || $enabled === []) {
             return;
         }
         $builtins = $this->builtins();
-        $names = $wanted === true ? array_keys($builtins->getAll()) : Configured::texts($this->config, 'tools.builtins');
+        $names = $enabled === true ? array_keys($builtins->getAll()) : ConfigReader::readStrings($this->config, 'tools.builtins');
         foreach ($names as $name) {
             $tool = $builtins->get($name);
-            if ($tool === null && isset($this->leftOut->reasons()[self::ofService($name)])) {
+            if ($tool === null && isset($this->skipped->reasons()[self::serviceEntryName($name)])) {
                 continue;
             }
             if ($tool === null) {
-                throw new InvalidInputException("pillion.tools.builtins: there is no built-in tool '$name'");
+                throw new InvalidInputException("pillion.tools.builtins: unknown built-in tool '$name'");
             }
             $registry->register($tool);
         }
@@ -100,8 +95,8 @@ final class ApplicationTools
     private function builtins(): ToolRegistry
     {
         $builtins = ToolRegistry::withBuiltins();
-        foreach (Configured::array($this->config, 'tools.services') as $name => $settings) {
-            $this->unlessItFails(self::ofService($name), static function () use ($builtins, $name, $settings): void {
+        foreach (ConfigReader::readArray($this->config, 'tools.services') as $name => $settings) {
+            $this->registerOrSkip(self::serviceEntryName($name), static function () use ($builtins, $name, $settings): void {
                 $tool = ToolRegistry::withBuiltins([$name => $settings])->get((string) $name);
                 if ($tool !== null) {
                     $builtins->register($tool, replace: true);
@@ -112,34 +107,34 @@ final class ApplicationTools
     }
 
     /** Returns the name under which a skipped service is recorded. */
-    private static function ofService(int|string $name): string
+    private static function serviceEntryName(int|string $name): string
     {
         return "pillion.tools.services.$name";
     }
 
     /** Skips and records an entry that fails; the others are not affected. */
-    private function unlessItFails(string $of, \Closure $register): void
+    private function registerOrSkip(string $name, \Closure $register): void
     {
         try {
             $register();
-            $this->leftOut->remove($of);
+            $this->skipped->remove($name);
         } catch (Throwable $e) {
-            $this->leftOut->add($of, $e);
+            $this->skipped->add($name, $e);
         }
     }
 
     /** @return class-string<ToolInterface> */
-    private static function classOf(ServerConfig $server): string
+    private static function toolClassOf(ServerConfig $server): string
     {
         $class = (string) $server->class;
         if (!is_a($class, ToolInterface::class, true)) {
-            throw new InvalidInputException("MCP server '$server->name': $class is no class with ToolInterface");
+            throw new InvalidInputException("MCP server '$server->name': $class is not a class with ToolInterface");
         }
         return $class;
     }
 
     /** @param class-string<ToolInterface> $class */
-    private static function toolOf(string $class, ServerConfig $server): ToolInterface
+    private static function createTool(string $class, ServerConfig $server): ToolInterface
     {
         $tool = new $class($server->forToolClass());
         return $tool instanceof MCPToolInterface ? new ServerMcpTool($tool) : new ServerTool($tool);

@@ -11,16 +11,16 @@ final class ContainerMcpTool extends ContainerTool implements MCPToolInterface
 {
     public function getMCPServerConfig(): array
     {
-        return $this->ask(fn (MCPToolInterface $tool) => $tool->getMCPServerConfig(), []);
+        return $this->withTool(fn (MCPToolInterface $tool) => $tool->getMCPServerConfig(), []);
     }
 
     public function getMCPCategory(): string
     {
-        return $this->ask(fn (MCPToolInterface $tool) => $tool->getMCPCategory(), $this->getDefinition()->category);
+        return $this->withTool(fn (MCPToolInterface $tool) => $tool->getMCPCategory(), $this->getDefinition()->category);
     }
 
     public function isServerAvailable(): bool
     {
-        return $this->ask(fn (MCPToolInterface $tool) => $tool->isServerAvailable(), false);
+        return $this->withTool(fn (MCPToolInterface $tool) => $tool->isServerAvailable(), false);
     }
 }

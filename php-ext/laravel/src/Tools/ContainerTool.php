@@ -7,7 +7,7 @@ namespace Pillion\Laravel\Tools;
 use Illuminate\Container\Container;
 use Pillion\CallableTool;
 use Pillion\Exception\InvalidInputException;
-use Pillion\Laravel\LeftOut;
+use Pillion\Laravel\SkippedEntries;
 use Pillion\ToolDefinition;
 use Pillion\ToolInterface;
 use Pillion\ToolRegistry;
@@ -38,10 +38,10 @@ class ContainerTool implements ToolInterface
     public static function of(string $class): array
     {
         if (!is_a($class, ToolInterface::class, true)) {
-            return array_map(fn (ToolDefinition $of) => new self($class, $of), AttributeTools::definitions($class));
+            return array_map(fn (ToolDefinition $definition) => new self($class, $definition), AttributeTools::definitions($class));
         }
         $tools = [];
-        foreach (self::make($class) as $tool) {
+        foreach (self::createTools($class) as $tool) {
             $wrapper = $tool instanceof \Pillion\MCPToolInterface ? ContainerMcpTool::class : self::class;
             $tools[] = new $wrapper($class, $tool->getDefinition());
         }
@@ -65,45 +65,45 @@ class ContainerTool implements ToolInterface
 
     public function isAvailableForProvider(string $providerClass): bool
     {
-        return $this->ask(fn (ToolInterface $tool) => $tool->isAvailableForProvider($providerClass), false);
+        return $this->withTool(fn (ToolInterface $tool) => $tool->isAvailableForProvider($providerClass), false);
     }
 
     public function isEnabledForModel(array|object $model): bool
     {
-        return $this->ask(fn (ToolInterface $tool) => $tool->isEnabledForModel($model), false);
+        return $this->withTool(fn (ToolInterface $tool) => $tool->isEnabledForModel($model), false);
     }
 
     /**
-     * Asks an instance of the class; classes with attributes need no instance.
+     * Calls `$use` with an instance of the class. Classes with attributes need no instance.
      *
      * @template T
      *
-     * @param \Closure(ToolInterface): T $question
-     * @param T                          $otherwise returned if the class cannot be created
+     * @param \Closure(ToolInterface): T $use
+     * @param T                          $fallback returned if the class cannot be created
      *
      * @return T
      */
-    protected function ask(\Closure $question, mixed $otherwise): mixed
+    protected function withTool(\Closure $use, mixed $fallback): mixed
     {
         if (!is_a($this->class, ToolInterface::class, true)) {
-            return $question(new CallableTool($this->definition, static fn () => null));
+            return $use(new CallableTool($this->definition, static fn () => null));
         }
-        $leftOut = Container::getInstance()->make(LeftOut::class);
+        $skipped = Container::getInstance()->make(SkippedEntries::class);
         try {
             $tool = $this->tool();
         } catch (Throwable $e) {
-            $leftOut->add($this->class, $e);
-            return $otherwise;
+            $skipped->add($this->class, $e);
+            return $fallback;
         }
-        $leftOut->remove($this->class);
-        return $question($tool);
+        $skipped->remove($this->class);
+        return $use($tool);
     }
 
     /** Creates a new instance of the class. */
     public function tool(): ToolInterface
     {
-        return self::make($this->class)[$this->getName()]
-            ?? throw new InvalidInputException("$this->class has no tool '{$this->getName()}' any more");
+        return self::createTools($this->class)[$this->getName()]
+            ?? throw new InvalidInputException("$this->class no longer has a tool '{$this->getName()}'");
     }
 
     /**
@@ -111,7 +111,7 @@ class ContainerTool implements ToolInterface
      *
      * @return array<string, ToolInterface>
      */
-    private static function make(string $class): array
+    private static function createTools(string $class): array
     {
         $object = Container::getInstance()->make($class);
         if ($object instanceof ToolInterface) {

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Laravel\Tools;
 
 use Illuminate\Contracts\Config\Repository;
-use Pillion\Laravel\Configured;
+use Pillion\Laravel\ConfigReader;
 use Pillion\Laravel\Testing\PillionFake;
 use Pillion\ToolRegistry;
 
@@ -15,25 +15,30 @@ use Pillion\ToolRegistry;
  */
 final class RequestRegistry
 {
-    /** @param ?Offer $offer null to add no tools of servers or the sidecar */
+    /** @param ?RemoteToolLoader $loader null to add no tools of servers or the sidecar */
     public static function make(
         ToolRegistry $application,
         Repository $config,
-        ?Offer $offer,
+        ?RemoteToolLoader $loader,
         ?PillionFake $fake,
     ): ToolRegistry {
         $registry = new ToolRegistry();
         foreach ($application->getAll() as $tool) {
             $registry->register($tool);
         }
-        $offer?->addTo($registry);
+        $loader?->addTo($registry);
         $fake?->install($registry);
-        foreach (Configured::texts($config, 'tools.aliases') as $alias => $tool) {
-            // The alias may name a tool of a server that is not available now.
+        self::addAliases($registry, $config);
+        return $registry;
+    }
+
+    /** Adds the configured aliases of the tools in the registry. An alias may name a tool that is not available now. */
+    public static function addAliases(ToolRegistry $registry, Repository $config): void
+    {
+        foreach (ConfigReader::readStrings($config, 'tools.aliases') as $alias => $tool) {
             if ($registry->has($tool)) {
                 $registry->alias($alias, $tool);
             }
         }
-        return $registry;
     }
 }

@@ -21,13 +21,13 @@ final class CallScope
     {
     }
 
-    public function end(?Throwable $thrown): void
+    public function end(?Throwable $exception): void
     {
-        if ($thrown !== null && !$thrown instanceof PillionException) {
-            $this->app->make(ExceptionHandler::class)->report($thrown);
+        if ($exception !== null && !$exception instanceof PillionException) {
+            $this->app->make(ExceptionHandler::class)->report($exception);
         }
         if ($this->app->resolved('db')) {
-            $this->settleConnections();
+            $this->rollBackTransactions();
         }
         if ($this->app->resolved(OpenClients::class)) {
             $this->app->make(OpenClients::class)->disconnect();
@@ -36,10 +36,10 @@ final class CallScope
             $this->app->make('auth')->forgetGuards();
         }
         $log = $this->app->make('log');
-        foreach (['flushSharedContext', 'withoutContext'] as $forget) {
+        foreach (['flushSharedContext', 'withoutContext'] as $method) {
             // Laravel 8's manager forwards the call to the default channel.
-            if (method_exists($log, $forget) || method_exists($log->driver(), $forget)) {
-                $log->{$forget}();
+            if (method_exists($log, $method) || method_exists($log->driver(), $method)) {
+                $log->{$method}();
             }
         }
         if (method_exists($this->app, 'forgetScopedInstances')) {
@@ -49,7 +49,7 @@ final class CallScope
     }
 
     /** Laravel reconnects a lost connection itself, but not inside a transaction. */
-    private function settleConnections(): void
+    private function rollBackTransactions(): void
     {
         $database = $this->app->make('db');
         foreach ($database->getConnections() as $name => $connection) {

@@ -20,7 +20,7 @@ final class Argument
     }
 
     /** Returns the text with invalid UTF-8 bytes written as `\xE9`, so that no information is lost. */
-    public static function legible(string $text): string
+    public static function makeLegible(string $text): string
     {
         if (self::isUtf8($text)) {
             return $text;

@@ -6,7 +6,7 @@ namespace Pillion\Fallback;
 
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\PillionException;
-use Pillion\Fallback\Http\Trouble;
+use Pillion\Fallback\Http\TransportErrors;
 use Pillion\ToolCall;
 use Pillion\ToolResult;
 
@@ -35,14 +35,14 @@ final class Batch
     private const MAX_DEPTH = 120;
 
     /** @var array<int, string> each call as JSON, by index */
-    private array $encoded = [];
+    private array $encodedCalls = [];
     /** @var array<int, ToolResult> results by index */
     private array $results = [];
     private ?PillionException $failure = null;
     /** Whether at least one call ran or was refused individually. */
     private bool $hasOutcome = false;
     /** The error of the first request that the sidecar did not answer. */
-    private ?PillionException $silence = null;
+    private ?PillionException $unanswered = null;
 
     /**
      * @param list<ToolCall>          $calls
@@ -54,11 +54,11 @@ final class Batch
         private readonly string $mode,
         private readonly Context $context,
     ) {
-        foreach ($calls as $place => $call) {
+        foreach ($calls as $index => $call) {
             try {
-                $this->encoded[$place] = self::encode($call);
+                $this->encodedCalls[$index] = self::encodeCall($call);
             } catch (InvalidInputException $e) {
-                $this->fail([$place], $e);
+                $this->fail([$index], $e);
                 $this->hasOutcome = true;
             }
         }
@@ -75,8 +75,8 @@ final class Batch
     public static function run(SidecarApi $api, array $calls, string $mode, Context $context): array
     {
         $batch = new self($api, $calls, $mode, $context);
-        foreach ($calls === [] || $batch->encoded !== [] ? $batch->portions() : [] as $places) {
-            $batch->send($places);
+        foreach ($calls === [] || $batch->encodedCalls !== [] ? $batch->split() : [] as $indices) {
+            $batch->send($indices);
         }
         if (!$batch->hasOutcome && $batch->failure !== null) {
             throw $batch->failure;
@@ -86,7 +86,7 @@ final class Batch
     }
 
     /** @throws InvalidInputException for arguments that cannot be converted to JSON */
-    private static function encode(ToolCall $call): string
+    private static function encodeCall(ToolCall $call): string
     {
         $arguments = is_array($call->arguments) ? Json::encodeArguments($call->arguments, 'argument $arguments') : Json::encode($call->arguments, 'argument $arguments');
         if (substr_count($arguments, '[') + substr_count($arguments, '{') > self::MAX_DEPTH) {
@@ -97,82 +97,82 @@ final class Batch
     }
 
     /** @return list<list<int>> indices of the calls of each request, for a sidecar with the default limits; one empty list without calls */
-    private function portions(): array
+    private function split(): array
     {
-        $portions = [];
-        $places = [];
+        $requests = [];
+        $indices = [];
         $bytes = 0;
-        foreach ($this->encoded as $place => $call) {
+        foreach ($this->encodedCalls as $index => $call) {
             $size = strlen($call) + 1;
-            if ($places !== [] && (count($places) === self::MAX_CALLS || $bytes + $size > self::MAX_BYTES)) {
-                $portions[] = $places;
-                $places = [];
+            if ($indices !== [] && (count($indices) === self::MAX_CALLS || $bytes + $size > self::MAX_BYTES)) {
+                $requests[] = $indices;
+                $indices = [];
                 $bytes = 0;
             }
-            $places[] = $place;
+            $indices[] = $index;
             $bytes += $size;
         }
-        return [...$portions, $places];
+        return [...$requests, $indices];
     }
 
     /**
      * Sends calls, and halves the request when the sidecar refuses it.
      *
-     * @param list<int>   $places
-     * @param ?string     $refusal why the sidecar refused the larger request that contained these calls
+     * @param list<int> $indices
+     * @param ?string   $previousMessage why the sidecar refused the larger request that contained these calls
      *
      * @return bool false if the sidecar refuses this half with an equal error, so that size is not the cause
      */
-    private function send(array $places, ?string $refusal = null): bool
+    private function send(array $indices, ?string $previousMessage = null): bool
     {
-        if ($this->silence !== null) {
-            $this->fail($places, Failure::unavailable("The call was not sent: {$this->silence->getMessage()}"));
+        if ($this->unanswered !== null) {
+            $this->fail($indices, Failure::unavailable("The call was not sent: {$this->unanswered->getMessage()}"));
             return true;
         }
-        $names = array_map(fn (int $place): string => $this->calls[$place]->name, $places);
-        $calls = array_map(fn (int $place): string => $this->encoded[$place], $places);
-        $part = count($places) === count($this->encoded) || $places === [] ? null : "$places[0]-" . ($places[count($places) - 1] + 1);
+        $names = array_map(fn (int $index): string => $this->calls[$index]->name, $indices);
+        $calls = array_map(fn (int $index): string => $this->encodedCalls[$index], $indices);
+        $part = count($indices) === count($this->encodedCalls) || $indices === [] ? null : "$indices[0]-" . ($indices[count($indices) - 1] + 1);
         try {
-            $answer = $this->api->batch($calls, $names, $this->mode, $this->context, $part);
+            $response = $this->api->batch($calls, $names, $this->mode, $this->context, $part);
         } catch (PillionException $e) {
-            $this->silence = Trouble::isWithoutAnswer($e) ? $e : null;
-            $this->fail($places, $e);
+            $this->unanswered = TransportErrors::isUnanswered($e) ? $e : null;
+            $this->fail($indices, $e);
             return true;
         }
-        if (is_array($answer)) {
-            foreach ($places as $index => $place) {
-                $call = $this->calls[$place];
-                $this->results[$place] = $answer[$index]->toResult($call->id, $call->name);
+        if (is_array($response)) {
+            foreach ($indices as $position => $index) {
+                $call = $this->calls[$index];
+                $this->results[$index] = $response[$position]->toResult($call->id, $call->name);
             }
             $this->hasOutcome = true;
             return true;
         }
-        $said = $answer->failure->getMessage();
-        if (!$answer->isTooLarge() && $said === $refusal) {
-            $this->fail($places, $answer->failure);
+        $message = $response->exception->getMessage();
+        if (!$response->isTooLarge() && $message === $previousMessage) {
+            $this->fail($indices, $response->exception);
             return false;
         }
-        if (count($places) < 2 || !$answer->mayBeTooMany()) {
-            $this->fail($places, $answer->failure);
-            $this->hasOutcome = $this->hasOutcome || (count($places) < 2 && $answer->isTooLarge());
+        if (count($indices) < 2 || !$response->mayBeTooMany()) {
+            $this->fail($indices, $response->exception);
+            $this->hasOutcome = $this->hasOutcome || (count($indices) < 2 && $response->isTooLarge());
             return true;
         }
-        $middle = intdiv(count($places), 2);
-        if (!$this->send(array_slice($places, 0, $middle), $said)) {
-            $this->fail($places, $answer->failure);
+        $middle = intdiv(count($indices), 2);
+        if (!$this->send(array_slice($indices, 0, $middle), $message)) {
+            $this->fail($indices, $response->exception);
             return true;
         }
-        $this->send(array_slice($places, $middle), $said);
+        $this->send(array_slice($indices, $middle), $message);
         return true;
     }
 
-    /** @param list<int> $places */
-    private function fail(array $places, PillionException $e): void
+    /** @param list<int> $indices */
+    private function fail(array $indices, PillionException $e): void
     {
         $this->failure ??= $e;
-        foreach ($places as $place) {
-            $call = $this->calls[$place];
-            $this->results[$place] = new ToolResult($call->id, $call->name, null, false, $e->getMessage(), $e->errorCode);
+        foreach ($indices as $index) {
+            $call = $this->calls[$index];
+            $this->results[$index] = new ToolResult($call->id, $call->name, null, false, $e->getMessage(), $e->errorCode);
         }
     }
 }

@@ -26,7 +26,7 @@ final class Builtins
     /** @return list<NativeTool> */
     public static function all(): array
     {
-        return self::tools(self::definitions(), asksService: false);
+        return self::tools(self::definitions(), usesService: false);
     }
 
     /**
@@ -45,10 +45,10 @@ final class Builtins
                 throw Failure::invalidInput("There is no service '$name': get_time, " . implode(', ', array_keys($known)));
             }
             if ($settings !== []) {
-                throw Failure::unavailable("The sidecar runs '$name', and its configuration says how: the settings here must be empty");
+                throw Failure::unavailable("The sidecar runs '$name' with its own configuration: the settings of '$name' must be empty");
             }
         }
-        return self::tools(array_values(array_intersect_key($known, $services)), asksService: true);
+        return self::tools(array_values(array_intersect_key($known, $services)), usesService: true);
     }
 
     /**
@@ -56,10 +56,10 @@ final class Builtins
      *
      * @return list<NativeTool>
      */
-    private static function tools(array $definitions, bool $asksService): array
+    private static function tools(array $definitions, bool $usesService): array
     {
         $make = \Closure::bind(
-            static fn (ToolDefinition $definition): NativeTool => new NativeTool($definition, $asksService),
+            static fn (ToolDefinition $definition): NativeTool => new NativeTool($definition, $usesService),
             null,
             NativeTool::class,
         );

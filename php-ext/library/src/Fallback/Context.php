@@ -32,11 +32,11 @@ final class Context
      */
     public static function of(array $context): self
     {
-        $tree = Json::tree($context, 'argument $context');
+        $tree = Json::toTree($context, 'argument $context');
         if (is_array($tree) && $tree !== []) {
             throw Failure::invalidInput('The context must be an array with names as keys');
         }
-        $extra = Json::arrays($tree);
+        $extra = Json::toArrays($tree);
         $user = self::text($extra, 'user');
         $channel = self::text($extra, 'channel');
         $approved = self::ids($extra, 'approved');
@@ -57,20 +57,20 @@ final class Context
             'x-pillion-user' => $this->user,
             'x-pillion-channel' => $this->channel,
             'x-request-id' => is_string($id) ? $id : null,
-            'x-pillion-approval' => $this->wish('approval'),
+            'x-pillion-approval' => $this->readString('approval'),
             'x-pillion-approval-wait-ms' => $this->approvalWait(),
-            'idempotency-key' => $this->wish('idempotency_key'),
+            'idempotency-key' => $this->readString('idempotency_key'),
         ];
         $headers = array_filter($headers, is_string(...));
         foreach ($headers as $name => $value) {
             if (preg_match('/[^\t\x20-\x7e\x80-\xff]/', $value) === 1) {
-                throw Failure::invalidInput("The value for the header $name has characters that no header can carry");
+                throw Failure::invalidInput("The value of the header $name has characters that are not allowed in a header");
             }
         }
         return $headers;
     }
 
-    private function wish(string $key): ?string
+    private function readString(string $key): ?string
     {
         $text = $this->extra[$key] ?? null;
         return $text === null || is_string($text) ? $text : throw Failure::invalidInput("The context's '$key' must be a string");
@@ -98,10 +98,10 @@ final class Context
      *
      * @return array<string, mixed>
      */
-    public function shown(?string $approval): array
+    public function toArray(?string $approval): array
     {
-        $known = ['user' => $this->user, 'channel' => $this->channel, 'approval_id' => $approval];
-        return array_filter($known, is_string(...)) + array_diff_key($this->extra, $known);
+        $reserved = ['user' => $this->user, 'channel' => $this->channel, 'approval_id' => $approval];
+        return array_filter($reserved, is_string(...)) + array_diff_key($this->extra, $reserved);
     }
 
     /**

@@ -16,6 +16,7 @@ use Pillion\Exception\RateLimitedException;
 use Pillion\Exception\TimeoutException;
 use Pillion\Exception\TransportException;
 use Pillion\Exception\UnavailableException;
+use Pillion\Fallback\Http\ConnectionClosedException;
 use Pillion\ToolResult;
 
 /**
@@ -33,21 +34,26 @@ final class Failure
 
     public static function invalidInput(string $message): InvalidInputException
     {
-        return self::pointed(new InvalidInputException($message), 'invalid_input');
+        return self::atCaller(new InvalidInputException($message), 'invalid_input');
     }
 
-    /** The peer cannot be reached, closes the connection, or sends an invalid message. */
+    /** Returns the exception for a peer that cannot be reached, closes the connection, or sends an invalid message. */
     public static function transport(string $message, ?int $httpStatus = null): TransportException
     {
-        $exception = self::pointed(new TransportException($message), 'unavailable');
+        $exception = self::atCaller(new TransportException($message), 'unavailable');
         $exception->httpStatus = $httpStatus;
         return $exception;
     }
 
-    /** The MCP server answered with a JSON-RPC error. */
+    public static function connectionClosed(string $message): ConnectionClosedException
+    {
+        return self::atCaller(new ConnectionClosedException($message), 'unavailable');
+    }
+
+    /** Returns the exception for a JSON-RPC error of the MCP server. */
     public static function rpc(int $rpcCode, string $message, string $code): JsonRpcException
     {
-        $exception = self::pointed(new JsonRpcException($message, $rpcCode), self::code($code) ?? 'internal_error');
+        $exception = self::atCaller(new JsonRpcException($message, $rpcCode), self::code($code) ?? 'internal_error');
         $exception->rpcCode = $rpcCode;
         return $exception;
     }
@@ -55,17 +61,17 @@ final class Failure
     public static function cancelled(CancellationToken $token): CancelledException
     {
         $reason = \Closure::bind(static fn (CancellationToken $token): string => (string) $token->reason, null, CancellationToken::class)($token);
-        return self::pointed(new CancelledException('The call was cancelled' . ($reason === '' ? '' : ": $reason")), 'cancelled');
+        return self::atCaller(new CancelledException('The call was cancelled' . ($reason === '' ? '' : ": $reason")), 'cancelled');
     }
 
     public static function timeout(string $message): TimeoutException
     {
-        return self::pointed(new TimeoutException($message), 'timeout');
+        return self::atCaller(new TimeoutException($message), 'timeout');
     }
 
     public static function unavailable(string $message): UnavailableException
     {
-        return self::pointed(new UnavailableException($message), 'unavailable');
+        return self::atCaller(new UnavailableException($message), 'unavailable');
     }
 
     /** Returns the exception for an error code. */
@@ -82,7 +88,7 @@ final class Failure
             'cancelled' => new CancelledException($message),
             default => new PillionException($message),
         };
-        return self::pointed($exception, self::code($code) ?? 'internal_error');
+        return self::atCaller($exception, self::code($code) ?? 'internal_error');
     }
 
     /** Returns the exception for a failed result. */
@@ -93,8 +99,8 @@ final class Failure
         // Applications may use their own error codes.
         $failure->errorCode = $code;
         if ($failure instanceof RateLimitedException) {
-            $wait = $result->metadata['retry_after'] ?? null;
-            $failure->retryAfter = is_int($wait) || is_float($wait) ? (float) $wait : null;
+            $seconds = $result->metadata['retry_after'] ?? null;
+            $failure->retryAfter = is_int($seconds) || is_float($seconds) ? (float) $seconds : null;
         } elseif ($failure instanceof ApprovalRequiredException) {
             $id = $result->metadata['approval_id'] ?? null;
             $arguments = $result->metadata['arguments'] ?? null;
@@ -121,7 +127,7 @@ final class Failure
      *
      * @return T
      */
-    private static function pointed(PillionException $exception, string $code): PillionException
+    private static function atCaller(PillionException $exception, string $code): PillionException
     {
         $exception->errorCode = $code;
         $library = dirname(__DIR__) . '/';
@@ -129,8 +135,8 @@ final class Failure
         while (isset($trace[0]) && str_starts_with($trace[0]['file'] ?? $library, $library)) {
             array_shift($trace);
         }
-        $place = $trace === [] ? [] : ['file' => $trace[0]['file'], 'line' => $trace[0]['line'], 'trace' => $trace];
-        foreach ($place as $property => $value) {
+        $properties = $trace === [] ? [] : ['file' => $trace[0]['file'], 'line' => $trace[0]['line'], 'trace' => $trace];
+        foreach ($properties as $property => $value) {
             (new \ReflectionProperty(\Exception::class, $property))->setValue($exception, $value);
         }
         return $exception;

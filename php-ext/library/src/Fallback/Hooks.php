@@ -19,17 +19,17 @@ final class Hooks
 
     public function setLogger(?object $logger): void
     {
-        $this->logger = self::having($logger, 'logger', ['log']);
+        $this->logger = self::requireMethods($logger, 'logger', ['log']);
     }
 
     public function setEventDispatcher(?object $dispatcher): void
     {
-        $this->dispatcher = self::having($dispatcher, 'dispatcher', ['dispatch']);
+        $this->dispatcher = self::requireMethods($dispatcher, 'dispatcher', ['dispatch']);
     }
 
     public function setCache(?object $cache, int $ttl, string $tenant): void
     {
-        $cache = self::having($cache, 'cache', ['get', 'set', 'delete']);
+        $cache = self::requireMethods($cache, 'cache', ['get', 'set', 'delete']);
         if ($ttl < 0) {
             throw Failure::invalidInput('$ttl must not be negative');
         }
@@ -41,25 +41,25 @@ final class Hooks
      * Logs a message to the logger, or to PHP's error log without a logger. Messages contain no arguments,
      * results or credentials.
      *
-     * @param array<string, mixed> $facts
+     * @param array<string, mixed> $context
      */
-    public function log(string $level, string $message, array $facts): void
+    public function log(string $level, string $message, array $context): void
     {
         if ($this->logger !== null) {
-            $this->logger->log($level, $message, $facts);
+            $this->logger->log($level, $message, $context);
         } else {
-            error_log("pillion: $message " . Json::encode($facts));
+            error_log("pillion: $message " . Json::encode($context));
         }
     }
 
     /**
      * Logs a message to the logger only.
      *
-     * @param array<string, mixed> $facts
+     * @param array<string, mixed> $context
      */
-    public function note(string $level, string $message, array $facts): void
+    public function logToLogger(string $level, string $message, array $context): void
     {
-        $this->logger?->log($level, $message, $facts);
+        $this->logger?->log($level, $message, $context);
     }
 
     public function dispatch(object $event): void
@@ -68,28 +68,28 @@ final class Hooks
     }
 
     /**
-     * Returns the cached list of a server, or calls `$ask` and caches its result.
+     * Returns the cached list of a server, or calls `$load` and caches its result.
      *
      * @template T of array
      *
-     * @param \Closure(): T $ask
+     * @param \Closure(): T $load
      *
      * @return array{T, bool} the list, and whether it came from the cache
      */
-    public function cached(string $server, \Closure $ask): array
+    public function cached(string $server, \Closure $load): array
     {
         if ($this->cache === null) {
-            return [$ask(), false];
+            return [$load(), false];
         }
         $key = 'pillion_' . hash('sha256', Json::encode([$server, $this->tenant]));
-        $known = $this->spared(fn (): mixed => $this->cache->get($key));
-        $known = is_string($known) ? @unserialize($known, ['allowed_classes' => [\stdClass::class]]) : null;
-        if (is_array($known)) {
-            return [$known, true];
+        $cached = $this->tryCache(fn (): mixed => $this->cache->get($key));
+        $cached = is_string($cached) ? @unserialize($cached, ['allowed_classes' => [\stdClass::class]]) : null;
+        if (is_array($cached)) {
+            return [$cached, true];
         }
-        $fresh = $ask();
-        $this->spared(fn (): mixed => $this->cache->set($key, serialize($fresh), $this->ttl));
-        return [$fresh, false];
+        $loaded = $load();
+        $this->tryCache(fn (): mixed => $this->cache->set($key, serialize($loaded), $this->ttl));
+        return [$loaded, false];
     }
 
     /**
@@ -97,7 +97,7 @@ final class Hooks
      *
      * @param \Closure(): mixed $use
      */
-    private function spared(\Closure $use): mixed
+    private function tryCache(\Closure $use): mixed
     {
         try {
             return $use();
@@ -108,7 +108,7 @@ final class Hooks
     }
 
     /** @param list<string> $methods */
-    private static function having(?object $object, string $parameter, array $methods): ?object
+    private static function requireMethods(?object $object, string $parameter, array $methods): ?object
     {
         foreach ($object === null ? [] : $methods as $method) {
             if (!is_callable([$object, $method])) {

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Fallback;
 
 use Pillion\Exception\InvalidInputException;
-use Pillion\Fallback\Schema\Meaning;
+use Pillion\Fallback\Schema\Coercion;
 use Pillion\ToolDefinition;
 
 /**
@@ -21,18 +21,18 @@ final class InputSchema
      * Returns the value for {@see ToolDefinition::$parameters}: the given schema, or a schema built from the
      * list of parameters.
      *
-     * @param array<array-key, mixed> $given
+     * @param array<array-key, mixed> $parameters
      *
      * @return array<string, mixed>
      *
      * @throws InvalidInputException
      */
-    public static function read(string $tool, array $given): array
+    public static function read(string $tool, array $parameters): array
     {
-        $tree = Json::tree($given, 'argument $parameters');
+        $tree = Json::toTree($parameters, 'argument $parameters');
         if ($tree instanceof \stdClass) {
-            self::completed($tree) ?? throw Failure::invalidInput("$tool: The parameters must be a JSON Schema of type object");
-            return $given;
+            self::complete($tree) ?? throw Failure::invalidInput("$tool: The parameters must be a JSON Schema of type object");
+            return $parameters;
         }
         $properties = $required = [];
         foreach ($tree as $parameter) {
@@ -40,7 +40,7 @@ final class InputSchema
             if (array_key_exists($name, $properties)) {
                 throw Failure::invalidInput("$tool: Duplicate parameter names found");
             }
-            $properties[$name] = Json::arrays($property);
+            $properties[$name] = Json::toArrays($property);
             if ($isRequired) {
                 $required[] = $name;
             }
@@ -51,8 +51,8 @@ final class InputSchema
     /** Returns a definition's schema as a tree. */
     public static function tree(ToolDefinition $definition): \stdClass
     {
-        $tree = Json::tree($definition->parameters);
-        return self::completed($tree instanceof \stdClass ? $tree : new \stdClass()) ?? new \stdClass();
+        $tree = Json::toTree($definition->parameters);
+        return self::complete($tree instanceof \stdClass ? $tree : new \stdClass()) ?? new \stdClass();
     }
 
     /** Returns the schema like {@see tree()}, but always with `required`, which some providers expect. */
@@ -67,7 +67,7 @@ final class InputSchema
      * Adds missing `type` and `properties`; returns null for a value that is not the schema of an object. PHP
      * writes an empty map as `[]`, so `[]` means `{}` here.
      */
-    private static function completed(\stdClass $schema): ?\stdClass
+    private static function complete(\stdClass $schema): ?\stdClass
     {
         $schema->type ??= 'object';
         $properties = $schema->properties ?? [];
@@ -75,7 +75,7 @@ final class InputSchema
             return null;
         }
         $schema->properties = $properties === [] ? new \stdClass() : $properties;
-        Meaning::ofDefaults($schema);
+        Coercion::coerceDefaults($schema);
         return $schema;
     }
 

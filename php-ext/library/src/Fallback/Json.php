@@ -18,9 +18,10 @@ use Pillion\Exception\PillionException;
 final class Json
 {
     /** Maximum nesting of arrays and objects. */
-    public const DEPTH = 128;
+    public const MAX_DEPTH = 128;
 
-    private const FLAGS = JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE
+    /** The flags of `json_encode()` for all JSON of the library. */
+    public const ENCODE_FLAGS = JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE
         | JSON_UNESCAPED_LINE_TERMINATORS | JSON_PRESERVE_ZERO_FRACTION;
 
     /**
@@ -32,9 +33,9 @@ final class Json
     public static function encode(mixed $value, string $what = 'value'): string
     {
         try {
-            return json_encode($value, self::FLAGS, self::DEPTH);
+            return json_encode($value, self::ENCODE_FLAGS, self::MAX_DEPTH);
         } catch (\JsonException $e) {
-            throw Failure::invalidInput(self::refusal($what, $e));
+            throw Failure::invalidInput(self::describeError($what, $e));
         }
     }
 
@@ -44,12 +45,12 @@ final class Json
      *
      * @throws PillionException with the code `internal_error`; `jsonSerialize()` may throw other exceptions
      */
-    public static function returned(mixed $value): mixed
+    public static function treeOfReturnValue(mixed $value): mixed
     {
         try {
-            return self::parse(json_encode($value, self::FLAGS, self::DEPTH));
+            return self::parse(json_encode($value, self::ENCODE_FLAGS, self::MAX_DEPTH));
         } catch (\JsonException $e) {
-            throw Failure::ofCode('internal_error', self::refusal('value', $e));
+            throw Failure::ofCode('internal_error', self::describeError('value', $e));
         }
     }
 
@@ -86,7 +87,7 @@ final class Json
      *
      * @throws InvalidInputException as {@see encode()}
      */
-    public static function tree(mixed $value, string $what = 'value'): mixed
+    public static function toTree(mixed $value, string $what = 'value'): mixed
     {
         if ($value === null || is_bool($value) || is_int($value)) {
             return $value;
@@ -105,43 +106,43 @@ final class Json
      */
     public static function parse(string $json): mixed
     {
-        return json_decode($json, false, self::DEPTH, JSON_THROW_ON_ERROR);
+        return json_decode($json, false, self::MAX_DEPTH, JSON_THROW_ON_ERROR);
     }
 
     /** Converts a tree for PHP code that reads it: maps become arrays, like `json_decode($json, true)`. */
-    public static function arrays(mixed $tree): mixed
+    public static function toArrays(mixed $tree): mixed
     {
         if ($tree instanceof \stdClass) {
             $tree = get_object_vars($tree);
         }
-        return is_array($tree) ? array_map(self::arrays(...), $tree) : $tree;
+        return is_array($tree) ? array_map(self::toArrays(...), $tree) : $tree;
     }
 
     /**
      * Converts a tree for PHP code that sends it on: maps become arrays, but an empty map remains a
      * `stdClass`.
      */
-    public static function shown(mixed $tree): mixed
+    public static function toLosslessArrays(mixed $tree): mixed
     {
         if ($tree instanceof \stdClass) {
             $members = get_object_vars($tree);
-            return $members === [] ? $tree : array_map(self::shown(...), $members);
+            return $members === [] ? $tree : array_map(self::toLosslessArrays(...), $members);
         }
-        return is_array($tree) ? array_map(self::shown(...), $tree) : $tree;
+        return is_array($tree) ? array_map(self::toLosslessArrays(...), $tree) : $tree;
     }
 
     /**
-     * Converts a map like {@see shown()}, but always returns an array for the map itself, even when it is
+     * Converts a map like {@see toLosslessArrays()}, but always returns an array for the map itself, even when it is
      * empty.
      *
      * @return array<array-key, mixed>
      */
-    public static function members(\stdClass $map): array
+    public static function memberArrays(\stdClass $map): array
     {
-        return array_map(self::shown(...), get_object_vars($map));
+        return array_map(self::toLosslessArrays(...), get_object_vars($map));
     }
 
-    private static function refusal(string $what, \JsonException $e): string
+    private static function describeError(string $what, \JsonException $e): string
     {
         return "The $what is not JSON: " . match ($e->getCode()) {
             JSON_ERROR_UTF8 => 'it holds text that is not valid UTF-8',

@@ -34,31 +34,31 @@ final class McpEntry
         #[\SensitiveParameter]
         array $options,
     ): McpServer {
-        $given = is_string($server) ? ['url' => $server] : $server;
-        foreach (array_keys(array_intersect_key($given, $options)) as $name) {
-            throw Failure::invalidInput("The option '$name' is given twice: with the server and in the options");
+        $settings = is_string($server) ? ['url' => $server] : $server;
+        foreach (array_keys(array_intersect_key($settings, $options)) as $name) {
+            throw Failure::invalidInput("The option '$name' is set twice: with the server and in the options");
         }
-        $given += $options;
-        $own = array_intersect_key($given, array_flip(self::MORE_OPTIONS));
-        $command = is_array($own['command'] ?? null) ? $own['command'][0] ?? null : $own['command'] ?? null;
-        $url = $own['url'] ?? (is_string($command) ? 'stdio:' . basename($command) : null);
-        if (!is_string($url) || isset($own['url'], $own['command'])) {
+        $settings += $options;
+        $clientOptions = array_intersect_key($settings, array_flip(self::MORE_OPTIONS));
+        $command = is_array($clientOptions['command'] ?? null) ? $clientOptions['command'][0] ?? null : $clientOptions['command'] ?? null;
+        $url = $clientOptions['url'] ?? (is_string($command) ? 'stdio:' . basename($command) : null);
+        if (!is_string($url) || isset($clientOptions['url'], $clientOptions['command'])) {
             throw Failure::invalidInput("A server needs either a 'url' or a 'command'");
         }
-        if (($own['roots'] ?? []) !== []) {
-            throw Failure::unavailable('Roots cannot go through the sidecar: the extension ext-pillion can do it');
+        if (($clientOptions['roots'] ?? []) !== []) {
+            throw Failure::unavailable('The sidecar does not support roots: install the extension ext-pillion');
         }
-        $timeout = $own['timeout'] ?? 30;
+        $timeout = $clientOptions['timeout'] ?? 30;
         if (!is_int($timeout) && !is_float($timeout)) {
             throw Failure::invalidInput("The option 'timeout' must be a number of seconds");
         }
-        $key = $own['api_key'] ?? null;
+        $key = $clientOptions['api_key'] ?? null;
         if ($key !== null && !is_string($key)) {
             throw Failure::invalidInput("The option 'api_key' must be a string");
         }
-        $rest = array_diff_key($given, $own);
+        $rest = array_diff_key($settings, $clientOptions);
         // OAuth also counts as a credential of the application.
-        $rest = isset($own['oauth']) ? $rest + ['authentication' => ['type' => 'oauth']] : $rest;
+        $rest = isset($clientOptions['oauth']) ? $rest + ['authentication' => ['type' => 'oauth']] : $rest;
         return new McpServer($url, $timeout, $key, $rest, self::MORE_OPTIONS);
     }
 

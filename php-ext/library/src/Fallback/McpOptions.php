@@ -22,23 +22,23 @@ final class McpOptions
     public readonly string $id;
 
     /**
-     * @param array<array-key, mixed> $given
+     * @param array<array-key, mixed> $options
      *
      * @throws \Pillion\Exception\InvalidInputException naming the option
      * @throws \Pillion\Exception\UnavailableException  for an option that the sidecar does not forward
      */
-    public function __construct(array $given)
+    public function __construct(array $options)
     {
-        foreach (array_keys($given) as $name) {
+        foreach (array_keys($options) as $name) {
             if (!in_array($name, self::NAMES, true)) {
                 throw Failure::invalidInput("Unknown option '$name'");
             }
         }
-        $given = array_filter($given, static fn (mixed $value): bool => $value !== null);
-        $wrong = static fn (string $name, string $expected): \Throwable => Failure::invalidInput(
-            "The option '$name' must be $expected, " . get_debug_type($given[$name]) . ' given',
+        $options = array_filter($options, static fn (mixed $value): bool => $value !== null);
+        $invalid = static fn (string $name, string $expected): \Throwable => Failure::invalidInput(
+            "The option '$name' must be $expected, " . get_debug_type($options[$name]) . ' given',
         );
-        $fits = [
+        $requirements = [
             'timeout' => [static fn (mixed $value): bool => is_int($value) || is_float($value), 'a number of seconds'],
             'on_progress' => [is_callable(...), 'callable'],
             'cancellation' => [static fn (mixed $value): bool => $value instanceof CancellationToken, 'a Pillion\CancellationToken'],
@@ -46,35 +46,35 @@ final class McpOptions
             'id' => [is_string(...), 'a string'],
             'max_concurrent' => [static fn (mixed $value): bool => is_int($value) && $value > 0, 'a positive integer'],
         ];
-        foreach ($given as $name => $value) {
-            [$check, $expected] = $fits[$name];
+        foreach ($options as $name => $value) {
+            [$check, $expected] = $requirements[$name];
             if (!$check($value)) {
-                throw $wrong($name, $expected);
+                throw $invalid($name, $expected);
             }
         }
-        if (($given['meta'] ?? []) !== []) {
-            throw Failure::unavailable("The option 'meta' cannot go through the sidecar: the extension ext-pillion can send it");
+        if (($options['meta'] ?? []) !== []) {
+            throw Failure::unavailable("The sidecar does not forward the option 'meta': install the extension ext-pillion");
         }
-        $this->timeout = isset($given['timeout']) ? Argument::seconds('timeout', $given['timeout']) : null;
-        $this->cancellation = $given['cancellation'] ?? null;
-        $this->id = $given['id'] ?? '';
+        $this->timeout = isset($options['timeout']) ? Argument::seconds('timeout', $options['timeout']) : null;
+        $this->cancellation = $options['cancellation'] ?? null;
+        $this->id = $options['id'] ?? '';
     }
 
     /** @param mixed $tree the server's result; `isError` marks a failed result */
     public static function result(string $id, string $name, mixed $tree): ToolResult
     {
         $failed = $tree instanceof \stdClass && ($tree->isError ?? false) === true;
-        $shown = Json::shown($tree);
+        $result = Json::toLosslessArrays($tree);
         if (!$failed) {
-            return new ToolResult($id, $name, $shown);
+            return new ToolResult($id, $name, $result);
         }
-        $text = (new ToolResult($id, $name, Json::arrays($tree)))->text();
-        return new ToolResult($id, $name, $shown, false, $text === '' ? 'The tool reported an error' : $text, 'internal_error');
+        $text = (new ToolResult($id, $name, Json::toArrays($tree)))->text();
+        return new ToolResult($id, $name, $result, false, $text === '' ? 'The tool reported an error' : $text, 'internal_error');
     }
 
-    public static function failure(string $id, string $name, \Throwable $thrown): ToolResult
+    public static function failure(string $id, string $name, \Throwable $exception): ToolResult
     {
-        $failure = ToolFailure::of($thrown);
+        $failure = ToolFailure::of($exception);
         return new ToolResult($id, $name, null, false, $failure->getMessage(), $failure->errorCode, metadata: $failure->metadata);
     }
 }

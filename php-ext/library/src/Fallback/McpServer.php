@@ -7,8 +7,8 @@ namespace Pillion\Fallback;
 use Pillion\CancellationToken;
 use Pillion\Event\ToolsListed;
 use Pillion\Exception\PillionException;
-use Pillion\Fallback\Registry\Origin;
 use Pillion\Fallback\Registry\RequireApproval;
+use Pillion\Fallback\Registry\ToolOrigin;
 use Pillion\McpClient;
 use Pillion\MCPServerTool;
 use Pillion\MCPSSEClient;
@@ -40,13 +40,13 @@ final class McpServer
     private readonly ?string $label;
     private readonly float $timeout;
     /** The URL without secrets; the sidecar identifies the server by this URL. */
-    private readonly string $shownUrl;
+    private readonly string $displayUrl;
     /** Whether PHP code specified credentials for the server. */
     private readonly bool $hasCredentials;
 
     /**
      * @param array<array-key, mixed> $options
-     * @param list<string>            $more    the options that the caller has already read
+     * @param list<string>            $extraOptions the options that the caller has already read
      */
     public function __construct(
         #[\SensitiveParameter]
@@ -56,16 +56,16 @@ final class McpServer
         ?string $apiKey,
         #[\SensitiveParameter]
         array $options,
-        array $more = [],
+        array $extraOptions = [],
     ) {
         Argument::texts([1 => $url, 3 => $apiKey]);
         Json::encode($options);
         foreach (array_keys($options) as $name) {
-            if ($more === [] && isset(self::ARGUMENTS[$name])) {
+            if ($extraOptions === [] && isset(self::ARGUMENTS[$name])) {
                 throw Failure::invalidInput("Invalid MCP server option '$name': it is the argument \$" . self::ARGUMENTS[$name]);
             }
             if (!in_array($name, self::OPTIONS, true)) {
-                $options = implode(', ', [...self::OPTIONS, ...$more]);
+                $options = implode(', ', [...self::OPTIONS, ...$extraOptions]);
                 throw Failure::invalidInput("Unknown option '$name', expected one of $options");
             }
         }
@@ -78,14 +78,14 @@ final class McpServer
             throw Failure::invalidInput("Invalid MCP server option 'url': use http:// or https://");
         }
         if (($parts['user'] ?? '') !== '' || ($parts['pass'] ?? '') !== '') {
-            throw Failure::invalidInput("Invalid MCP server option 'url': The server URL holds a user or password: put them into 'authentication'");
+            throw Failure::invalidInput("Invalid MCP server option 'url': The server URL contains a user or password: put them into 'authentication'");
         }
         $label = $options['label'] ?? null;
         if ($label !== null && !is_string($label)) {
             throw Failure::invalidInput("Invalid MCP server option 'label': it must be a string");
         }
         $this->hooks = new Hooks();
-        $this->shownUrl = self::shown($url);
+        $this->displayUrl = self::withoutSecrets($url);
         $this->label = $label;
         $this->timeout = Argument::seconds('timeout', $timeout);
         if ($this->timeout < 0.001) {
@@ -115,9 +115,9 @@ final class McpServer
     }
 
     /** Returns the URL without secrets. */
-    public function shownUrl(): string
+    public function displayUrl(): string
     {
-        return $this->shownUrl;
+        return $this->displayUrl;
     }
 
     /**
@@ -127,13 +127,13 @@ final class McpServer
      *
      * @throws PillionException
      */
-    public function listed(): array
+    public function listTools(): array
     {
         return array_map(static fn (array $tool): array => [
             'name' => $tool['name'],
             'description' => $tool['description'],
             'inputSchema' => $tool['schema'],
-        ], $this->offered());
+        ], $this->loadTools());
     }
 
     /**
@@ -147,16 +147,16 @@ final class McpServer
     {
         Argument::texts([2 => $prefix]);
         $make = \Closure::bind(
-            static fn (ToolDefinition $definition, Origin $origin, string $sidecarName, ?string $policy): MCPServerTool => new MCPServerTool($definition, $origin, $sidecarName, $policy),
+            static fn (ToolDefinition $definition, ToolOrigin $origin, string $sidecarName, ?string $policy): MCPServerTool => new MCPServerTool($definition, $origin, $sidecarName, $policy),
             null,
             MCPServerTool::class,
         );
         return array_map(fn (array $tool): MCPServerTool => $make(
-            new ToolDefinition($prefix . $tool['name'], $tool['description'], Json::arrays($tool['schema']), category: 'mcp'),
-            new Origin($this->label ?? $tool['label'], $this->shownUrl()),
+            new ToolDefinition($prefix . $tool['name'], $tool['description'], Json::toArrays($tool['schema']), category: 'mcp'),
+            new ToolOrigin($this->label ?? $tool['label'], $this->displayUrl()),
             $tool['sidecarName'],
-            $approval->of($tool['name']),
-        ), $this->offered());
+            $approval->policyFor($tool['name']),
+        ), $this->loadTools());
     }
 
     /**
@@ -175,7 +175,7 @@ final class McpServer
     ): mixed {
         Argument::texts([1 => $name]);
         $arguments = Json::encodeArguments($arguments);
-        return ToldCall::all([$this->told($name, $id)], function () use ($name, $arguments, $timeout, $cancellation): array {
+        return CallEvents::dispatchAround([$this->callEvents($name, $id)], function () use ($name, $arguments, $timeout, $cancellation): array {
             $api = $this->api($timeout, $cancellation);
             return [$this->resultOf($name, $api->execute($this->sidecarName($name), $arguments, Context::none()))];
         })[0];
@@ -190,22 +190,22 @@ final class McpServer
      */
     public function callAll(array $calls, ?float $timeout, ?CancellationToken $cancellation): array
     {
-        $told = array_map(fn (ToolCall $call): ToldCall => $this->told($call->name, $call->id), $calls);
-        return ToldCall::all($told, function () use ($calls, $timeout, $cancellation): array {
-            $outcomes = $asked = [];
-            foreach ($calls as $place => $call) {
+        $events = array_map(fn (ToolCall $call): CallEvents => $this->callEvents($call->name, $call->id), $calls);
+        return CallEvents::dispatchAround($events, function () use ($calls, $timeout, $cancellation): array {
+            $outcomes = $requests = [];
+            foreach ($calls as $index => $call) {
                 try {
                     $arguments = is_array($call->arguments) ? Json::encodeArguments($call->arguments) : $call->arguments;
-                    $asked[$place] = [$this->sidecarName($call->name), $arguments, $timeout ?? $this->timeout];
+                    $requests[$index] = [$this->sidecarName($call->name), $arguments, $timeout ?? $this->timeout];
                 } catch (PillionException $e) {
-                    $outcomes[$place] = $e;
+                    $outcomes[$index] = $e;
                 }
             }
-            $outcomes += $this->api($timeout, $cancellation)->executeAll($asked, Context::none());
+            $outcomes += $this->api($timeout, $cancellation)->executeAll($requests, Context::none());
             ksort($outcomes);
-            return array_map(function (ToolCall $call, Answer|PillionException $outcome): mixed {
+            return array_map(function (ToolCall $call, CallResponse|PillionException $outcome): mixed {
                 try {
-                    return $outcome instanceof Answer ? $this->resultOf($call->name, $outcome) : $outcome;
+                    return $outcome instanceof CallResponse ? $this->resultOf($call->name, $outcome) : $outcome;
                 } catch (PillionException $e) {
                     return $e;
                 }
@@ -216,43 +216,43 @@ final class McpServer
     private function sidecarName(string $name): string
     {
         if (!isset($this->names[$name])) {
-            $this->offered();
+            $this->loadTools();
         }
         return $this->names[$name] ?? throw Failure::rpc(-32602, "MCP Error (-32602): Unknown tool: $name", 'not_found');
     }
 
     /** @throws PillionException when the call has no result */
-    private function resultOf(string $tool, Answer $answer): mixed
+    private function resultOf(string $tool, CallResponse $response): mixed
     {
-        $isResult = $answer->success || ($answer->data instanceof \stdClass && ($answer->data->isError ?? false) === true);
-        return $isResult ? $answer->data : throw $this->failure($tool, $answer);
+        $isResult = $response->success || ($response->data instanceof \stdClass && ($response->data->isError ?? false) === true);
+        return $isResult ? $response->data : throw $this->toException($tool, $response);
     }
 
-    private function told(string $name, string $id): ToldCall
+    private function callEvents(string $name, string $id): CallEvents
     {
-        return new ToldCall($this->hooks, $name, $id, $this->label ?? $this->shownUrl());
+        return new CallEvents($this->hooks, $name, $id, $this->label ?? $this->displayUrl());
     }
 
     /** Returns whether the sidecar knows the server and has loaded its tools. */
     public function isAvailable(): bool
     {
         try {
-            $this->offered();
+            $this->loadTools();
             return true;
         } catch (PillionException) {
             return false;
         }
     }
 
-    private function failure(string $tool, Answer $answer): PillionException
+    private function toException(string $tool, CallResponse $response): PillionException
     {
-        $message = $answer->error ?? '';
-        $code = $answer->errorCode ?? 'internal_error';
+        $message = $response->error ?? '';
+        $code = $response->errorCode ?? 'internal_error';
         return match (true) {
-            preg_match('/^MCP Error \(?(-?\d+)\)?: /', $message, $found) === 1 => Failure::rpc((int) $found[1], $message, $code),
-            $code === 'unavailable' && preg_match('/HTTP (\d{3})/', $message, $found) === 1 => Failure::transport($message, (int) $found[1]),
+            preg_match('/^MCP Error \(?(-?\d+)\)?: /', $message, $matches) === 1 => Failure::rpc((int) $matches[1], $message, $code),
+            $code === 'unavailable' && preg_match('/HTTP (\d{3})/', $message, $matches) === 1 => Failure::transport($message, (int) $matches[1]),
             $code === 'unavailable', $code === 'internal_error' => Failure::transport($message),
-            default => $answer->failure($tool),
+            default => $response->toException($tool),
         };
     }
 
@@ -263,20 +263,20 @@ final class McpServer
      *
      * @throws PillionException
      */
-    private function offered(): array
+    private function loadTools(): array
     {
         if ($this->hasCredentials) {
             throw Failure::unavailable(
-                "The sidecar speaks to {$this->shownUrl} with the credentials of its own configuration, never with those of PHP code:"
-                . ' leave them out here, or install the extension ext-pillion',
+                "The sidecar connects to {$this->displayUrl} with the credentials of its own configuration, not with those of PHP code:"
+                . ' remove them here, or install the extension ext-pillion',
             );
         }
         [$tools, $fromCache] = $this->hooks->cached(
-            SocketPath::default() . "\n$this->label\n{$this->shownUrl}",
-            fn (): array => (new SidecarServers($this->api()))->offer($this->label, $this->shownUrl()),
+            SocketPath::default() . "\n$this->label\n{$this->displayUrl}",
+            fn (): array => (new SidecarServers($this->api()))->findTools($this->label, $this->displayUrl()),
         );
         $this->names = array_column($tools, 'sidecarName', 'name');
-        $this->hooks->dispatch(new ToolsListed($this->label ?? $this->shownUrl(), count($tools), $fromCache));
+        $this->hooks->dispatch(new ToolsListed($this->label ?? $this->displayUrl(), count($tools), $fromCache));
         return $tools;
     }
 
@@ -285,13 +285,8 @@ final class McpServer
         return new SidecarApi(SocketPath::default(), $timeout ?? $this->timeout, $cancellation);
     }
 
-    private static function shown(string $url): string
+    private static function withoutSecrets(string $url): string
     {
-        if (str_starts_with($url, 'stdio:')) {
-            return $url;
-        }
-        $parts = parse_url($url);
-        $port = isset($parts['port']) ? ":{$parts['port']}" : '';
-        return strtolower($parts['scheme']) . '://' . strtolower($parts['host']) . $port . ($parts['path'] ?? '/');
+        return str_starts_with($url, 'stdio:') ? $url : EntryRedactor::formatUrl(parse_url($url));
     }
 }

@@ -13,11 +13,11 @@ use Pillion\Fallback\Http\Deadline;
 use Pillion\Fallback\Http\EventSource;
 use Pillion\Fallback\Http\Request;
 use Pillion\Fallback\Http\Response;
+use Pillion\Fallback\Http\TransportErrors;
 use Pillion\Fallback\Http\Transports;
-use Pillion\Fallback\Http\Trouble;
 
 /**
- * The routes of the sidecar; its answers as trees.
+ * A client for the REST API of the sidecar. Responses are trees.
  *
  * @internal
  */
@@ -25,7 +25,7 @@ final class SidecarApi
 {
     private const TOOLS = '/api/v1/tools/';
 
-    /** @param float $timeout seconds for one request */
+    /** @param float $timeout timeout of one request, in seconds */
     public function __construct(
         private readonly string $socketPath,
         private readonly float $timeout,
@@ -38,7 +38,7 @@ final class SidecarApi
         return $this->send(new Request('/healthz'));
     }
 
-    /** The body of a list: `tools`, `schemas`. Its field of that name is a list of objects. */
+    /** Returns the response of a list route: `tools` or `schemas`. The field of that name is a list of objects. */
     public function list(string $field, ?string $category = null, ?Context $context = null): \stdClass
     {
         $query = $category === null ? '' : '?category=' . rawurlencode($category);
@@ -70,13 +70,13 @@ final class SidecarApi
         return self::objects($body, 'approvals');
     }
 
-    /** @param 'approve'|'deny' $verdict */
-    public function decide(string $approvalId, string $verdict, ?string $reason): \stdClass
+    /** @param 'approve'|'deny' $decision */
+    public function decide(string $approvalId, string $decision, ?string $reason): \stdClass
     {
-        $path = '/api/v1/approvals/' . str_replace('.', '%2E', rawurlencode($approvalId)) . "/$verdict";
+        $path = '/api/v1/approvals/' . str_replace('.', '%2E', rawurlencode($approvalId)) . "/$decision";
         $body = Json::encode($reason === null ? new \stdClass() : ['reason' => $reason]);
         $approval = $this->send(new Request($path, [], $body))->approval ?? null;
-        return $approval instanceof \stdClass ? $approval : throw Failure::transport("The sidecar's answer has no approval");
+        return $approval instanceof \stdClass ? $approval : throw Failure::transport("The sidecar's response has no approval");
     }
 
     /** @return list<\stdClass> */
@@ -84,36 +84,36 @@ final class SidecarApi
     {
         $list = $body->$field ?? null;
         if (!is_array($list)) {
-            throw Failure::transport("The sidecar's answer has no list '$field'");
+            throw Failure::transport("The sidecar's response has no list '$field'");
         }
         foreach ($list as $entry) {
             if (!$entry instanceof \stdClass) {
-                throw Failure::transport("The sidecar's list '$field' has an entry that is no object");
+                throw Failure::transport("The sidecar's list '$field' has an entry that is not an object");
             }
         }
         return $list;
     }
 
     /** Runs one tool; `$arguments` is JSON. */
-    public function execute(string $name, string $arguments, Context $context): Answer
+    public function execute(string $name, string $arguments, Context $context): CallResponse
     {
         $outcome = $this->executeAll([[$name, $arguments, $this->timeout]], $context)[0];
-        return $outcome instanceof Answer ? $outcome : throw $outcome;
+        return $outcome instanceof CallResponse ? $outcome : throw $outcome;
     }
 
     /**
-     * Runs tools side by side, each in a request of its own with a time of its own.
+     * Runs tools concurrently, each in its own request with its own timeout.
      *
      * @param array<int, array{string, string, float}> $calls name, arguments as JSON, seconds
      *
-     * @return array<int, Answer|PillionException> by the same keys
+     * @return array<int, CallResponse|PillionException> by the same keys
      */
     public function executeAll(array $calls, Context $context): array
     {
         $headers = $context->headers();
         $exchanges = array_map(function (array $call) use ($headers): array {
             [$name, $arguments, $seconds] = $call;
-            // A dot would be a step to another path.
+            // Unencoded dots could change the path.
             $path = self::TOOLS . 'execute/' . str_replace('.', '%2E', rawurlencode($name));
             return [new Request($path, $headers, $arguments), new Deadline($seconds, $this->cancellation)];
         }, $calls);
@@ -126,8 +126,8 @@ final class SidecarApi
         foreach ($outcomes as $key => $outcome) {
             try {
                 $answers[$key] = match (true) {
-                    $outcome instanceof Response => Answer::of(self::body($outcome)),
-                    $outcome instanceof TimeoutException => Trouble::toolTime([$calls[$key][0]], $calls[$key][2]),
+                    $outcome instanceof Response => CallResponse::parse(self::body($outcome)),
+                    $outcome instanceof TimeoutException => TransportErrors::toolsTimedOut([$calls[$key][0]], $calls[$key][2]),
                     default => $outcome,
                 };
             } catch (PillionException $e) {
@@ -140,42 +140,42 @@ final class SidecarApi
     /**
      * Runs calls in one request.
      *
-     * @param list<string>            $calls each call as JSON
-     * @param list<string>            $names the name of each call's tool
+     * @param list<string>            $calls      each call as JSON
+     * @param list<string>            $names      the name of each call's tool
      * @param 'parallel'|'sequential' $mode
-     * @param ?string                 $part  the indices of these calls, if a batch takes several requests:
+     * @param ?string                 $indexRange the indices of these calls, if a batch takes several requests:
      *                                       gives each request its own idempotency key
      *
-     * @return list<Answer>|RefusedRequest in the order of the calls
+     * @return list<CallResponse>|RejectedRequest in the order of the calls
      *
      * @throws PillionException when the sidecar does not answer
      */
-    public function batch(array $calls, array $names, string $mode, Context $context, ?string $part): array|RefusedRequest
+    public function batch(array $calls, array $names, string $mode, Context $context, ?string $indexRange): array|RejectedRequest
     {
         $body = '{"calls":[' . implode(',', $calls) . "],\"mode\":\"$mode\"}";
         $headers = $context->headers();
-        if ($part !== null && isset($headers['idempotency-key'])) {
-            $headers['idempotency-key'] = preg_replace('/("?)$/D', ".$part$1", $headers['idempotency-key'], 1);
+        if ($indexRange !== null && isset($headers['idempotency-key'])) {
+            $headers['idempotency-key'] = preg_replace('/("?)$/D', ".$indexRange$1", $headers['idempotency-key'], 1);
         }
         $request = new Request(self::TOOLS . 'batch-execute', $headers, $body);
         try {
             $response = $this->exchange($request);
         } catch (TimeoutException) {
-            throw Trouble::toolTime($names, $this->timeout);
+            throw TransportErrors::toolsTimedOut($names, $this->timeout);
         }
         try {
             $results = self::body($response)->results ?? null;
             if (!is_array($results) || count($results) !== count($calls)) {
-                throw Failure::transport("The sidecar's answer has no result for each call");
+                throw Failure::transport("The sidecar's response has no result for each call");
             }
         } catch (PillionException $e) {
-            return new RefusedRequest($e, $e instanceof TransportException ? 0 : $response->status);
+            return new RejectedRequest($e, $e instanceof TransportException ? 0 : $response->status);
         }
-        return array_map(Answer::of(...), $results);
+        return array_map(CallResponse::parse(...), $results);
     }
 
     /**
-     * Begins a chat, or goes on with one, and waits for its answer.
+     * Starts or resumes a chat and waits for the answer.
      *
      * @param array<string, mixed> $request
      */
@@ -185,7 +185,7 @@ final class SidecarApi
     }
 
     /**
-     * As {@see chat()}, with its events as they come.
+     * Starts or resumes a chat like {@see chat()} and returns its events as they arrive.
      *
      * @param array<string, mixed> $request
      */
@@ -194,7 +194,7 @@ final class SidecarApi
         $deadline = new Deadline($this->timeout, $this->cancellation);
         $events = EventSource::open($this->socketPath, self::chatRequest($id, $request, $context), $deadline);
         if ($events->status() !== 200) {
-            self::body($events->refusal());
+            self::body($events->rejectedResponse());
         }
         return $events;
     }
@@ -206,7 +206,7 @@ final class SidecarApi
         return new Request($path, $context->headers(), Json::encode($request === [] ? new \stdClass() : $request));
     }
 
-    /** The body of an answer with status 200. */
+    /** Returns the body of the response; throws an exception unless the status is 200. */
     private function send(Request $request): \stdClass
     {
         return self::body($this->exchange($request));
@@ -223,12 +223,12 @@ final class SidecarApi
             $body = Json::parse($response->body);
         } catch (\JsonException $e) {
             throw Failure::transport(
-                "The sidecar's answer (HTTP status $response->status) is not the JSON it should be: {$e->getMessage()}",
+                "The sidecar's response (HTTP status $response->status) is not the expected JSON: {$e->getMessage()}",
                 $response->status,
             );
         }
         if (!$body instanceof \stdClass) {
-            throw Failure::transport("The sidecar's answer (HTTP status $response->status) is no JSON object", $response->status);
+            throw Failure::transport("The sidecar's response (HTTP status $response->status) is not a JSON object", $response->status);
         }
         if ($response->status === 200) {
             return $body;

@@ -24,23 +24,23 @@ final class SidecarServers
      * @throws \Pillion\Exception\TransportException   when the sidecar cannot reach the server
      * @throws \Pillion\Exception\PillionException
      */
-    public function offer(?string $label, string $url): array
+    public function findTools(?string $label, string $url): array
     {
         $list = $this->api->list('tools');
-        $of = static fn (string $key, ?string $value): array => $value === null ? [] : array_values(array_filter(
+        $filter = static fn (string $key, ?string $value): array => $value === null ? [] : array_values(array_filter(
             $list->tools,
             static fn (\stdClass $tool): bool => ($tool->$key ?? null) === $value,
         ));
-        $tools = $of('server_label', $label) ?: $of('server_url', $url);
+        $tools = $filter('server_label', $label) ?: $filter('server_url', $url);
         if ($tools === []) {
-            throw $this->unknown($label, $url, $list->unavailable_servers ?? []);
+            throw $this->unknownServer($label, $url, $list->unavailable_servers ?? []);
         }
         $schemas = $this->schemas();
         return array_map(static fn (\stdClass $tool): array => [
             'name' => self::text($tool, 'server_tool'),
             'sidecarName' => self::text($tool, 'name'),
             'description' => self::text($tool, 'description'),
-            'schema' => $schemas[$tool->name] ?? throw Failure::transport("The sidecar has no schema of its tool '$tool->name'"),
+            'schema' => $schemas[$tool->name] ?? throw Failure::transport("The sidecar returned no schema for its tool '$tool->name'"),
             'label' => self::text($tool, 'server_label'),
         ], $tools);
     }
@@ -59,7 +59,7 @@ final class SidecarServers
         return $schemas;
     }
 
-    private function unknown(?string $label, string $url, mixed $unavailable): \Throwable
+    private function unknownServer(?string $label, string $url, mixed $unavailable): \Throwable
     {
         $labels = [];
         foreach (is_array($unavailable) ? $unavailable : [] as $server) {
@@ -71,9 +71,9 @@ final class SidecarServers
             }
         }
         $name = $label === null ? $url : "'$label' ($url)";
-        $cannot = $labels === [] ? '' : ' It cannot reach ' . implode(', ', $labels) . '.';
+        $unreachable = $labels === [] ? '' : ' Unreachable servers: ' . implode(', ', $labels) . '.';
         return Failure::unavailable(
-            "The sidecar knows no MCP server $name with tools.$cannot Add it to the sidecar's configuration, or install the extension ext-pillion",
+            "The sidecar has no MCP server $name with tools.$unreachable Add it to the sidecar's configuration, or install the extension ext-pillion",
         );
     }
 

@@ -9,6 +9,7 @@ use Pillion\Exception\CancelledException;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Fallback\Argument;
 use Pillion\Fallback\Failure;
+use Pillion\Fallback\Http\Deadline;
 use Pillion\Progress;
 
 /**
@@ -48,7 +49,7 @@ final class Call
         public readonly ?string $principal,
         public readonly ?string $channel,
         private readonly ?float $end,
-        private readonly Session $session,
+        private readonly WorkerSession $session,
     ) {
         $this->cancellation = new CancellationToken();
     }
@@ -77,13 +78,13 @@ final class Call
             throw Failure::invalidInput('The progress must be a finite number');
         }
         Argument::texts([3 => $progress->message]);
-        $this->session->tell($progress);
+        $this->session->reportProgress($progress);
     }
 
     /** Returns whether the call was canceled. Reads pending messages from the sidecar first. */
     public function isCancelled(): bool
     {
-        $this->session->listen();
+        $this->session->readPending();
         return $this->cancellation->isCancelled();
     }
 
@@ -98,7 +99,7 @@ final class Call
     /** Returns the seconds until the caller's deadline; null without a deadline. */
     public function secondsLeft(): ?float
     {
-        return $this->end === null ? null : max(0.0, $this->end - Limits::now());
+        return $this->end === null ? null : max(0.0, $this->end - Deadline::now());
     }
 
     /** @internal */

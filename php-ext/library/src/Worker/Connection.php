@@ -17,10 +17,10 @@ final class Connection
     /** Maximum length of a line in bytes, in both directions; the sidecar's default limit. */
     public const MAX_LINE_LEN = 16 * 1024 * 1024;
 
-    private const CONNECT_SECONDS = 5.0;
+    private const CONNECT_TIMEOUT = 5.0;
     /** How long a send may wait for the sidecar to read, in seconds. */
-    private const SEND_SECONDS = 30.0;
-    private const BLOCK = 262_144;
+    private const SEND_TIMEOUT = 30.0;
+    private const BLOCK_BYTES = 262_144;
     /** The errno of a refused permission. */
     private const EACCES = 13;
 
@@ -28,45 +28,45 @@ final class Connection
     private $stream;
     private string $buffer = '';
     /** Number of bytes in the buffer that were already searched for the end of a line. */
-    private int $seen = 0;
-    private readonly int $process;
+    private int $searched = 0;
+    private readonly int $ownerPid;
 
-    /** @throws Lost when the connection fails */
+    /** @throws ConnectionLostException when the connection fails */
     public function __construct(string $socket)
     {
-        $stream = @stream_socket_client("unix://$socket", $code, $reason, self::CONNECT_SECONDS);
+        $stream = @stream_socket_client("unix://$socket", $code, $reason, self::CONNECT_TIMEOUT);
         if ($stream === false) {
-            throw new Lost($code === self::EACCES
-                ? "Permission denied: the permissions of the sidecar's socket $socket let in its user and root, "
-                    . 'and with socket.group of its configuration that group\'s members'
-                : "No sidecar at $socket: " . ($reason === '' ? 'the path cannot be used' : $reason));
+            throw new ConnectionLostException($code === self::EACCES
+                ? "Permission denied for the sidecar's socket $socket: only the user of the sidecar, root and the members of "
+                    . 'the group that socket.group of its configuration names may connect'
+                : "Cannot connect to the sidecar at $socket: " . ($reason === '' ? 'the path is not valid' : $reason));
         }
         stream_set_blocking($stream, false);
         stream_set_read_buffer($stream, 0);
         $this->stream = $stream;
-        $this->process = (int) getmypid();
+        $this->ownerPid = (int) getmypid();
     }
 
     /** Returns whether this process is a fork of the process that owns the connection. */
     public function isInherited(): bool
     {
-        return getmypid() !== $this->process;
+        return getmypid() !== $this->ownerPid;
     }
 
     /**
-     * @throws Lost when the connection is lost, or the sidecar does not read
+     * @throws ConnectionLostException when the connection is lost, or the sidecar does not read
      */
     public function send(string $bytes): void
     {
         $length = strlen($bytes);
         for ($sent = 0; $sent < $length;) {
-            $written = @fwrite($this->stream, substr($bytes, $sent, self::BLOCK));
+            $written = @fwrite($this->stream, substr($bytes, $sent, self::BLOCK_BYTES));
             if ($written === false || feof($this->stream)) {
-                throw new Lost('The sidecar has closed the connection');
+                throw new ConnectionLostException('The sidecar closed the connection');
             }
             $sent += $written;
-            if ($written === 0 && !$this->ready(self::SEND_SECONDS, forWriting: true)) {
-                throw new Lost('The sidecar does not read what it is sent');
+            if ($written === 0 && !$this->waitUntilReady(self::SEND_TIMEOUT, forWriting: true)) {
+                throw new ConnectionLostException('The sidecar stopped reading messages');
             }
         }
     }
@@ -74,35 +74,35 @@ final class Connection
     /**
      * Returns the next line without its line ending; null after a timeout or a signal.
      *
-     * @throws Lost               when the connection is lost
-     * @throws TransportException when the line is too long
+     * @throws ConnectionLostException when the connection is lost
+     * @throws TransportException      when the line is too long
      */
-    public function line(float $seconds): ?string
+    public function readLine(float $seconds): ?string
     {
-        return $this->next("\n", $seconds, self::MAX_LINE_LEN);
+        return $this->readUntil("\n", $seconds, self::MAX_LINE_LEN);
     }
 
     /**
      * Returns the bytes before the next `$end`; null after a timeout.
      *
-     * @throws Lost
+     * @throws ConnectionLostException
      * @throws TransportException
      */
-    public function next(string $end, float $seconds, int $longest): ?string
+    public function readUntil(string $end, float $seconds, int $maxLength): ?string
     {
         while (true) {
-            $place = strpos($this->buffer, $end, max(0, $this->seen - strlen($end)));
-            if (($place === false ? strlen($this->buffer) : $place) > $longest) {
-                throw Failure::transport("The sidecar sent more than $longest bytes in one piece");
+            $position = strpos($this->buffer, $end, max(0, $this->searched - strlen($end)));
+            if (($position === false ? strlen($this->buffer) : $position) > $maxLength) {
+                throw Failure::transport("The sidecar sent a message of more than $maxLength bytes");
             }
-            if ($place !== false) {
-                $found = substr($this->buffer, 0, $place);
-                $this->buffer = substr($this->buffer, $place + strlen($end));
-                $this->seen = 0;
+            if ($position !== false) {
+                $found = substr($this->buffer, 0, $position);
+                $this->buffer = substr($this->buffer, $position + strlen($end));
+                $this->searched = 0;
                 return $found;
             }
-            $this->seen = strlen($this->buffer);
-            if (!$this->more($seconds)) {
+            $this->searched = strlen($this->buffer);
+            if (!$this->receive($seconds)) {
                 return null;
             }
         }
@@ -111,18 +111,18 @@ final class Connection
     /**
      * Returns exactly `$count` bytes; null after a timeout.
      *
-     * @throws Lost
+     * @throws ConnectionLostException
      */
-    public function bytes(int $count, float $seconds): ?string
+    public function readBytes(int $count, float $seconds): ?string
     {
         while (strlen($this->buffer) < $count) {
-            if (!$this->more($seconds)) {
+            if (!$this->receive($seconds)) {
                 return null;
             }
         }
         $found = substr($this->buffer, 0, $count);
         $this->buffer = substr($this->buffer, $count);
-        $this->seen = 0;
+        $this->searched = 0;
         return $found;
     }
 
@@ -135,24 +135,24 @@ final class Connection
         }
     }
 
-    /** @throws Lost */
-    private function more(float $seconds): bool
+    /** @throws ConnectionLostException */
+    private function receive(float $seconds): bool
     {
-        if (!$this->ready($seconds, forWriting: false)) {
+        if (!$this->waitUntilReady($seconds, forWriting: false)) {
             return false;
         }
-        $bytes = @fread($this->stream, self::BLOCK);
+        $bytes = @fread($this->stream, self::BLOCK_BYTES);
         if (($bytes === false || $bytes === '') && feof($this->stream)) {
-            throw new Lost('The sidecar has closed the connection');
+            throw new ConnectionLostException('The sidecar closed the connection');
         }
         $this->buffer .= (string) $bytes;
         return true;
     }
 
-    private function ready(float $seconds, bool $forWriting): bool
+    private function waitUntilReady(float $seconds, bool $forWriting): bool
     {
         if (!is_resource($this->stream)) {
-            throw new Lost('The connection is closed');
+            throw new ConnectionLostException('The connection is closed');
         }
         $read = $forWriting ? [] : [$this->stream];
         $write = $forWriting ? [$this->stream] : [];

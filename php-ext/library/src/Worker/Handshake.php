@@ -9,6 +9,7 @@ use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\PillionException;
 use Pillion\Exception\TransportException;
 use Pillion\Fallback\Failure;
+use Pillion\Fallback\Http\Deadline;
 
 /**
  * The HTTP upgrade request that turns a connection to the sidecar into a worker connection, and the response.
@@ -17,19 +18,19 @@ use Pillion\Fallback\Failure;
  */
 final class Handshake
 {
-    private const SECONDS = 30.0;
+    private const RESPONSE_TIMEOUT = 30.0;
     private const MAX_HEAD_LEN = 65_536;
     private const MAX_BODY_LEN = 1_048_576;
 
     /**
      * @return string the worker ID assigned by the sidecar
      *
-     * @throws Lost                   when the sidecar cannot accept another worker now
-     * @throws InvalidInputException  when the sidecar rejects the tools
-     * @throws AuthorizationException when this process is not allowed to offer tools
-     * @throws TransportException     when the response is not a valid upgrade response
+     * @throws ConnectionLostException when the sidecar cannot accept another worker now
+     * @throws InvalidInputException   when the sidecar rejects the tools
+     * @throws AuthorizationException  when this process is not allowed to offer tools
+     * @throws TransportException      when the response is not a valid upgrade response
      */
-    public static function make(Connection $connection, string $offer): string
+    public static function perform(Connection $connection, string $offer): string
     {
         $request = implode("\r\n", [
             'POST /api/v1/workers HTTP/1.1',
@@ -43,76 +44,76 @@ final class Handshake
         ]);
         try {
             $connection->send($request);
-        } catch (Lost) {
+        } catch (ConnectionLostException) {
             // A server may reject a request before it has read the complete request, so read the response
             // anyway.
         }
-        [$status, $headers] = self::head($connection);
+        [$status, $headers] = self::readHead($connection);
         if ($status !== 101) {
-            throw self::refusal($status, self::body($connection, $headers));
+            throw self::rejection($status, self::readBody($connection, $headers));
         }
         if (strcasecmp($headers['upgrade'] ?? '', 'pillion-worker') !== 0) {
-            throw Failure::transport('The sidecar switched to another protocol than that of workers');
+            throw Failure::transport('The sidecar switched to another protocol than pillion-worker');
         }
         return $headers['pillion-worker'] ?? '';
     }
 
     /** @return array{int, array<string, string>} the status, and the headers by lowercase name */
-    private static function head(Connection $connection): array
+    private static function readHead(Connection $connection): array
     {
-        $end = Limits::now() + self::SECONDS;
+        $end = Deadline::now() + self::RESPONSE_TIMEOUT;
         do {
-            $head = $connection->next("\r\n\r\n", max(0.0, $end - Limits::now()), self::MAX_HEAD_LEN);
-        } while ($head === null && Limits::now() < $end);
+            $head = $connection->readUntil("\r\n\r\n", max(0.0, $end - Deadline::now()), self::MAX_HEAD_LEN);
+        } while ($head === null && Deadline::now() < $end);
         if ($head === null) {
-            throw new Lost('The sidecar does not answer');
+            throw new ConnectionLostException('The sidecar did not respond in time');
         }
         $lines = explode("\r\n", $head);
-        if (preg_match('~^HTTP/1\.[01] (\d{3})( |$)~', $lines[0], $found) !== 1) {
-            throw Failure::transport('What listens on the socket is no sidecar: its answer is not HTTP');
+        if (preg_match('~^HTTP/1\.[01] (\d{3})( |$)~', $lines[0], $matches) !== 1) {
+            throw Failure::transport('The process that listens on the socket is not a sidecar: the response is not HTTP');
         }
         $headers = [];
         foreach (array_slice($lines, 1) as $line) {
             [$name, $value] = explode(':', $line, 2) + [1 => ''];
             $headers[strtolower($name)] = trim($value);
         }
-        return [(int) $found[1], $headers];
+        return [(int) $matches[1], $headers];
     }
 
     /** @param array<string, string> $headers */
-    private static function body(Connection $connection, array $headers): string
+    private static function readBody(Connection $connection, array $headers): string
     {
         $length = $headers['content-length'] ?? '';
         if (!ctype_digit($length) || strlen($length) > 7 || (int) $length > self::MAX_BODY_LEN) {
             return '';
         }
         try {
-            return $connection->bytes((int) $length, self::SECONDS) ?? '';
-        } catch (Lost) {
+            return $connection->readBytes((int) $length, self::RESPONSE_TIMEOUT) ?? '';
+        } catch (ConnectionLostException) {
             return '';
         }
     }
 
-    private static function refusal(int $status, string $body): PillionException
+    private static function rejection(int $status, string $body): PillionException
     {
         $problem = json_decode($body, true);
-        $said = is_array($problem) ? $problem['detail'] ?? $problem['title'] ?? null : null;
-        $why = is_string($said) ? $said : "HTTP $status";
+        $detail = is_array($problem) ? $problem['detail'] ?? $problem['title'] ?? null : null;
+        $reason = is_string($detail) ? $detail : "HTTP $status";
         if ($status === 404 || $status === 405) {
-            return Failure::transport("The sidecar takes no workers: $why", $status);
+            return Failure::transport("The sidecar does not accept workers: $reason", $status);
         }
         if ($status === 401 || $status === 403) {
-            $refusal = new AuthorizationException("The sidecar takes no tools of this process: $why");
-            $refusal->errorCode = 'denied';
-            $refusal->httpStatus = $status;
-            return $refusal;
+            $exception = new AuthorizationException("The sidecar does not accept tools from this process: $reason");
+            $exception->errorCode = 'denied';
+            $exception->httpStatus = $status;
+            return $exception;
         }
         if ($status === 429 || $status >= 500) {
-            return new Lost("The sidecar takes no worker now: $why");
+            return new ConnectionLostException("The sidecar cannot accept another worker now: $reason");
         }
         if ($status >= 400) {
-            return Failure::invalidInput("The sidecar refuses the tools: $why");
+            return Failure::invalidInput("The sidecar rejected the tools: $reason");
         }
-        return Failure::transport("The sidecar answered with HTTP $status where it should switch protocols", $status);
+        return Failure::transport("The sidecar responded with HTTP $status instead of switching protocols", $status);
     }
 }

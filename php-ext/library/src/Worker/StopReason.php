@@ -16,5 +16,5 @@ enum StopReason: string
     /** SIGTERM or SIGINT arrived. */
     case Signal = 'signal';
     /** {@see \Pillion\Worker::stop()} was called. */
-    case Asked = 'asked';
+    case Requested = 'requested';
 }

@@ -43,46 +43,46 @@ pub(super) fn methods(class: Class) -> Class {
 
 fn on_sampling(call: &mut Call<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
-    let is_there = hooks.set_callable(call, 0, SAMPLING)?;
-    link.offer(|offers| offers.sampling = is_there);
+    let is_set = hooks.set_callable(call, 0, SAMPLING)?;
+    link.change_capabilities(|capabilities| capabilities.sampling = is_set);
     Ok(call.this().to_value())
 }
 
 fn on_elicitation(call: &mut Call<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
-    let is_there = hooks.set_callable(call, 0, ELICITATION)?;
-    link.offer(|offers| offers.elicitation = is_there);
+    let is_set = hooks.set_callable(call, 0, ELICITATION)?;
+    link.change_capabilities(|capabilities| capabilities.elicitation = is_set);
     Ok(call.this().to_value())
 }
 
 fn on_notification(call: &mut Call<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
-    let is_there = hooks.set_callable(call, 0, NOTIFICATION)?;
-    link.offer(|offers| offers.notifications = is_there);
+    let is_set = hooks.set_callable(call, 0, NOTIFICATION)?;
+    link.change_capabilities(|capabilities| capabilities.notifications = is_set);
     Ok(call.this().to_value())
 }
 
 fn on_authorization(call: &mut Call<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
-    let is_there = hooks.set_callable(call, 0, AUTHORIZATION)?;
-    link.offer(|offers| offers.authorization = is_there);
+    let is_set = hooks.set_callable(call, 0, AUTHORIZATION)?;
+    link.change_capabilities(|capabilities| capabilities.authorization = is_set);
     Ok(call.this().to_value())
 }
 
 fn set_roots(call: &mut Call<'_>) -> Outcome {
     let (link, _) = parts(call)?;
     call.array(0)?;
-    let given = call.value(0).map(to_value).transpose()?;
-    let roots = roots(&given.unwrap_or_default())?;
-    link.offer(|offers| offers.roots = roots);
+    let value = call.value(0).map(to_value).transpose()?;
+    let roots = roots(&value.unwrap_or_default())?;
+    link.change_capabilities(|capabilities| capabilities.roots = roots);
     Ok(call.this().to_value())
 }
 
 fn set_token_store(call: &mut Call<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     hooks.set_object(call, 0, TOKENS, "store", &["load", "save"])?;
-    let is_there = call.some(0).is_some();
-    link.offer(|offers| offers.deferral = is_there);
+    let is_set = call.some(0).is_some();
+    link.change_capabilities(|capabilities| capabilities.deferral = is_set);
     // Another store may contain other tokens.
     link.forget_connection();
     Ok(call.this().to_value())
@@ -107,13 +107,13 @@ fn finish_authorization(call: &mut Call<'_>) -> Outcome {
 ///
 /// # Errors
 /// An `InvalidInputException` naming the entry.
-pub(super) fn roots(given: &Value) -> Result<Vec<(String, String)>, Failure> {
+pub(super) fn roots(value: &Value) -> Result<Vec<(String, String)>, Failure> {
     let wrong = |which: &str| {
         exception::invalid_input(format!(
-            "$roots must be a list of URIs, or of arrays with 'uri' and 'name'; {which} is none"
+            "$roots must be a list of URIs, or of arrays with 'uri' and 'name'; {which} is not"
         ))
     };
-    let entries = given.as_array().ok_or_else(|| wrong("it"))?;
+    let entries = value.as_array().ok_or_else(|| wrong("it"))?;
     let roots = entries.iter().enumerate().map(|(index, entry)| {
         let (uri, name) = match entry {
             Value::String(uri) => (Some(uri.as_str()), None),

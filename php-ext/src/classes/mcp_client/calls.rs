@@ -1,15 +1,15 @@
 //! `callTool`, `callTools` and `streamTool`.
 
+mod call_events;
 mod results;
 mod several;
-mod told;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pillion_core::mcp::{McpClient, McpError, RequestOptions, ToolCallResult};
 use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::{McpClient, McpError, RequestOptions, ToolCallResult};
 use serde_json::value::RawValue;
 
 use super::options::CallOptions;
@@ -19,13 +19,13 @@ use crate::classes::tool_result::NAME as TOOL_RESULT;
 use crate::classes::tool_stream;
 use crate::exception;
 use crate::mcp::hooks::Hooks;
-use crate::mcp::{Link, Reported, arguments};
+use crate::mcp::{ProgressReceiver, ServerLink, arguments};
 use crate::zend::{Call, Class, Failure, Method, Outcome, Parameter, Type};
 
+use call_events::dispatch_start;
+pub use call_events::{dispatch_end, dispatch_failure, with_call_events};
 pub use results::{is_error, result_of_call};
 use several::call_tools;
-use told::tell_start;
-pub use told::{tell_end, tell_failure, telling};
 
 /// Adds the methods.
 pub(super) fn methods(class: Class) -> Class {
@@ -54,7 +54,7 @@ pub(super) fn methods(class: Class) -> Class {
 }
 
 /// One tool call.
-pub struct Spec {
+pub struct ToolCallSpec {
     /// The ID of the call.
     pub id: String,
     /// The name of the tool.
@@ -64,7 +64,7 @@ pub struct Spec {
 }
 
 /// The outcome of a call.
-pub type Finished = Result<ToolCallResult, CallError>;
+pub type CallOutcome = Result<ToolCallResult, CallError>;
 
 /// The reason why a call has no result.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl CallError {
     /// Returns the error code.
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Mcp(error) => error.code(),
+            Self::Mcp(error) => pillion_mcp_tools::error_code(error.class()),
             Self::Cancelled(_) => ErrorCode::Cancelled,
             Self::Arguments(_) => ErrorCode::InvalidInput,
         }
@@ -90,8 +90,8 @@ impl CallError {
     /// Returns the exception.
     ///
     /// # Errors
-    /// Same as [`Link::failure`].
-    pub fn into_failure(self, link: &Link, hooks: Hooks<'_>) -> Result<Failure, Failure> {
+    /// Same as [`ServerLink::failure`].
+    pub fn into_failure(self, link: &ServerLink, hooks: Hooks<'_>) -> Result<Failure, Failure> {
         match &self {
             Self::Mcp(error) => link.failure(hooks, error),
             other => Ok(exception::of_code(other.code(), other.to_string())),
@@ -111,12 +111,12 @@ impl fmt::Display for CallError {
 }
 
 /// Calls a tool and waits for the result. Cancellation notifies the server.
-pub async fn finish(
+pub async fn call_with_cancellation(
     client: McpClient,
-    spec: Spec,
+    spec: ToolCallSpec,
     options: RequestOptions,
     cancellation: Cancellation,
-) -> Finished {
+) -> CallOutcome {
     let called = client.call_tool_with(&spec.name, &spec.arguments, &options);
     tokio::select! {
         biased;
@@ -131,16 +131,26 @@ fn call_tool(call: &mut Call<'_>) -> Outcome {
     let options = CallOptions::of_argument(call, 2, &allowed)?;
     let spec = spec(call, &options)?;
     let (ids, name) = ([spec.id.clone()], spec.name.clone());
-    let reported = options.on_progress.as_ref().map(|callable| Reported {
-        callable,
-        ids: &ids,
-    });
-    telling(link, hooks, (&ids[0], &name), || {
-        let finished = link.run(hooks, "tools/call", reported.as_ref(), |client, line| {
-            let mut request = options.request.clone();
-            request.on_progress = reported.as_ref().map(|_| line.reports(0));
-            finish(client, spec, request, options.cancellation.clone())
-        })?;
+    let progress_receiver = options
+        .on_progress
+        .as_ref()
+        .map(|callable| ProgressReceiver {
+            callable,
+            ids: &ids,
+        });
+    with_call_events(link, hooks, (&ids[0], &name), || {
+        let finished = link.run(
+            hooks,
+            "tools/call",
+            progress_receiver.as_ref(),
+            |client, handle| {
+                let mut request = options.request.clone();
+                request.on_progress = progress_receiver
+                    .as_ref()
+                    .map(|_| handle.progress_callback(0));
+                call_with_cancellation(client, spec, request, options.cancellation.clone())
+            },
+        )?;
         match finished {
             Ok(called) => result_of_call(&ids[0], &name, &called),
             Err(error) => Err(error.into_failure(link, hooks)?),
@@ -154,7 +164,7 @@ fn stream_tool(call: &mut Call<'_>) -> Outcome {
     let options = CallOptions::of_argument(call, 2, &allowed)?;
     let spec = spec(call, &options)?;
     let (id, name) = (spec.id.clone(), spec.name.clone());
-    tell_start(link, hooks, (&id, &name))
+    dispatch_start(link, hooks, (&id, &name))
         .and_then(|()| {
             let CallOptions {
                 request,
@@ -163,11 +173,11 @@ fn stream_tool(call: &mut Call<'_>) -> Outcome {
             } = options;
             tool_stream::start(call.this(), link, hooks, spec, request, cancellation)
         })
-        .map_err(|failure| tell_failure(link, hooks, (&id, &name), failure, Duration::ZERO))
+        .map_err(|failure| dispatch_failure(link, hooks, (&id, &name), failure, Duration::ZERO))
 }
 
-fn spec(call: &Call<'_>, options: &CallOptions) -> Result<Spec, Failure> {
-    Ok(Spec {
+fn spec(call: &Call<'_>, options: &CallOptions) -> Result<ToolCallSpec, Failure> {
+    Ok(ToolCallSpec {
         id: options.id.clone().unwrap_or_else(new_id),
         name: call.string(0)?.to_owned(),
         arguments: arguments(call, 1)?,

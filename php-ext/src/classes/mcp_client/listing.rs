@@ -1,13 +1,13 @@
 //! Lists of tools, resources and prompts, and completion.
 
-use pillion_core::mcp::{McpClient, McpError};
+use pillion_mcp_client::{McpClient, McpError};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{EMPTY, ask, parts};
+use super::{EMPTY, parts, request_method};
 use crate::exception;
 use crate::json::to_value;
-use crate::mcp::{arguments, readable, tool_list};
+use crate::mcp::{arguments, decode_message, tool_list};
 use crate::zend::{Call, Class, Failure, Method, Outcome, Parameter, Type, empty_array, list_of};
 
 /// Adds the methods.
@@ -70,21 +70,21 @@ where
 {
     let (link, hooks) = parts(call)?;
     let items = link.send(hooks, method, request)?;
-    let items = items.iter().map(|item| readable(item, EMPTY));
+    let items = items.iter().map(|item| decode_message(item, EMPTY));
     items.collect::<Result<Vec<_>, _>>().map(list_of)
 }
 
 /// Returns the complete result: `contents` and any other members.
 fn read_resource(call: &mut Call<'_>) -> Outcome {
     let params = raw(&json!({"uri": call.string(0)?}))?;
-    ask(call, "resources/read", params).and_then(an_array)
+    request_method(call, "resources/read", params).and_then(require_array)
 }
 
 /// Returns the complete result: `messages`, `description` and any other members.
 fn get_prompt(call: &mut Call<'_>) -> Outcome {
     let arguments = arguments(call, 1)?;
     let params = raw(&json!({"name": call.string(0)?, "arguments": arguments}))?;
-    ask(call, "prompts/get", params).and_then(an_array)
+    request_method(call, "prompts/get", params).and_then(require_array)
 }
 
 /// Returns the `completion` of the result: `values`, `total`, `hasMore`.
@@ -99,7 +99,7 @@ fn complete(call: &mut Call<'_>) -> Outcome {
     if context.get() != "{}" {
         params["context"] = json!({ "arguments": context });
     }
-    let result = ask(call, "completion/complete", raw(&params)?)?;
+    let result = request_method(call, "completion/complete", raw(&params)?)?;
     let completion = result.array().and_then(|result| result.get("completion"));
     completion.map_or_else(
         || {
@@ -107,13 +107,13 @@ fn complete(call: &mut Call<'_>) -> Outcome {
                 "MCP request failed: the answer has no 'completion'",
             ))
         },
-        |completion| an_array(completion.shallow_clone()),
+        |completion| require_array(completion.shallow_clone()),
     )
 }
 
 /// Makes sure that a result is an array: a server may send anything, but these methods return
 /// arrays.
-fn an_array(value: ext_php_rs::types::Zval) -> Outcome {
+fn require_array(value: ext_php_rs::types::Zval) -> Outcome {
     if value.is_array() {
         return Ok(value);
     }
@@ -121,7 +121,7 @@ fn an_array(value: ext_php_rs::types::Zval) -> Outcome {
         return Ok(empty_array());
     }
     Err(exception::transport(
-        "MCP request failed: the answer is no object",
+        "MCP request failed: the answer is not an object",
     ))
 }
 

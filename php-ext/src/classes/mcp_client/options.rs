@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use ext_php_rs::types::{ZendHashTable, Zval};
-use pillion_core::mcp::RequestOptions;
+use pillion_mcp_client::RequestOptions;
 use serde_json::{Map, Value};
 
 use crate::classes::cancellation_token::Cancellation;
 use crate::classes::tool_definition::seconds;
 use crate::exception;
 use crate::json::to_value;
-use crate::mcp::kind;
+use crate::mcp::describe_type;
 use crate::zend::{Call, Failure, entries};
 
 /// Default of `max_concurrent`: how many calls of `callTools` run at a time.
-const SIDE_BY_SIDE: usize = 16;
+const DEFAULT_MAX_CONCURRENT: usize = 16;
 
 /// The options of one or several calls.
 pub struct CallOptions {
@@ -41,7 +41,7 @@ impl CallOptions {
             on_progress: None,
             cancellation: Cancellation::default(),
             id: None,
-            max_concurrent: SIDE_BY_SIDE,
+            max_concurrent: DEFAULT_MAX_CONCURRENT,
         };
         if call.value(index).is_some() {
             options.read(call.array(index)?, allowed)?;
@@ -49,8 +49,8 @@ impl CallOptions {
         Ok(options)
     }
 
-    fn read(&mut self, given: &ZendHashTable, allowed: &[&str]) -> Result<(), Failure> {
-        for (key, value) in entries(given) {
+    fn read(&mut self, options: &ZendHashTable, allowed: &[&str]) -> Result<(), Failure> {
+        for (key, value) in entries(options) {
             let name = key
                 .string()
                 .unwrap_or_else(|| key.long().unwrap_or_default().to_string());
@@ -69,7 +69,7 @@ impl CallOptions {
         let wrong = |expected: &str| {
             exception::invalid_input(format!(
                 "The option '{name}' must be {expected}, {} given",
-                kind(value)
+                describe_type(value)
             ))
         };
         match name {
@@ -78,11 +78,11 @@ impl CallOptions {
                     clippy::cast_precision_loss,
                     reason = "seconds: no precision is needed"
                 )]
-                let given = value
+                let number = value
                     .double()
                     .or(value.long().map(|integer| integer as f64));
-                let given = given.ok_or_else(|| wrong("a number of seconds"))?;
-                self.request.timeout = Some(positive(seconds("timeout", given)?));
+                let number = number.ok_or_else(|| wrong("a number of seconds"))?;
+                self.request.timeout = Some(positive(seconds("timeout", number)?));
             }
             "on_progress" if value.is_callable() => self.on_progress = Some(value.shallow_clone()),
             "on_progress" => return Err(wrong("callable")),
@@ -96,9 +96,9 @@ impl CallOptions {
             }
             "id" => self.id = Some(value.string().ok_or_else(|| wrong("a string"))?),
             _ => {
-                let most = value.long().and_then(|most| usize::try_from(most).ok());
-                let most = most.filter(|most| *most > 0);
-                self.max_concurrent = most.ok_or_else(|| wrong("an integer greater than 0"))?;
+                let number = value.long().and_then(|number| usize::try_from(number).ok());
+                let number = number.filter(|number| *number > 0);
+                self.max_concurrent = number.ok_or_else(|| wrong("an integer greater than 0"))?;
             }
         }
         Ok(())

@@ -50,7 +50,7 @@ impl Answer {
     }
 
     /// Adds the arguments to the metadata, if there are any.
-    pub(super) fn asking_for(mut self, arguments: Option<Zval>) -> Self {
+    pub(super) fn with_arguments(mut self, arguments: Option<Zval>) -> Self {
         if let Some(arguments) = arguments.filter(|_| self.metadata.is_array()) {
             self.metadata = with_entry(&self.metadata, "arguments", arguments);
         }

@@ -8,7 +8,7 @@ use pillion_client::{BatchPart, ClientError};
 use pillion_core::tool::{ErrorCode, ToolCall};
 
 use super::answer::Answer;
-use super::{ask, asked_arguments, caller_argument, list_in};
+use super::{approval_arguments, caller_argument, list_in, send_request};
 use crate::classes::tool_call::{RefusedCall, call_or_refusal};
 use crate::exception;
 use crate::json::EmptyObject;
@@ -66,7 +66,7 @@ fn run(
     }
     let mut answered = Vec::with_capacity(sent.len());
     if !sent.is_empty() || results.is_empty() {
-        let parts = ask(call, |client| {
+        let parts = send_request(call, |client| {
             client.raw().batch_in_parts(&sent, mode, &caller)
         })?;
         let is_only = parts.len() == 1;
@@ -109,17 +109,17 @@ fn results_of(
     let results = list_in(&body, "results", EmptyObject::Array)?;
     if results.array().map_or(0, |results| results.len()) != calls.len() {
         return Err(exception::transport(
-            "The sidecar's answer has no result for each call",
+            "The sidecar's response has no result for each call",
         ));
     }
     let answers = results.array().into_iter().flat_map(entries);
-    let asked = asked_arguments(&body)?.into_iter();
+    let arguments = approval_arguments(&body)?.into_iter();
     calls
         .iter()
         .zip(answers)
-        .zip(asked.chain(repeat_with(|| None)))
-        .map(|((call, (_, answer)), asked)| {
-            let answer = Answer::of(answer).asking_for(asked);
+        .zip(arguments.chain(repeat_with(|| None)))
+        .map(|((call, (_, answer)), arguments)| {
+            let answer = Answer::of(answer).with_arguments(arguments);
             answer.into_result(call.id.clone(), call.name.clone())
         })
         .collect()

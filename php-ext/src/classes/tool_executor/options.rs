@@ -86,10 +86,10 @@ struct Windows {
 ///
 /// # Errors
 /// An `InvalidInputException` naming the key.
-pub fn read(given: &Zval) -> Result<Options, Failure> {
-    let approve = callable(given, hooks::APPROVE)?;
-    let before = callable(given, hooks::BEFORE)?;
-    let data = without_entry(&without_entry(given, hooks::APPROVE), hooks::BEFORE);
+pub fn read(options: &Zval) -> Result<Options, Failure> {
+    let approve = callable(options, hooks::APPROVE)?;
+    let before = callable(options, hooks::BEFORE)?;
+    let data = without_entry(&without_entry(options, hooks::APPROVE), hooks::BEFORE);
     let config = read_data(to_value_as("argument $options", &data)?)?;
     Ok(Options {
         config,
@@ -100,15 +100,15 @@ pub fn read(given: &Zval) -> Result<Options, Failure> {
 
 fn callable(options: &Zval, name: &str) -> Result<Zval, Failure> {
     let table = options.array();
-    let given = table.and_then(|table| table.get(name));
-    let given = given.map_or_else(Zval::new, |given| given.dereference().shallow_clone());
-    if !given.is_null() && !given.is_callable() {
+    let value = table.and_then(|table| table.get(name));
+    let value = value.map_or_else(Zval::new, |value| value.dereference().shallow_clone());
+    if !value.is_null() && !value.is_callable() {
         return Err(exception::invalid_input(format!(
             "Invalid executor option '{name}': it must be callable or null, {} given",
-            type_name(&given)
+            type_name(&value)
         )));
     }
-    Ok(given)
+    Ok(value)
 }
 
 fn read_data(options: Value) -> Result<ExecutorConfig, Failure> {
@@ -124,8 +124,8 @@ fn read_data(options: Value) -> Result<ExecutorConfig, Failure> {
             exception::invalid_input(format!("Invalid executor option '{path}': {why}"))
         })?;
     let defaults = ExecutorConfig::default();
-    let time = |name: &str, given: Option<f64>, default: Duration| {
-        given.map_or(Ok(default), |given| seconds(name, given))
+    let time = |name: &str, value: Option<f64>, default: Duration| {
+        value.map_or(Ok(default), |value| seconds(name, value))
     };
     Ok(ExecutorConfig {
         timeout: time("timeout", options.timeout, defaults.timeout)?,

@@ -2,7 +2,7 @@ use ext_php_rs::types::Zval;
 
 use crate::classes::client_hooks::client_of;
 use crate::mcp::hooks::Hooks;
-use crate::mcp::{Attendant, Link};
+use crate::mcp::{ServerLink, WaitingClient};
 use crate::zend::{Failure, Object, entries, list_of};
 
 /// The clients that MCP servers were registered with; their callbacks answer requests from the
@@ -29,9 +29,9 @@ impl Clients {
     }
 
     /// Returns the index of a client; adds the client if necessary.
-    pub(super) fn place(&mut self, client: &Zval) -> usize {
-        let is_it = |known: &Client| Object::of(&known.0) == Object::of(client);
-        self.0.iter().position(is_it).unwrap_or_else(|| {
+    pub(super) fn index_of_or_add(&mut self, client: &Zval) -> usize {
+        let is_same = |known: &Client| Object::of(&known.0) == Object::of(client);
+        self.0.iter().position(is_same).unwrap_or_else(|| {
             self.0.push(Client(client.shallow_clone()));
             self.0.len() - 1
         })
@@ -43,8 +43,11 @@ impl Clients {
     }
 
     /// Returns the link and the hooks of the client with this index.
-    pub(super) fn get(&self, place: Option<usize>) -> Result<Option<(&Link, Hooks<'_>)>, Failure> {
-        match place.and_then(|place| self.0.get(place)) {
+    pub(super) fn get(
+        &self,
+        index: Option<usize>,
+    ) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
+        match index.and_then(|index| self.0.get(index)) {
             Some(client) => client_of(&client.0),
             None => Ok(None),
         }
@@ -56,16 +59,16 @@ impl Client {
     ///
     /// # Errors
     /// An `Error` if the client is not constructed.
-    pub fn parts(&self) -> Result<(&Link, Hooks<'_>), Failure> {
+    pub fn parts(&self) -> Result<(&ServerLink, Hooks<'_>), Failure> {
         client_of(&self.0)?.ok_or_else(|| Failure::error("The client is none"))
     }
 
-    /// Lets the client serve its server's requests during a wait.
+    /// Lets the client handle its server's requests during a wait.
     ///
     /// # Errors
-    /// Same as [`Attendant::new`].
-    pub fn attend(&self) -> Result<Attendant<'_>, Failure> {
+    /// Same as [`WaitingClient::new`].
+    pub fn prepare_wait(&self) -> Result<WaitingClient<'_>, Failure> {
         let (link, hooks) = self.parts()?;
-        Attendant::new(link, hooks)
+        WaitingClient::new(link, hooks)
     }
 }

@@ -13,16 +13,16 @@ fn select(
     keep: impl Fn(Object<'_>) -> Result<bool, Failure>,
 ) -> Result<Vec<(String, Zval)>, Failure> {
     let tools = objects(this)?;
-    let mut kept = Vec::new();
+    let mut selected = Vec::new();
     for (name, tool) in tools.array().into_iter().flat_map(entries) {
         let Some(object) = Object::of(tool) else {
             continue;
         };
         if keep(object)? {
-            kept.push((name.string().unwrap_or_default(), tool.shallow_clone()));
+            selected.push((name.string().unwrap_or_default(), tool.shallow_clone()));
         }
     }
-    Ok(kept)
+    Ok(selected)
 }
 
 fn by_name(tools: Vec<(String, Zval)>) -> Zval {
@@ -67,10 +67,10 @@ pub(super) fn dropped_for_model(call: &mut Call<'_>) -> Outcome {
     for tool in registry.tools.tools(None) {
         let name = tool.name().as_str().to_owned();
         let admitted = capabilities.admit(&name, tool.origin());
-        let offered = available.iter().any(|(kept, _)| *kept == name);
+        let offered = available.iter().any(|(known, _)| *known == name);
         match admitted {
             _ if offered => {}
-            Ok(()) => dropped.push((name, "the tool itself says no".to_owned())),
+            Ok(()) => dropped.push((name, "isEnabledForModel() returned false".to_owned())),
             Err(reason) => dropped.push((name, reason.to_string())),
         }
     }

@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use ext_php_rs::types::Zval;
 use pillion_core::registry::RegistryError;
-use pillion_core::schema::CompiledSchema;
 use pillion_core::tool::{ApprovalPolicy, Tool, ToolDefinition, ToolName, ToolOrigin};
+use pillion_schema::CompiledSchema;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -18,7 +18,7 @@ use crate::json::to_value;
 use crate::mcp::{RequireApproval, Server, tool_list};
 use crate::mcp_server::McpServer;
 use crate::php_tool::PhpTool;
-use crate::signature::{self, Said};
+use crate::signature::{self, SignatureOverrides};
 use crate::zend::{
     Call, Failure, Hidden, Object, Outcome, bool_of, empty_array, legible, list_of, new_with_state,
     state_of, string_of, with_entry, without_entry,
@@ -59,8 +59,8 @@ pub(super) fn register_tool(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let registry = state_of::<Registry>(this)?;
     let replace = call.bool_or(2, false)?;
-    let given = call.value(0);
-    let object = match given.filter(|value| tool_definition::is_definition(value)) {
+    let argument = call.value(0);
+    let object = match argument.filter(|value| tool_definition::is_definition(value)) {
         Some(definition) => {
             let handler = call
                 .some(1)
@@ -68,7 +68,7 @@ pub(super) fn register_tool(call: &mut Call<'_>) -> Outcome {
                 .ok_or_else(|| call.type_error(1, "callable, with a ToolDefinition"))?;
             callable_tool::new_tool(definition, handler)?
         }
-        None => given
+        None => argument
             .filter(|value| Object::of(value).is_some_and(|object| object.instance_of(TOOL.get())))
             .map(Zval::shallow_clone)
             .ok_or_else(|| call.type_error(0, "Pillion\\ToolInterface|Pillion\\ToolDefinition"))?,
@@ -99,24 +99,24 @@ fn add_object(
         Some(native) => {
             add(registry, native, replace)?;
             let client = engine_tool::client(tool);
-            let mut place = None;
+            let mut index = None;
             if client.is_object() {
                 let mut clients = registry.clients(this)?;
-                place = Some(clients.place(&client));
+                index = Some(clients.index_of_or_add(&client));
                 Hidden::of::<Registry>(this)?.set(clients.to_value());
             }
             if let Some(server) = engine_tool::server_of(tool)? {
-                registry.have_server(server, place);
+                registry.add_server(server, index);
             }
         }
         None => {
             let (origin, policy) = origin_of(tool, definition.name())?;
-            let switchboard = Arc::clone(&registry.switchboard);
-            let tool = PhpTool::new(definition, origin, switchboard).with_approval_policy(policy);
+            let executions = Arc::clone(&registry.executions);
+            let tool = PhpTool::new(definition, origin, executions).with_approval_policy(policy);
             let tool = Arc::new(tool);
             let number = tool.number();
             add(registry, tool, replace)?;
-            registry.in_php.borrow_mut().insert(name.clone(), number);
+            registry.php_tools.borrow_mut().insert(name.clone(), number);
         }
     }
     let tools = with_entry(&objects(this)?, &name, object.shallow_clone());
@@ -130,13 +130,13 @@ pub(super) fn register_object(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let registry = state_of::<Registry>(this)?;
     let replace = call.bool_or(1, false)?;
-    let given = call
+    let argument = call
         .value(0)
         .filter(|value| value.is_object() || value.is_string())
         .ok_or_else(|| call.type_error(0, "object|string"))?;
     let mut tools: Vec<(Zval, ToolDefinition)> = Vec::new();
-    for target in signature::attributed(given)? {
-        let signature = signature::read(&target, &Said::default())?;
+    for target in signature::find_attributed(argument)? {
+        let signature = signature::read(&target, &SignatureOverrides::default())?;
         let name = signature.definition.name();
         let taken = tools.iter().any(|(_, known)| known.name() == name)
             || (!replace && has(registry, name));
@@ -189,8 +189,8 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
         listed,
     } = server_argument(call)?;
     let mut clients = registry.clients(this)?;
-    let place = client.map(|client| clients.place(client));
-    let parts = clients.get(place)?;
+    let index = client.map(|client| clients.index_of_or_add(client));
+    let parts = clients.get(index)?;
     let server = Rc::new(McpServer::new(server));
     let tools = server.tools(&listed, prefix, &approval, parts.map(|(_, hooks)| hooks))?;
     let taken = tools
@@ -200,7 +200,7 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
         let name = tool.definition().name().clone();
         return Err(refused(&RegistryError::AlreadyRegistered(name)));
     }
-    server.follow(parts)?;
+    server.use_client(parts)?;
     let mut objects = objects(this)?;
     let mut names = Vec::with_capacity(tools.len());
     for tool in tools {
@@ -214,7 +214,7 @@ pub(super) fn register_mcp_server(call: &mut Call<'_>) -> Outcome {
     }
     this.set(CLASS.get(), "tools", objects);
     Hidden::of::<Registry>(this)?.set(clients.to_value());
-    registry.have_server(server, place);
+    registry.add_server(server, index);
     Ok(list_of(names))
 }
 
@@ -239,9 +239,9 @@ fn server_argument<'a>(call: &Call<'a>) -> Result<Given<'a>, Failure> {
     let value = value.ok_or_else(|| call.type_error(0, CLIENTS))?;
     if let Some((link, hooks)) = client_of(value)? {
         return Ok(Given {
-            listed: tool_list::raw(link, hooks)?,
+            listed: tool_list::list_raw(link, hooks)?,
             server: Arc::clone(link.server()),
-            approval: RequireApproval::Unsaid,
+            approval: RequireApproval::Unset,
             client: Some(value),
         });
     }
@@ -250,7 +250,7 @@ fn server_argument<'a>(call: &Call<'a>) -> Result<Given<'a>, Failure> {
     }
     let entry = to_value(value)?;
     let approval = RequireApproval::of_entry(&entry)?;
-    let server = Server::of_entry(&entry)?
+    let server = Server::from_entry(&entry)?
         .ok_or_else(|| exception::invalid_input("The server entry has no 'server_url'"))?;
     Ok(Given {
         listed: mcp_sse_client::tools_of(&server)?,
@@ -268,7 +268,7 @@ fn add(registry: &Registry, tool: Arc<dyn Tool>, replace: bool) -> Result<(), Fa
         registry.tools.register(tool)
     };
     added.map_err(|error| refused(&error))?;
-    registry.in_php.borrow_mut().remove(name.as_str());
+    registry.php_tools.borrow_mut().remove(name.as_str());
     Ok(())
 }
 
@@ -328,7 +328,7 @@ pub(super) fn unregister(call: &mut Call<'_>) -> Outcome {
     let name = call.string(0)?;
     let was_there = registry.tools.unregister(name);
     if was_there {
-        registry.in_php.borrow_mut().remove(name);
+        registry.php_tools.borrow_mut().remove(name);
         this.set(CLASS.get(), "tools", without_entry(&objects(this)?, name));
     }
     Ok(bool_of(was_there))

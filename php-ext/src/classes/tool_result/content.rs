@@ -34,10 +34,10 @@ fn blocks_of(result: &Zval) -> Option<Vec<&ZendHashTable>> {
     };
     entries(content.dereference().array()?)
         .zip(0..)
-        .map(|((key, block), place)| {
+        .map(|((key, block), index)| {
             let block = block.dereference().array()?;
             block.get("type")?.dereference().zend_str()?;
-            (key.long() == Some(place)).then_some(block)
+            (key.long() == Some(index)).then_some(block)
         })
         .collect()
 }
@@ -61,7 +61,7 @@ pub(super) fn content(call: &mut Call<'_>) -> Outcome {
         debug_assert!(blocks.is_empty());
         return Ok(list_of([]));
     }
-    let text = said(this, &result)?;
+    let text = unstructured_text(this, &result)?;
     Ok(list_of(text.map(|text| {
         array_of([("type", string_of("text")), ("text", text)])
     })))
@@ -71,7 +71,7 @@ pub(super) fn text(call: &mut Call<'_>) -> Outcome {
     let this = call.this();
     let result = property(this, "result")?;
     let Some(blocks) = blocks_of(&result) else {
-        return Ok(said(this, &result)?.unwrap_or_else(|| string_of("")));
+        return Ok(unstructured_text(this, &result)?.unwrap_or_else(|| string_of("")));
     };
     let texts: Vec<_> = blocks
         .into_iter()
@@ -87,7 +87,7 @@ pub(super) fn text(call: &mut Call<'_>) -> Outcome {
 
 /// Returns the text of a result that is not in MCP form: a string unchanged, any other value as
 /// JSON, the error for a failure without a result. `None` if the result is empty.
-fn said(this: Object<'_>, result: &Zval) -> Result<Option<Zval>, Failure> {
+fn unstructured_text(this: Object<'_>, result: &Zval) -> Result<Option<Zval>, Failure> {
     if result.is_string() {
         return Ok(Some(result.shallow_clone()));
     }
@@ -119,7 +119,7 @@ pub(super) fn structured_content(call: &mut Call<'_>) -> Outcome {
 pub(super) fn images(call: &mut Call<'_>) -> Outcome {
     let result = property(call.this(), "result")?;
     let mut images = Vec::new();
-    for (place, block) in blocks_of(&result)
+    for (index, block) in blocks_of(&result)
         .unwrap_or_default()
         .into_iter()
         .enumerate()
@@ -128,7 +128,7 @@ pub(super) fn images(call: &mut Call<'_>) -> Outcome {
             continue;
         };
         let data = decoded(data).ok_or_else(|| {
-            exception::transport(format!("Content block {place} holds no valid base64"))
+            exception::transport(format!("Content block {index} holds no valid base64"))
         })?;
         // PHP may abort the request if memory is exhausted, and must not leak `data`.
         let data = guarded(|| string_of(&data))?;

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use pillion_core::mcp::{AuthorizationResponse, McpError};
 use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::{AuthorizationResponse, McpError};
 
-use super::Link;
+use super::ServerLink;
 use crate::exception;
-use crate::mcp::attendant::Attendant;
-use crate::mcp::connection::{Connection, Offers};
+use crate::mcp::connection::{ClientCapabilities, Connection};
 use crate::mcp::credentials::{self, TokenSlot};
 use crate::mcp::hooks::{Hooks, TOKENS};
+use crate::mcp::waiting_client::WaitingClient;
 use crate::runtime::{self, Bound};
 use crate::wait::wait;
 use crate::zend::Failure;
 
-impl Link {
+impl ServerLink {
     /// Connects before the call if the user may have to grant an authorization, so that this time
     /// does not count against the call's timeout. The result is ignored: the call itself encounters
     /// the same error.
@@ -27,16 +27,18 @@ impl Link {
         hooks: Hooks<'_>,
         connection: &Arc<Connection>,
     ) -> Result<(), Failure> {
-        if !self.offers.borrow().authorization || connection.client().open_connection().is_some() {
+        if !self.capabilities.borrow().authorization
+            || connection.client().open_connection().is_some()
+        {
             return Ok(());
         }
         loop {
             let client = connection.client().clone();
-            self.has_asked.set(false);
-            let attendant = Attendant::of(self, hooks, Arc::clone(connection), None);
-            let outcome = attendant.wait(|_| async move { client.connect().await })?;
+            self.has_prompted_user.set(false);
+            let waiting_client = WaitingClient::of(self, hooks, Arc::clone(connection), None);
+            let outcome = waiting_client.wait(|_| async move { client.connect().await })?;
             let timed_out = outcome.is_err_and(|error| error.is_timeout());
-            if !timed_out || !self.has_asked.get() {
+            if !timed_out || !self.has_prompted_user.get() {
                 return Ok(());
             }
         }
@@ -59,7 +61,7 @@ impl Link {
         let Some(deferred) = prompt.and_then(|prompt| prompt.take_deferred()) else {
             return Ok(failure);
         };
-        credentials::keep_pending(hooks, &deferred.pending)?;
+        credentials::save_pending(hooks, &deferred.pending)?;
         Ok(exception::with_authorization(
             failure,
             &deferred.url,
@@ -76,7 +78,7 @@ impl Link {
     pub fn start_authorization(&self, hooks: Hooks<'_>) -> Result<(String, String), Failure> {
         let connection = self.unauthorized(hooks)?;
         let client = connection.client().clone();
-        let asked = wait(async move {
+        let outcome = wait(async move {
             client.connect().await?;
             client.ping().await?;
             // Some servers require a token only for this request.
@@ -85,15 +87,15 @@ impl Link {
         let deferred = connection
             .prompt()
             .and_then(|prompt| prompt.take_deferred());
-        match (deferred, asked) {
+        match (deferred, outcome) {
             (Some(deferred), _) => {
-                credentials::keep_pending(hooks, &deferred.pending)?;
+                credentials::save_pending(hooks, &deferred.pending)?;
                 Ok((deferred.url, deferred.pending.state))
             }
             (None, Err(error)) => Err(exception::of_mcp(&error)),
             (None, Ok(())) => Err(exception::of_code(
                 ErrorCode::Unavailable,
-                "The server asks for no authorization",
+                "The server requires no authorization",
             )),
         }
     }
@@ -106,13 +108,12 @@ impl Link {
     /// exception of the token store.
     pub fn finish_authorization(&self, hooks: Hooks<'_>, address: &str) -> Result<(), Failure> {
         let connection = self.unauthorized(hooks)?;
-        let not_an_address = |error| exception::invalid_input(format!("$callbackUrl: {error}"));
-        let response = AuthorizationResponse::from_redirect(address).map_err(not_an_address)?;
+        let invalid_url = |error| exception::invalid_input(format!("$callbackUrl: {error}"));
+        let response = AuthorizationResponse::from_redirect(address).map_err(invalid_url)?;
         let state = response.state().unwrap_or_default();
         let pending = credentials::take_pending(hooks, state)?;
-        let pending = pending.ok_or_else(|| {
-            exception::refused("No authorization has been asked for with this state")
-        })?;
+        let pending = pending
+            .ok_or_else(|| exception::refused("No authorization with this state was started"))?;
         let client = connection.client().clone();
         let finished = wait(async move { client.finish_authorization(pending, response).await })?;
         finished.map_err(|error| exception::of_mcp(&error))?;
@@ -129,16 +130,20 @@ impl Link {
         }
         if hooks.get(TOKENS).is_none() {
             return Err(exception::invalid_input(
-                "An authorization that is given later needs setTokenStore()",
+                "A deferred authorization requires setTokenStore()",
             ));
         }
         runtime::engine()?;
-        let offers = Offers {
+        let capabilities = ClientCapabilities {
             deferral: true,
-            ..Offers::default()
+            ..ClientCapabilities::default()
         };
         let tokens = Arc::new(TokenSlot::default());
         let config = self.server.config().clone();
-        Ok(Arc::new(Connection::new(config, &offers, Some(tokens))))
+        Ok(Arc::new(Connection::new(
+            config,
+            &capabilities,
+            Some(tokens),
+        )))
     }
 }

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use super::{Link, Reported, readable};
+use super::{ProgressReceiver, ServerLink, decode_message};
 use crate::classes::{event, progress};
 use crate::json::EmptyObject;
 use crate::mcp::connection::Connection;
-use crate::mcp::desk::Line;
-use crate::mcp::errand::Errand;
 use crate::mcp::hooks::{Hooks, NOTIFICATION};
+use crate::mcp::router::CallHandle;
+use crate::mcp::server_job::ServerJob;
 use crate::mcp::{answers, credentials, tool_list};
 use crate::runtime::{self, Bound};
 use crate::zend::{Failure, call_callable, string_of};
 
-impl Link {
+impl ServerLink {
     /// Handles a job of a call on PHP's thread.
     ///
     /// # Errors
@@ -22,38 +22,38 @@ impl Link {
         &self,
         hooks: Hooks<'_>,
         connection: &Arc<Connection>,
-        line: &Bound<Line>,
-        reported: Option<&Reported<'_>>,
-        errand: Errand,
+        handle: &Bound<CallHandle>,
+        progress_receiver: Option<&ProgressReceiver<'_>>,
+        job: ServerJob,
     ) -> Result<(), Failure> {
-        match errand {
-            Errand::Question(question) => answers::answer(hooks, question),
-            Errand::Authorize { url, reply } => {
-                self.has_asked.set(true);
+        match job {
+            ServerJob::Request(request) => answers::answer_request(hooks, request),
+            ServerJob::Authorize { url, reply } => {
+                self.has_prompted_user.set(true);
                 answers::authorize(hooks, &url, reply)
             }
-            Errand::Look => {
-                while let Some(errand) = line.get().and_then(Line::take) {
-                    self.serve(hooks, connection, line, reported, errand)?;
+            ServerJob::Wake => {
+                while let Some(job) = handle.get().and_then(CallHandle::take_job) {
+                    self.serve(hooks, connection, handle, progress_receiver, job)?;
                 }
-                // A callback may have forked. The child must not use the desk of its parent.
-                match line.get() {
+                // A callback may have forked. The child must not use the router of its parent.
+                match handle.get() {
                     Some(_) => self.deliver(hooks, connection),
                     None => Ok(()),
                 }
             }
-            Errand::Progress {
+            ServerJob::Progress {
                 call,
                 progress,
-                ticket,
+                permit,
             } => {
-                drop(ticket);
-                let Some(reported) = reported else {
+                drop(permit);
+                let Some(receiver) = progress_receiver else {
                     return Ok(());
                 };
-                let id = reported.ids.get(call).map_or("", String::as_str);
+                let id = receiver.ids.get(call).map_or("", String::as_str);
                 let progress = progress::new_progress(&progress)?;
-                call_callable(reported.callable, [progress, string_of(id)]).map(drop)
+                call_callable(receiver.callable, [progress, string_of(id)]).map(drop)
             }
         }
     }
@@ -62,12 +62,16 @@ impl Link {
     ///
     /// # Errors
     /// An exception of the PHP code.
-    pub fn settle(&self, hooks: Hooks<'_>, connection: &Arc<Connection>) -> Result<(), Failure> {
+    pub fn deliver_after_call(
+        &self,
+        hooks: Hooks<'_>,
+        connection: &Arc<Connection>,
+    ) -> Result<(), Failure> {
         if let Some(open) = connection.client().open_connection()
-            && connection.is_new(open.number)
+            && connection.mark_session_reported(open.number)
         {
             let version = open.protocol_version.map(|version| version.as_str());
-            let server = self.server.shown_name();
+            let server = self.server.display_name();
             hooks.dispatch(|| event::server_connected(&server, version))?;
         }
         self.deliver(hooks, connection)
@@ -85,20 +89,22 @@ impl Link {
             // Other objects with these tokens find the session under the new key.
             runtime::move_mcp_connection(&self.key(Some(&text)), connection)?;
         }
-        let changes = connection.desk().changes();
-        if self.told_changes.replace(changes) != changes {
+        let changes = connection.router().changes();
+        if self.reported_changes.replace(changes) != changes {
             tool_list::forget(self, hooks)?;
-            let server = self.server.shown_name();
+            let server = self.server.display_name();
             hooks.dispatch(|| event::tools_changed(&server))?;
         }
         // Delivers only the notifications that are pending now, so that a server that keeps sending
         // cannot block the call.
-        let mut notices = self.mailbox.take_all();
-        while let Some(notice) = notices.pop_front() {
-            let told = readable(&notice.params, EmptyObject::StdClass)
-                .and_then(|params| hooks.call(NOTIFICATION, [string_of(&notice.method), params]));
-            if let Err(failure) = told {
-                self.mailbox.put_back(notices);
+        let mut pending = self.inbox.take_all();
+        while let Some(notification) = pending.pop_front() {
+            let delivered =
+                decode_message(&notification.params, EmptyObject::StdClass).and_then(|params| {
+                    hooks.call(NOTIFICATION, [string_of(&notification.method), params])
+                });
+            if let Err(failure) = delivered {
+                self.inbox.put_back(pending);
                 return Err(failure);
             }
         }

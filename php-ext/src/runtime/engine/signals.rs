@@ -15,60 +15,60 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
 thread_local! {
     /// The signal mask of the thread before it began to drive. `None` while it does not drive.
-    static BEFORE: Cell<Option<SigSet>> = const { Cell::new(None) };
+    static PREVIOUS_MASK: Cell<Option<SigSet>> = const { Cell::new(None) };
 }
 
 /// Blocks all signals on this thread permanently.
-pub(super) fn take_none() {
+pub(super) fn block_all() {
     // If the call fails, a signal handler occasionally runs on the wrong thread. There is no better
     // reaction to a failure here and below.
     let _ = SigSet::all().thread_block();
 }
 
 /// Threads that `work` creates receive no signals.
-pub(super) fn without<R>(work: impl FnOnce() -> R) -> R {
-    let _signals = Deferred::new();
+pub(super) fn with_signals_blocked<R>(work: impl FnOnce() -> R) -> R {
+    let _signals = SignalBlock::new();
     work()
 }
 
-/// Called when a driving thread goes to sleep. Hides SIGPIPE from PHP: see [`forget_broken_pipe`].
-pub(super) fn let_through() {
-    if let Some(mut before) = BEFORE.get() {
-        before.add(Signal::SIGPIPE);
-        let _ = before.thread_set_mask();
+/// Called when a driving thread goes to sleep. Hides SIGPIPE from PHP: see [`discard_sigpipe`].
+pub(super) fn unblock_for_sleep() {
+    if let Some(mut previous) = PREVIOUS_MASK.get() {
+        previous.add(Signal::SIGPIPE);
+        let _ = previous.thread_set_mask();
     }
 }
 
 /// Called when the thread has woken up.
-pub(super) fn hold_back() {
-    if BEFORE.get().is_some() {
-        take_none();
+pub(super) fn block_after_sleep() {
+    if PREVIOUS_MASK.get().is_some() {
+        block_all();
     }
 }
 
 /// Returns whether this thread is inside the runtime, even in a signal handler.
-pub(super) fn are_deferred() -> bool {
-    BEFORE.get().is_some()
+pub(super) fn are_blocked() -> bool {
+    PREVIOUS_MASK.get().is_some()
 }
 
 /// Blocks the signals of this thread as long as this value lives.
-pub(super) struct Deferred(());
+pub(super) struct SignalBlock(());
 
-impl Deferred {
+impl SignalBlock {
     pub(super) fn new() -> Self {
-        let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
-        BEFORE.set(before.ok());
+        let previous = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
+        PREVIOUS_MASK.set(previous.ok());
         Self(())
     }
 }
 
-impl Drop for Deferred {
+impl Drop for SignalBlock {
     fn drop(&mut self) {
-        if let Some(before) = BEFORE.take() {
-            if !before.contains(Signal::SIGPIPE) {
-                forget_broken_pipe();
+        if let Some(previous) = PREVIOUS_MASK.take() {
+            if !previous.contains(Signal::SIGPIPE) {
+                discard_sigpipe();
             }
-            let _ = before.thread_set_mask();
+            let _ = previous.thread_set_mask();
         }
     }
 }
@@ -76,13 +76,13 @@ impl Drop for Deferred {
 /// A write to a connection that the server has closed raises SIGPIPE on the writing thread. The
 /// write already returns an error. PHP may have a handler for the signal, or the signal may end the
 /// process.
-fn forget_broken_pipe() {
+fn discard_sigpipe() {
     let mut pipe = SigSet::empty();
     pipe.add(Signal::SIGPIPE);
-    let at_once = libc::timespec {
+    let no_wait = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: the set and the time live until the call returns; nothing is written.
-    unsafe { libc::sigtimedwait(pipe.as_ref(), ptr::null_mut(), &raw const at_once) };
+    unsafe { libc::sigtimedwait(pipe.as_ref(), ptr::null_mut(), &raw const no_wait) };
 }

@@ -4,13 +4,13 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Library;
 
+use PHPUnit\Framework\TestCase;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\TransportException;
 use Pillion\Exception\UnavailableException;
 use Pillion\Sidecar;
 use Pillion\Tests\Support\OddPeer;
 use Pillion\Tests\Support\Process;
-use PHPUnit\Framework\TestCase;
 
 /**
  * Valid HTTP responses with unexpected content.
@@ -37,14 +37,14 @@ final class AnswerTest extends TestCase
 
     public static function answers(): iterable
     {
-        yield 'no JSON' => ['no json', 'listTools', [], 'is not the JSON it should be'];
-        yield 'half a head' => ['half head', 'listTools', [], 'is not the JSON it should be'];
-        yield 'no object' => ['a list', 'listTools', [], 'is no JSON object'];
-        yield 'too deep' => ['deep', 'listTools', [], 'is not the JSON it should be'];
+        yield 'no JSON' => ['no json', 'listTools', [], 'is not the expected JSON'];
+        yield 'half a head' => ['half head', 'listTools', [], 'is not the expected JSON'];
+        yield 'no object' => ['a list', 'listTools', [], 'is not a JSON object'];
+        yield 'too deep' => ['deep', 'listTools', [], 'is not the expected JSON'];
         yield 'tools that are text' => ['wrong types', 'listTools', [], "has no list 'tools'"];
-        yield 'a schema that is a number' => ['wrong types', 'getSchemas', [], "list 'schemas' has an entry that is no object"];
+        yield 'a schema that is a number' => ['wrong types', 'getSchemas', [], "list 'schemas' has an entry that is not an object"];
         yield 'results that are a map' => ['wrong types', 'executeAll', [[['id' => '1', 'name' => 'x']]], 'has no result for each call'];
-        yield 'success that is text' => ['wrong types', 'callTool', ['x'], 'does not say whether the call worked'];
+        yield 'success that is text' => ['wrong types', 'callTool', ['x'], "has no boolean 'success'"];
         yield 'an error of a proxy' => ['server error', 'listTools', [], 'HTTP status 502'];
     }
 
@@ -75,7 +75,7 @@ final class AnswerTest extends TestCase
     public function testAHeaderCannotBeSmuggledIn(): void
     {
         $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage('The value for the header x-pillion-user has characters that no header can carry');
+        $this->expectExceptionMessage('The value of the header x-pillion-user has characters that are not allowed in a header');
         (new Sidecar())->callTool('get_time', [], ['user' => "alice\r\nx-pillion-channel: c"]);
     }
 

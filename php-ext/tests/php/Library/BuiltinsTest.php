@@ -49,7 +49,7 @@ final class BuiltinsTest extends TestCase
         $model = ['function_calling' => true];
         $registry = ToolRegistry::withBuiltins($services);
         self::assertSame(['calculator', 'get_time', 'roll_dice'], array_keys($registry->getAvailableForModel($model)));
-        $dropped = ['get_weather' => 'the tool itself says no', 'web_search' => 'the tool itself says no'];
+        $dropped = ['get_weather' => 'isEnabledForModel() returned false', 'web_search' => 'isEnabledForModel() returned false'];
         self::assertSame($dropped, $registry->getDroppedForModel($model));
         self::assertNotContains('web_search', array_column($registry->getDefinitionsForModel($model), 'name'));
 
@@ -95,7 +95,7 @@ final class BuiltinsTest extends TestCase
             }
             PHP;
         self::assertSame(
-            "unavailable Error: The sidecar is not running: nobody listens on /nonexistent/pillion.sock\nfine works\n",
+            "unavailable Error: The sidecar is not running: no process listens on /nonexistent/pillion.sock\nfine works\n",
             Process::php($code)['output'],
         );
     }

@@ -4,11 +4,11 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Library;
 
+use PHPUnit\Framework\TestCase;
 use Pillion\Exception\UnavailableException;
 use Pillion\ToolAwareChat;
 use Pillion\ToolExecutor;
 use Pillion\ToolRegistry;
-use PHPUnit\Framework\TestCase;
 
 /**
  * Chat features that the library lacks.
@@ -20,7 +20,7 @@ final class ChatTest extends TestCase
     public function testH7ALocalChatLoopNeedsTheExtension(): void
     {
         $this->expectException(UnavailableException::class);
-        $this->expectExceptionMessage('needs the extension pillion; without it chats run in the sidecar');
+        $this->expectExceptionMessage('requires the extension pillion: install it, or run the chat in the sidecar');
         new ToolAwareChat(new ToolExecutor(new ToolRegistry()), ['base_url' => 'http://127.0.0.1:1/v1', 'model' => 'x']);
     }
 }

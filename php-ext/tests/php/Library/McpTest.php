@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Library;
 
+use PHPUnit\Framework\TestCase;
 use Pillion\DmcpTool;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Exception\JsonRpcException;
@@ -13,7 +14,6 @@ use Pillion\MCPSSEClient;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\SidecarProcess;
 use Pillion\ToolRegistry;
-use PHPUnit\Framework\TestCase;
 
 /**
  * MCP servers through the sidecar. Its server `everything` also lists failing tools.
@@ -64,7 +64,7 @@ final class McpTest extends TestCase
         $result = $client->request('tools/call', ['name' => 'roll', 'arguments' => ['dice' => '1d20']]);
         self::assertSame(15, $result['total']);
         $this->expectException(UnavailableException::class);
-        $this->expectExceptionMessage("The request 'prompts/list' cannot go through the sidecar");
+        $this->expectExceptionMessage("The sidecar does not support the request 'prompts/list'");
         $client->request('prompts/list');
     }
 
@@ -131,7 +131,7 @@ final class McpTest extends TestCase
         self::assertFalse($client->isAvailable());
         $this->expectException(UnavailableException::class);
         $this->expectExceptionMessage(
-            'The sidecar knows no MCP server https://unknown.example/mcp with tools. Add it to the sidecar\'s configuration,'
+            'The sidecar has no MCP server https://unknown.example/mcp with tools. Add it to the sidecar\'s configuration,'
             . ' or install the extension ext-pillion',
         );
         $client->callTool('roll');

@@ -19,7 +19,7 @@ final class SurfaceTest extends TestCase
      * library, or that is missing in the stubs, fails the test.
      */
     private const LACKS = [
-        'Pillion\ToolStream::__destruct' => 'a call that is under way is never left: it is made when the result is asked for',
+        'Pillion\ToolStream::__destruct' => 'the call runs when the result is requested, so no running call can be abandoned',
     ];
 
     public function testTheClassesMatchTheStubs(): void

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Tests\Library;
 
+use PHPUnit\Framework\TestCase;
 use Pillion\Exception\PillionException;
 use Pillion\Exception\TimeoutException;
 use Pillion\Exception\TransportException;
@@ -15,7 +16,6 @@ use Pillion\Fallback\Http\StreamTransport;
 use Pillion\Fallback\Http\Transport;
 use Pillion\Tests\Support\OddPeer;
 use Pillion\Tests\Support\SidecarProcess;
-use PHPUnit\Framework\TestCase;
 
 /**
  * Both transports to the sidecar, curl and streams, with the same servers.
@@ -82,7 +82,7 @@ final class TransportTest extends TestCase
     public static function brokenPeers(): iterable
     {
         $messages = [
-            'closed the connection before it had answered' => ['closes', 'half', 'half chunk'],
+            'closed the connection before it sent a response' => ['closes', 'half', 'half chunk'],
             'longer than 67108864 bytes' => ['large', 'endless'],
             'The sidecar' => ['no http', 'odd chunk', 'large chunk'],
         ];
@@ -94,8 +94,8 @@ final class TransportTest extends TestCase
             }
         }
         // curl reads these two as responses without a body, which is not JSON.
-        yield 'streams: half head' => [StreamTransport::class, 'half head', 'half an answer'];
-        yield 'streams: odd length' => [StreamTransport::class, 'odd length', 'a content length that is no number'];
+        yield 'streams: half head' => [StreamTransport::class, 'half head', 'an incomplete response'];
+        yield 'streams: odd length' => [StreamTransport::class, 'odd length', 'invalid Content-Length'];
     }
 
     /** @dataProvider ways */
@@ -121,7 +121,7 @@ final class TransportTest extends TestCase
             self::send($transport, 0.3);
             self::fail('It did not time out');
         } catch (TimeoutException $e) {
-            self::assertSame(['The sidecar did not answer within 0.3s', 'timeout'], [$e->getMessage(), $e->errorCode]);
+            self::assertSame(['The sidecar did not respond within 0.3s', 'timeout'], [$e->getMessage(), $e->errorCode]);
         }
         $took = microtime(true) - $started;
         self::assertGreaterThan(0.25, $took);
@@ -161,7 +161,7 @@ final class TransportTest extends TestCase
                 self::send(new $class($path));
                 self::fail('A server responded');
             } catch (UnavailableException $e) {
-                self::assertSame("The sidecar is not running: nobody listens on $path", $e->getMessage());
+                self::assertSame("The sidecar is not running: no process listens on $path", $e->getMessage());
             }
         }
         unlink($stale);

@@ -9,7 +9,7 @@ fn a_bad_command_line_gives_one_clear_line_and_exit_code_2() {
     let cases: [(&[&str], &str); 22] = [
         (
             &["probe"],
-            "which server? Give its URL first, or --server NAME, or -- COMMAND at the end",
+            "no server is given: pass its URL first, or --server NAME, or -- COMMAND at the end",
         ),
         (
             &["probe", "localhost:8000"],
@@ -19,16 +19,13 @@ fn a_bad_command_line_gives_one_clear_line_and_exit_code_2() {
         (&["probe", "http://"], "Invalid server URL"),
         (
             &["probe", "http://u:hunter2@x.example/"],
-            "The server URL holds a user or password",
+            "The server URL contains a user or password",
         ),
-        (&["probe", url, "more"], "'more' is one word too many"),
-        (
-            &["list", url, "toys"],
-            "nothing called 'toys' can be listed",
-        ),
+        (&["probe", url, "more"], "unexpected argument 'more'"),
+        (&["list", url, "toys"], "cannot list 'toys'"),
         (
             &["list", "tools", url, "tools"],
-            "'tools' is one word too many",
+            "unexpected argument 'tools'",
         ),
         (&["call", url], "the name of a tool is missing"),
         (
@@ -42,22 +39,31 @@ fn a_bad_command_line_gives_one_clear_line_and_exit_code_2() {
         (&["read", url], "the URI of a resource is missing"),
         (
             &["call", "--server", "a", "roll", "--", "true"],
-            "two servers",
+            "two servers are given",
         ),
-        (&["call", url, "roll", "--", "true"], "two servers"),
-        (&["probe", url, "--", "true"], "two servers"),
-        (&["probe", url, "--server", "a"], "two servers"),
-        (&["list", url, "--", "true"], "two servers"),
-        (&["list", "tools", url, "--", "true"], "two servers"),
-        (&["read", url, "memo://x", "--", "true"], "two servers"),
+        (
+            &["call", url, "roll", "--", "true"],
+            "two servers are given",
+        ),
+        (&["probe", url, "--", "true"], "two servers are given"),
+        (&["probe", url, "--server", "a"], "two servers are given"),
+        (&["list", url, "--", "true"], "two servers are given"),
+        (
+            &["list", "tools", url, "--", "true"],
+            "two servers are given",
+        ),
+        (
+            &["read", url, "memo://x", "--", "true"],
+            "two servers are given",
+        ),
         (&["probe", "--", ""], "Invalid command: the program"),
         (
             &["probe", url, "--cwd", "/"],
-            "--env and --cwd can only go with a server that is a command",
+            "--env and --cwd can only be used with a server that is a command",
         ),
         (
             &["probe", "--header", "a: b", "--", "true"],
-            "--header, --header-env, --bearer-env and --bearer-file can only go with",
+            "--header, --header-env, --bearer-env and --bearer-file can only be used with",
         ),
     ];
     for (arguments, expected) in cases {
@@ -88,7 +94,7 @@ fn a_bad_option_is_rejected_with_its_valid_values() {
             "Unknown MCP protocol version '2025'",
         ),
         (["--timeout", "soon"], "not a number of seconds"),
-        (["--timeout", "0"], "not between 1 ms and a day"),
+        (["--timeout", "0"], "must be between 1 ms and one day"),
     ] {
         let output = mcp(&[&["probe", url], &options[..]].concat());
         assert_eq!(output.status.code(), Some(2), "{options:?}");

@@ -64,7 +64,7 @@ async fn pairs_are_typed_by_the_tools_schema() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         stderr(&output),
-        "pillion: 'times' is an integer, not 'often' (invalid_input)\n"
+        "pillion: 'times' must be an integer, not 'often' (invalid_input)\n"
     );
 }
 
@@ -169,7 +169,7 @@ async fn f6_a_mismatch_with_the_output_schema_is_reported_with_the_result() {
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(
         lines[0].starts_with(
-            "pillion: the structured content does not fit the tool's schema: at '/total'"
+            "pillion: the structured content does not match the tool's output schema: at '/total'"
         ),
         "{lines:?}"
     );

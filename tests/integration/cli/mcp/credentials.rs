@@ -60,7 +60,7 @@ async fn a_configured_server_is_selected_by_name() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         stderr(&output),
-        "pillion: the configuration has no MCP server 'cards'; it has dice (not_found)\n"
+        "pillion: the configuration has no MCP server 'cards'; its servers: dice (not_found)\n"
     );
     let output = mcp_with(
         &["call", "--server", "dice", &server.url, "roll"],

@@ -19,7 +19,7 @@ async fn probe_reports_what_was_tried_what_is_spoken_and_what_is_offered() {
     assert_eq!(
         stdout(&output),
         "Tried\n  \
-           POST server/discover (2026-07-28): not known to the server\n  \
+           POST server/discover (2026-07-28): not supported by the server\n  \
            POST initialize (2025-11-25): revision 2025-06-18\n\
          Speaks\n  \
            transport     streamable_http\n  \

@@ -93,6 +93,6 @@ fn an_echoing_program_is_not_taken_for_a_server() {
     let output = mcp_with(&["probe", "--", "/bin/cat"], &[]);
     assert_eq!(output.status.code(), Some(1));
     let reported = stderr(&output);
-    assert!(reported.contains("it is no MCP server"), "{reported}");
+    assert!(reported.contains("it is not an MCP server"), "{reported}");
     assert!(reported.ends_with(" (unavailable)\n"), "{reported}");
 }

@@ -147,7 +147,7 @@ fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sid
     assert_eq!(failed["error"]["code"], -32000, "{failed}");
     let reported = failed["error"]["message"].as_str().unwrap();
     assert!(
-        reported.starts_with("The sidecar ended before it had answered"),
+        reported.starts_with("The sidecar stopped before it answered"),
         "{reported}"
     );
     // Sent while no sidecar runs; the next sidecar answers in the same session.
@@ -288,7 +288,7 @@ fn l3_a_socket_without_access_for_the_user_is_an_error_without_fallback() {
     assert_eq!(output.status.code(), Some(1));
     let reported = stderr(&output);
     assert!(
-        reported.contains("no permission to use the sidecar's socket"),
+        reported.contains("permission denied for the sidecar's socket"),
         "{reported}"
     );
     assert!(output.stdout.is_empty());
@@ -320,7 +320,8 @@ fn l3_a_user_without_a_rule_gets_an_error_that_names_the_rules() {
     assert_eq!(output.status.code(), Some(1));
     let reported = stderr(&output);
     assert!(
-        reported.contains("refuses: Permission denied: no rule of socket.allow_uids"),
+        reported
+            .contains("rejected the connection: Permission denied: no rule of socket.allow_uids"),
         "{reported}"
     );
     assert!(reported.contains("lets user 65534 of group"), "{reported}");
@@ -408,5 +409,9 @@ fn l3_a_user_whose_rule_is_removed_is_disconnected() {
     let refused = bridge.request("tools/list", &json!({}));
     let reason = refused["error"]["message"].as_str().unwrap();
     assert!(reason.contains("no rule of socket.allow_uids"), "{refused}");
-    assert!(daemon.log().contains("no rule lets in any more"));
+    assert!(
+        daemon
+            .log()
+            .contains("the socket rules no longer allow its process")
+    );
 }

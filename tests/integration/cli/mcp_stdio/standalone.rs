@@ -57,8 +57,8 @@ fn a_named_sidecar_that_does_not_run_is_an_error() {
         assert_eq!(
             stderr(&output),
             format!(
-                "pillion: no sidecar listens on {}; start it with `pillion serve`, or serve from \
-                 this process with --standalone\n",
+                "pillion: no sidecar listens on {}; start the sidecar with `pillion serve`, or \
+                serve from this process with --standalone\n",
                 socket.display()
             )
         );

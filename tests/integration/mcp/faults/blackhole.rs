@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use pillion_core::mcp::{McpClient, ServerConfig, TransportKind};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpClient, ServerConfig, TransportKind};
 use serde_json::json;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
@@ -52,7 +52,7 @@ async fn c2_a_call_to_an_unreachable_peer_ends_at_the_deadline() {
         let client = McpClient::new(config);
         let before = Instant::now();
         let error = client.call_tool("roll", &json!({})).await.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::Timeout, "{transport:?}: {error}");
+        assert_eq!(error.class(), ErrorClass::Timeout, "{transport:?}: {error}");
         assert!(before.elapsed() < Duration::from_secs(5), "{transport:?}");
         // Disconnecting is not delayed, either.
         let before = Instant::now();

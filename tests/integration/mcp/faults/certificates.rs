@@ -1,7 +1,7 @@
 //! Certificates of a trusted authority: a valid one is accepted, an expired one is not.
 
-use pillion_core::mcp::{McpErrorKind, TransportKind};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpErrorKind, TransportKind};
 use pillion_testkit::CertificateAuthority;
 
 use super::super::{client, roll};
@@ -38,7 +38,7 @@ async fn inner_connect_to_both() {
             matches!(error.kind(), McpErrorKind::Connect(_)),
             "{error:?}"
         );
-        assert_eq!(error.code(), ErrorCode::Unavailable);
+        assert_eq!(error.class(), ErrorClass::Unavailable);
         assert!(error.to_string().contains("expired"), "{error}");
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pillion_core::mcp::{McpClient, TransportKind};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpClient, TransportKind};
 use pillion_testkit::{Fault, FaultServer};
 use serde_json::{Value, json};
 
@@ -50,11 +50,11 @@ async fn a_fault_affects_only_its_call() {
             if arguments["bad"] == true {
                 let error = result.unwrap_err();
                 let expected = [
-                    ErrorCode::Unavailable,
-                    ErrorCode::Timeout,
-                    ErrorCode::InternalError,
+                    ErrorClass::Unavailable,
+                    ErrorClass::Timeout,
+                    ErrorClass::Internal,
                 ];
-                assert!(expected.contains(&error.code()), "{case}: {error:?}");
+                assert!(expected.contains(&error.class()), "{case}: {error:?}");
                 continue;
             }
             let result = result.unwrap_or_else(|error| panic!("{case}: {error}"));

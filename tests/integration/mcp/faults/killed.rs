@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use pillion_core::mcp::TransportKind;
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::TransportKind;
 use pillion_testkit::Peer;
 use serde_json::{Value, json};
 
@@ -55,8 +55,8 @@ async fn e9_a_server_killed_during_a_call_fails_that_call_and_is_reconnected() {
         assert!(killed.elapsed() < Duration::from_secs(15), "{name}");
         assert!(
             matches!(
-                error.code(),
-                ErrorCode::Unavailable | ErrorCode::InternalError
+                error.class(),
+                ErrorClass::Unavailable | ErrorClass::Internal
             ),
             "{name}: {error:?}"
         );

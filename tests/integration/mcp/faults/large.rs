@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use pillion_core::mcp::{McpClient, McpErrorKind, TransportKind};
+use pillion_mcp_client::{McpClient, McpErrorKind, TransportKind};
 use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pillion_core::mcp::{Callbacks, McpClient, SubscriptionFilter, TransportKind};
+use pillion_mcp_client::{Callbacks, McpClient, SubscriptionFilter, TransportKind};
 use pillion_testkit::{Dialect, FakeMcp, FaultServer, Reply};
 use serde_json::json;
 

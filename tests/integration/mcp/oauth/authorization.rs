@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use pillion_core::mcp::{McpClient, OAuthError, TransportKind};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpClient, OAuthError, TransportKind};
 use pillion_testkit::{FakeOAuth, OAuthRules};
 use serde_json::json;
 
@@ -52,12 +52,9 @@ async fn e8_without_a_user_the_call_is_denied_and_no_client_is_registered() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let client = McpClient::new(oauth(&server, &json!({})));
     let error = roll(&client).await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::Denied);
+    assert_eq!(error.class(), ErrorClass::Denied);
     let text = error.to_string();
-    assert!(
-        text.contains("the server asks for an authorization"),
-        "{text}"
-    );
+    assert!(text.contains("the server requires authorization"), "{text}");
     assert!(matches!(oauth_error(&error), OAuthError::NobodyToAsk));
     assert!(server.requests_to("/register").is_empty());
 }
@@ -116,7 +113,7 @@ async fn an_authorization_response_for_another_request_is_refused() {
         let client = asking(&server, &Consenting::answering(answer));
         let error = roll(&client).await.unwrap_err();
         assert!(expected(oauth_error(&error)), "{case}: {error}");
-        assert_eq!(error.code(), ErrorCode::Denied, "{case}");
+        assert_eq!(error.class(), ErrorClass::Denied, "{case}");
         assert!(server.requests_to("/token").is_empty(), "{case}");
     }
 }
@@ -169,7 +166,7 @@ async fn a_scope_that_was_not_granted_is_not_requested_again() {
         for asked in asked_by_call {
             let before = person.asked();
             let error = roll(&client).await.unwrap_err();
-            assert_eq!(error.code(), ErrorCode::Denied);
+            assert_eq!(error.class(), ErrorClass::Denied);
             assert_eq!(error.http_status(), Some(403));
             assert_eq!(person.asked() - before, asked, "greedy: {greedy}");
         }
@@ -231,7 +228,7 @@ async fn an_authorization_may_take_longer_than_a_call() {
     let client = McpClient::new(config);
     let mut calls = 0;
     while let Err(error) = roll(&client).await {
-        assert_eq!(error.code(), ErrorCode::Timeout, "{error}");
+        assert_eq!(error.class(), ErrorClass::Timeout, "{error}");
         calls += 1;
         assert!(calls < 100);
     }
@@ -261,7 +258,7 @@ async fn a_late_refusal_of_the_user_is_not_requested_again() {
         let client = McpClient::new(config);
         let error = loop {
             match roll(&client).await.unwrap_err() {
-                error if error.code() == ErrorCode::Timeout => {}
+                error if error.class() == ErrorClass::Timeout => {}
                 error => break error,
             }
         };

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use pillion_core::mcp::{McpClient, OAuthError};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpClient, OAuthError};
 use pillion_testkit::{FakeOAuth, Fault, OAuthRules};
 use serde_json::json;
 
@@ -29,7 +29,7 @@ async fn bad_answers_are_errors_with_a_code() {
     );
     let elsewhere = [("Location", "https://evil.example/token")];
     let endless = Fault::Forever(vec![b' '; 65536]);
-    let unavailable = ErrorCode::Unavailable;
+    let unavailable = ErrorClass::Unavailable;
     for (case, path, faults, code) in [
         (
             "500",
@@ -41,13 +41,13 @@ async fn bad_answers_are_errors_with_a_code() {
             "HTML",
             "/token",
             vec![Fault::answer("200 OK", "text/html", "<p>")],
-            ErrorCode::Denied,
+            ErrorClass::Denied,
         ),
         (
             "refusal",
             "/token",
             vec![Fault::answer("400 Bad", JSON, long)],
-            ErrorCode::Denied,
+            ErrorClass::Denied,
         ),
         (
             "unknown type",
@@ -57,7 +57,7 @@ async fn bad_answers_are_errors_with_a_code() {
                 JSON,
                 r#"{"access_token":"hush","token_type":"mac"}"#,
             )],
-            ErrorCode::Denied,
+            ErrorClass::Denied,
         ),
         (
             "a token that is invalid in a header",
@@ -67,7 +67,7 @@ async fn bad_answers_are_errors_with_a_code() {
                 JSON,
                 r#"{"access_token":"hush\r\nX: 1","token_type":"bearer"}"#,
             )],
-            ErrorCode::Denied,
+            ErrorClass::Denied,
         ),
         (
             "endless",
@@ -80,7 +80,7 @@ async fn bad_answers_are_errors_with_a_code() {
             "redirect",
             "/token",
             vec![Fault::answer_with("307 Temporary Redirect", &elsewhere, "")],
-            ErrorCode::Denied,
+            ErrorClass::Denied,
         ),
         (
             "metadata 500",
@@ -108,20 +108,20 @@ async fn bad_answers_are_errors_with_a_code() {
                 JSON,
                 r#"{"resource":"https://evil.example","authorization_servers":["https://a.example"]}"#,
             )],
-            ErrorCode::Denied,
+            ErrorClass::Denied,
         ),
         (
             "no registration",
             "/register",
             vec![Fault::answer("400 Bad", JSON, "{}")],
-            ErrorCode::Denied,
+            ErrorClass::Denied,
         ),
     ] {
         let server = with_fault(path, faults).await;
         let error = roll(&asking(&server, &Consenting::new()))
             .await
             .unwrap_err();
-        assert_eq!(error.code(), code, "{case}: {error}");
+        assert_eq!(error.class(), code, "{case}: {error}");
         let text = format!("{error} {error:?}");
         assert!(
             text.len() < 2000 && !text.contains("hush"),
@@ -166,7 +166,7 @@ async fn an_endpoint_in_plain_http_gets_no_credential() {
         .await;
         let person = Consenting::new();
         let error = roll(&asking(&server, &person)).await.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::Denied, "{endpoint}: {error}");
+        assert_eq!(error.class(), ErrorClass::Denied, "{endpoint}: {error}");
         assert_eq!(person.asked(), 0, "{endpoint}");
         let insecure = matches!(oauth_error(&error), OAuthError::Endpoint(_));
         assert!(insecure || endpoint == "registration_endpoint", "{error:?}");
@@ -226,6 +226,6 @@ async fn a_prompt_that_panics_is_an_error() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let person = Consenting::answering(|_| panic!("on purpose"));
     let error = roll(&asking(&server, &person)).await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::InternalError);
+    assert_eq!(error.class(), ErrorClass::Internal);
     assert!(matches!(oauth_error(&error), OAuthError::Panicked));
 }

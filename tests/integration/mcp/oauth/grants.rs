@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use pillion_core::mcp::{McpClient, OAuthError, ServerConfigError};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpClient, OAuthError, ServerConfigError};
 use pillion_testkit::{FakeOAuth, OAuthRules};
 use serde_json::json;
 
@@ -139,7 +139,7 @@ async fn no_grant_sends_requests_to_another_issuer() {
         let person = Consenting::new();
         config.authorization.prompt = Some(std::sync::Arc::<Consenting>::clone(&person));
         let error = roll(&McpClient::new(config)).await.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::Denied);
+        assert_eq!(error.class(), ErrorClass::Denied);
         let OAuthError::ForeignIssuer { found, configured } = oauth_error(&error) else {
             panic!("{settings}: {error}");
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pillion_core::mcp::{
+use pillion_mcp_client::{
     Authentication, AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse,
     InMemoryTokenStore, McpClient, OAuthCredentials, PromptError, PromptFuture, ServerConfig,
     TokenKey, TokenStore, TransportKind,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
 use pillion_testkit::{FakeOAuth, OAuthRules};
 
 use super::{Consenting, asking, roll, token};
@@ -91,7 +91,7 @@ async fn a_server_that_rejects_every_token_is_not_retried_endlessly() {
         rules.faults.insert("/sse".to_owned(), vec![refusal]);
     });
     let error = roll(&client).await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::Denied);
+    assert_eq!(error.class(), ErrorClass::Denied);
     assert_eq!(error.http_status(), Some(401));
     assert_eq!(person.asked(), 2);
     // A later call does not start another authorization, because that token was never accepted.
@@ -111,7 +111,7 @@ async fn a_cancelled_call_does_not_lose_the_token() {
     let prompt = std::sync::Arc::<Consenting>::clone(&person);
     config.authorization.prompt = Some(prompt);
     config.timeout = Duration::from_millis(300);
-    let client = pillion_core::mcp::McpClient::new(config);
+    let client = pillion_mcp_client::McpClient::new(config);
     let error = roll(&client).await.unwrap_err();
     assert!(error.is_timeout(), "{error}");
     super::super::eventually("a token was given", || server.token_requests().len() == 1).await;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use pillion_core::mcp::McpClient;
+use pillion_mcp_client::McpClient;
 use pillion_testkit::{FakeOAuth, OAuthRules};
 use serde_json::json;
 

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use pillion_core::mcp::{
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{
     AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, InMemoryTokenStore,
     McpClient, OAuthCredentials, OAuthError, PendingAuthorization, PromptError, PromptFuture,
     StoreFuture, TokenKey, TokenStore, TokenStoreError,
 };
-use pillion_core::tool::ErrorCode;
 use pillion_testkit::{FakeOAuth, OAuthRules};
 use serde_json::json;
 
@@ -133,7 +133,7 @@ async fn an_unreadable_token_store_is_an_error_without_an_authorization() {
     config.authorization.prompt = Some(Arc::<Consenting>::clone(&person));
     config.authorization.token_store = Some(Arc::new(Broken));
     let error = roll(&McpClient::new(config)).await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::Unavailable);
+    assert_eq!(error.class(), ErrorClass::Unavailable);
     assert_eq!(
         oauth_error(&error).to_string(),
         "the token store failed: no disk"

@@ -3,15 +3,15 @@
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use pillion_core::mcp::{McpClient, McpErrorKind, ServerConfig, StdioCommand};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpClient, McpErrorKind, ServerConfig, StdioCommand};
 use serde_json::json;
 
 use super::{call, fake, fake_config};
 
 fn with_command(change: impl FnOnce(&mut StdioCommand)) -> McpClient {
     let mut config = fake_config(&["one argument; $HOME `x`"]);
-    let pillion_core::mcp::Endpoint::Command(command) = &mut config.endpoint else {
+    let pillion_mcp_client::Endpoint::Command(command) = &mut config.endpoint else {
         panic!()
     };
     change(command);
@@ -66,7 +66,7 @@ async fn e7_a_program_that_cannot_start_fails_at_once() {
         StdioCommand::new("no-such-program-anywhere"),
     ));
     let error = nowhere.list_tools().await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::Unavailable);
+    assert_eq!(error.class(), ErrorClass::Unavailable);
     assert!(matches!(error.kind(), McpErrorKind::Spawn { .. }));
     assert_eq!(
         error.to_string(),
@@ -89,7 +89,7 @@ async fn e7_a_program_that_cannot_start_fails_at_once() {
     );
     let null = with_command(|command| command.args.push("a\0b".into()));
     let error = null.list_tools().await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::InvalidInput);
+    assert_eq!(error.class(), ErrorClass::InvalidInput);
 }
 
 #[tokio::test]

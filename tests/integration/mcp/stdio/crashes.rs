@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use pillion_core::mcp::{McpClient, McpErrorKind, ServerConfig};
-use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::ErrorClass;
+use pillion_mcp_client::{McpClient, McpErrorKind, ServerConfig};
 use serde_json::json;
 
 use super::{call, exists, fake, fake_config, pid};
@@ -16,12 +16,12 @@ use crate::mcp::{eventually, roll};
 #[tokio::test]
 async fn e9_a_program_that_dies_during_a_call_fails_it_with_its_last_stderr_line_and_restarts() {
     let mut config = fake_config(&[]);
-    if let pillion_core::mcp::Endpoint::Command(command) = &mut config.endpoint {
+    if let pillion_mcp_client::Endpoint::Command(command) = &mut config.endpoint {
         command.env.insert("KEY".into(), "s3cret".into());
     }
     let client = McpClient::new(config);
     let error = client.call_tool("crash", &json!({})).await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::Unavailable);
+    assert_eq!(error.class(), ErrorClass::Unavailable);
     assert_eq!(
         error.to_string(),
         "MCP request failed: the server's process ended (exit status: 3): \
@@ -70,7 +70,7 @@ async fn e9_a_program_that_crashes_repeatedly_is_backed_off_for_a_while() {
     let mut refused = None;
     for _ in 0..10 {
         let error = client.list_tools().await.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::Unavailable, "{error}");
+        assert_eq!(error.class(), ErrorClass::Unavailable, "{error}");
         match error.kind() {
             McpErrorKind::ProcessEnded { last_words, .. } => {
                 assert_eq!(last_words, "cannot find the configuration");
@@ -136,7 +136,7 @@ async fn e9_calls_wait_for_a_program_that_is_killed_repeatedly() {
 async fn e9_a_program_that_exits_after_the_handshake_is_an_error() {
     let client = fake(&["exit-after-hello"]);
     let error = client.list_tools().await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::Unavailable, "{error}");
+    assert_eq!(error.class(), ErrorClass::Unavailable, "{error}");
 }
 
 #[tokio::test]
@@ -179,11 +179,11 @@ async fn e9_the_exit_is_noticed_although_another_process_holds_the_output_open()
 #[tokio::test]
 async fn e9_a_program_that_is_not_a_server_is_an_error() {
     for (program, args) in [("true", vec![]), ("echo", vec!["hello"])] {
-        let mut command = pillion_core::mcp::StdioCommand::new(program);
+        let mut command = pillion_mcp_client::StdioCommand::new(program);
         command.args = args.into_iter().map(str::to_owned).collect();
         let mut config = ServerConfig::of_command("x", command);
         config.timeout = Duration::from_secs(3);
         let error = McpClient::new(config).connect().await.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::Unavailable, "{program}: {error}");
+        assert_eq!(error.class(), ErrorClass::Unavailable, "{program}: {error}");
     }
 }

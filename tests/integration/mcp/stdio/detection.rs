@@ -1,6 +1,6 @@
 //! The first request to a program, and how its response, or silence, is interpreted.
 
-use pillion_core::mcp::{
+use pillion_mcp_client::{
     Handshake, McpClient, McpErrorKind, ProtocolVersion, ServerConfig, StdioCommand, TransportKind,
 };
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pillion_core::mcp::{McpClient, McpErrorKind};
+use pillion_mcp_client::{McpClient, McpErrorKind};
 use serde_json::json;
 use serde_json::value::RawValue;
 

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{call, exists, fake, fake_config, pid};
 use crate::mcp::{eventually, roll};
-use pillion_core::mcp::{McpClient, McpErrorKind};
+use pillion_mcp_client::{McpClient, McpErrorKind};
 
 /// Returns the processes of a program that has started three more.
 async fn family(client: &McpClient) -> Vec<u64> {
@@ -50,12 +50,12 @@ async fn e9_disconnecting_ends_the_program_and_all_its_children() {
 async fn e9_a_program_has_time_to_exit() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("goodbye");
-    let mut command = pillion_core::mcp::StdioCommand::new("/bin/sh");
+    let mut command = pillion_mcp_client::StdioCommand::new("/bin/sh");
     let script =
         r#"while read -r line; do echo '{"id":1,"result":{}}'; done; sleep 0.3; echo done > "$0""#;
     command.args = vec!["-c".into(), script.into(), file.display().to_string()];
-    let mut config = pillion_core::mcp::ServerConfig::of_command("polite", command);
-    config.handshake = pillion_core::mcp::Handshake::Never;
+    let mut config = pillion_mcp_client::ServerConfig::of_command("polite", command);
+    config.handshake = pillion_mcp_client::Handshake::Never;
     let client = McpClient::new(config);
     roll(&client).await.unwrap();
     client.disconnect().await;

@@ -140,8 +140,8 @@ fn a_body_that_is_not_a_batch_is_rejected() {
     let sidecar = Sidecar::start();
     let cases = [
         ("{}", "missing field `calls`"),
-        ("[]", "The body is no batch"),
-        (r#"{"calls": {}}"#, "The body is no batch"),
+        ("[]", "The request body is not a valid batch"),
+        (r#"{"calls": {}}"#, "The request body is not a valid batch"),
         (r#"{"calls": [{"name": "both"}]}"#, "missing field `id`"),
         (r#"{"calls": [], "mode": "both"}"#, "unknown variant `both`"),
         (

@@ -1,4 +1,4 @@
-use pillion_core::mcp::{
+use pillion_mcp_client::{
     AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, PromptError, PromptFuture,
 };
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pillion_core::mcp::{McpClient, McpError, RequestOptions};
+use pillion_mcp_client::{McpClient, McpError, RequestOptions};
 use serde_json::json;
 
 use crate::offer::{Call, Offer};

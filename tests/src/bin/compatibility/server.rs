@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::mcp::{
+use pillion_mcp_client::{
     Authentication, Callbacks, McpClient, OAuthConfig, ProtocolVersion, ServerConfig,
     ServerConfigError, StdioCommand, TransportKind,
 };

@@ -1,4 +1,4 @@
-use pillion_core::mcp::TransportKind;
+use pillion_mcp_client::TransportKind;
 
 use crate::check::{CHECKS, Check, Outcome};
 

@@ -1,5 +1,5 @@
 //! The client for the official MCP conformance suite. The client runs the suite's scenarios with
-//! the public API of [`McpClient`](pillion_core::mcp::McpClient). `tests/conformance/run` starts
+//! the public API of [`McpClient`](pillion_mcp_client::McpClient). `tests/conformance/run` starts
 //! the client.
 //!
 //! The suite passes the server's URL as the last argument, and other parameters as environment

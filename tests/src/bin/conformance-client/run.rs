@@ -1,6 +1,6 @@
 use std::env;
 
-use pillion_core::mcp::{McpError, ServerConfig, ServerConfigError};
+use pillion_mcp_client::{McpError, ServerConfig, ServerConfigError};
 use serde_json::Value;
 
 /// The suite's parameters for one run of this program.

@@ -3,7 +3,7 @@
 mod auth;
 mod rounds;
 
-use pillion_core::mcp::McpClient;
+use pillion_mcp_client::McpClient;
 use serde_json::{Value, json};
 
 use crate::run::{Failure, Run};

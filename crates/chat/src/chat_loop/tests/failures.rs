@@ -197,7 +197,7 @@ async fn h4_an_interrupted_call_does_not_run_again() {
     let mut state: ChatState = serde_json::from_str(&text).unwrap();
     assert_eq!(bench.answer(&mut state).await, "Done.");
     let results = results(state.messages());
-    assert!(results[0].contains("was cut off"), "{results:?}");
+    assert!(results[0].contains("was interrupted"), "{results:?}");
     assert_eq!(bench.tools.echoed(), 1);
 }
 
@@ -235,7 +235,7 @@ async fn h4_a_call_starts_only_after_the_chat_is_stored() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the chat could not be kept: the disk is full"
+        "the chat could not be saved: the disk is full"
     );
     assert_eq!(error.code(), ErrorCode::Unavailable);
     assert_eq!(bench.tools.echoed(), 0);
@@ -254,6 +254,6 @@ async fn h4_a_call_starts_only_after_the_chat_is_stored() {
     // With the state from before the call, as after a crash, the call does not run again.
     let mut crashed: ChatState = serde_json::from_str(&keeper.kept[0]).unwrap();
     bench.run(&mut crashed).await.unwrap();
-    assert!(results(crashed.messages())[0].contains("was cut off"));
+    assert!(results(crashed.messages())[0].contains("was interrupted"));
     assert_eq!(bench.tools.echoed(), 1);
 }

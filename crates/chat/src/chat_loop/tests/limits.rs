@@ -94,7 +94,7 @@ async fn h4_a_looping_model_ends_at_the_limits() {
     assert_eq!((bench.llm.bodies().len(), bench.tools.echoed()), (6, 5));
     // The conversation stays valid for the provider: the last call has a result, too.
     let last = results(state.messages()).pop().unwrap();
-    assert!(last.contains("no more tools may be called"), "{last}");
+    assert!(last.contains("no more tool calls are allowed"), "{last}");
     bench.chat.add(&mut state, &[user("Go on")]).unwrap();
     assert_eq!((state.rounds(), state.tool_calls()), (0, 0));
     bench.answer(&mut state).await;
@@ -255,7 +255,7 @@ async fn h4_the_deadline_of_the_chat_limits_its_tools() {
     assert_eq!(bench.answer(&mut state).await, "Done.");
     let results = results(state.messages());
     for result in &results[..5] {
-        assert!(result.contains("time of the chat was over"), "{result}");
+        assert!(result.contains("The chat timed out"), "{result}");
     }
     assert_eq!(results[5], "nothing");
     assert_eq!(bench.tools.echoed(), 1);

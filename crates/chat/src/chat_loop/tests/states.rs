@@ -19,7 +19,7 @@ async fn h4_a_state_of_another_format_is_rejected() {
     let error = serde_json::from_value::<ChatState>(state).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "a chat of format 2 cannot be read, only one of format 1"
+        "the chat's format 2 is not supported: expected format 1"
     );
 }
 
@@ -33,7 +33,8 @@ async fn h4_a_chat_cannot_continue_with_another_provider() {
     let error = bench.run(&mut state).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the chat is in the shapes of 'openai', the model in those of 'anthropic'"
+        "the chat is stored in the format of the provider 'openai', but the model uses the format \
+         of 'anthropic'"
     );
     assert!(bench.llm.bodies().is_empty());
 }
@@ -148,7 +149,10 @@ async fn h7_deep_nesting_does_not_make_a_chat_unreadable() {
     let mut state = bench.begin();
     let before = state.clone();
     let error = bench.run(&mut state).await.unwrap_err();
-    assert!(error.to_string().contains("deeper than 100"), "{error}");
+    assert!(
+        error.to_string().contains("more than 100 levels deep"),
+        "{error}"
+    );
     assert_eq!(state.messages(), before.messages());
     bench.run(&mut state).await.unwrap();
 

@@ -25,7 +25,7 @@ pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
     if written.messages.is_empty() {
         return Err(ModelError::new(
             ModelErrorKind::Refused,
-            "messages has nothing that a user or a model said",
+            "messages has no user or assistant message",
         ));
     }
     Ok(Conversation {

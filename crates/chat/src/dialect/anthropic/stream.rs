@@ -1,5 +1,5 @@
-use pillion_core::mcp::SseEvent;
 use pillion_core::provider::Provider;
+use pillion_sse::SseEvent;
 use serde_json::{Map, Value, json};
 
 use super::super::failure::malformed;
@@ -60,7 +60,7 @@ impl AnswerStream for MessageStream {
 
     fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
         let Some(mut message) = self.message.filter(|_| self.is_complete) else {
-            return Err(broken("the stream broke off"));
+            return Err(broken("the stream ended early"));
         };
         let content = self.blocks.into_iter().map(Block::into_value).collect();
         message.insert("content".to_owned(), Value::Array(content));
@@ -84,21 +84,21 @@ impl MessageStream {
                 }
                 Ok(())
             }
-            _ => Err(broken("message_start is not what it should be")),
+            _ => Err(broken("message_start has an unexpected form")),
         }
     }
 
     fn start_block(&mut self, data: &mut Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         self.message_mut()?;
         if data["index"].as_u64() != Some(self.blocks.len() as u64) {
-            return Err(broken("the blocks do not come one after the other"));
+            return Err(broken("the content blocks are not in sequence"));
         }
         self.open_block(data["content_block"].take(), deltas)
     }
 
     fn open_block(&mut self, value: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         if !value.is_object() {
-            return Err(broken("a block is not an object"));
+            return Err(broken("a content block is not an object"));
         }
         let text = |key: &str| value.get(key).and_then(Value::as_str);
         let call = (text("type") == Some("tool_use")).then_some(self.calls);
@@ -230,7 +230,7 @@ impl MessageStream {
     fn message_mut(&mut self) -> Result<&mut Map<String, Value>, ModelError> {
         self.message
             .as_mut()
-            .ok_or_else(|| broken("it does not begin with message_start"))
+            .ok_or_else(|| broken("the stream does not begin with message_start"))
     }
 
     /// Returns the index of the block that an event refers to.
@@ -239,7 +239,7 @@ impl MessageStream {
             .as_u64()
             .and_then(|index| usize::try_from(index).ok())
             .filter(|index| *index < self.blocks.len())
-            .ok_or_else(|| broken("an event is about a block that has not started"))
+            .ok_or_else(|| broken("an event refers to a content block that has not started"))
     }
 }
 
@@ -259,7 +259,11 @@ fn append(block: &mut Value, key: &str, piece: &str) -> Result<(), ModelError> {
     match &mut block[key] {
         Value::String(text) => text.push_str(piece),
         none @ Value::Null => *none = Value::String(piece.to_owned()),
-        _ => return Err(broken("a content_block_delta does not fit its block")),
+        _ => {
+            return Err(broken(
+                "a content_block_delta does not match the type of its block",
+            ));
+        }
     }
     Ok(())
 }

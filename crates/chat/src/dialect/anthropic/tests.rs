@@ -175,7 +175,8 @@ fn h4_failures_have_a_kind_and_no_key() {
             401,
             body("authentication_error", "invalid x-api-key sk-ant-123"),
             ModelErrorKind::Unauthorized,
-            "The provider 'anthropic' does not take the key, or not for this (HTTP 401)",
+            "The provider 'anthropic' rejected the API key, or the key lacks permission for the \
+             request (HTTP 401)",
         ),
         (
             429,
@@ -184,13 +185,14 @@ fn h4_failures_have_a_kind_and_no_key() {
                 "Number of requests has exceeded your rate limit",
             ),
             ModelErrorKind::RateLimited,
-            "The provider 'anthropic' takes no more for now (HTTP 429): Number of requests has exceeded your rate limit",
+            "The provider 'anthropic' has rate-limited the request (HTTP 429): Number of requests \
+             has exceeded your rate limit",
         ),
         (
             529,
             body("overloaded_error", "Overloaded"),
             ModelErrorKind::Unavailable,
-            "The provider 'anthropic' cannot answer now (HTTP 529): Overloaded",
+            "The provider 'anthropic' is temporarily unavailable (HTTP 529): Overloaded",
         ),
         (
             400,
@@ -199,31 +201,33 @@ fn h4_failures_have_a_kind_and_no_key() {
                 "prompt is too long: 210000 tokens > 200000 maximum",
             ),
             ModelErrorKind::ContextTooLong,
-            "The provider 'anthropic' finds the conversation too long (HTTP 400): prompt is too long: 210000 tokens > 200000 maximum",
+            "The provider 'anthropic' rejected the conversation as too long (HTTP 400): prompt is \
+             too long: 210000 tokens > 200000 maximum",
         ),
         (
             400,
             body("invalid_request_error", "Your credit balance is too low"),
             ModelErrorKind::Exhausted,
-            "The provider 'anthropic' has nothing left to spend for us (HTTP 400): Your credit balance is too low",
+            "The provider 'anthropic' reported that the account's quota or credit is used up \
+             (HTTP 400): Your credit balance is too low",
         ),
         (
             400,
             body("invalid_request_error", "messages.0: bad"),
             ModelErrorKind::Refused,
-            "The provider 'anthropic' refused the request (HTTP 400): messages.0: bad",
+            "The provider 'anthropic' rejected the request (HTTP 400): messages.0: bad",
         ),
         (
             502,
             "<html>Bad gateway</html>".to_owned(),
             ModelErrorKind::Unavailable,
-            "The provider 'anthropic' cannot answer now (HTTP 502)",
+            "The provider 'anthropic' is temporarily unavailable (HTTP 502)",
         ),
         (
             404,
             String::new(),
             ModelErrorKind::Refused,
-            "The provider 'anthropic' refused the request (HTTP 404)",
+            "The provider 'anthropic' rejected the request (HTTP 404)",
         ),
     ] {
         let error = Anthropic.failure(status, body.as_bytes());
@@ -240,7 +244,7 @@ fn h4_an_error_in_a_response_of_status_200_is_an_error() {
     assert_eq!(error.kind, ModelErrorKind::Unavailable);
     assert_eq!(
         error.message,
-        "The provider 'anthropic' cannot answer now: Overloaded"
+        "The provider 'anthropic' is temporarily unavailable: Overloaded"
     );
     let start = json!({"type": "message_start", "message": {"content": []}});
     let streamed = read_stream(&Anthropic, &[event(&start), event(&overloaded)]);

@@ -32,7 +32,7 @@ pub(super) fn of(messages: &[Value]) -> Result<Conversation, ModelError> {
     if contents.is_empty() {
         return Err(ModelError::new(
             ModelErrorKind::Refused,
-            "messages has nothing that a user or a model said",
+            "messages has no user or assistant message",
         ));
     }
     Ok(Conversation {
@@ -162,7 +162,9 @@ fn text_of(parts: &[Part<'_>], index: usize) -> Result<String, ModelError> {
             Part::Image(_) => {
                 return Err(ModelError::new(
                     ModelErrorKind::Refused,
-                    format!("messages[{index}].content has an image, and a result is text"),
+                    format!(
+                        "messages[{index}].content has an image, but a tool result must be text"
+                    ),
                 ));
             }
         }

@@ -1,5 +1,5 @@
-use pillion_core::mcp::SseEvent;
 use pillion_core::provider::{Provider, made_up_call_id};
+use pillion_sse::SseEvent;
 use serde_json::{Map, Value, json};
 
 use super::super::failure::malformed;
@@ -67,7 +67,7 @@ impl AnswerStream for ContentStream {
 
     fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
         if !self.has_ended() {
-            return Err(broken("the stream broke off"));
+            return Err(broken("the stream ended early"));
         }
         let mut body = Map::new();
         if let Some(rest) = self.candidate {
@@ -147,7 +147,10 @@ impl ContentStream {
             // The remaining arguments would arrive in events of a format that is only sent on
             // request.
             if call["willContinue"] == json!(true) || call.get("partialArgs").is_some() {
-                return Err(broken("it comes as with streamFunctionCallArguments"));
+                return Err(broken(
+                    "the stream has partial function call arguments \
+                    (streamFunctionCallArguments), which were not requested",
+                ));
             }
             deltas.push(self.call(call));
             self.calls += 1;

@@ -101,7 +101,7 @@ fn h1_an_image_as_a_result_is_rejected() {
     assert_eq!(error.kind, ModelErrorKind::Refused);
     assert_eq!(
         error.message,
-        "messages[1].content has an image, and a result is text"
+        "messages[1].content has an image, but a tool result must be text"
     );
 }
 
@@ -191,38 +191,40 @@ fn h4_failures_have_a_kind_and_no_key() {
         (
             exhausted.clone(),
             ModelErrorKind::RateLimited,
-            "takes no more for now (HTTP 500): You exceeded your current quota. See ai.google.dev",
+            "has rate-limited the request (HTTP 500): You exceeded your current quota. See \
+             ai.google.dev",
         ),
         // In an array, as without `alt=sse`.
         (
             json!([bad_key]),
             ModelErrorKind::Unauthorized,
-            "does not take the key, or not for this (HTTP 500)",
+            "rejected the API key, or the key lacks permission for the request (HTTP 500)",
         ),
         (
             too_long,
             ModelErrorKind::ContextTooLong,
-            "finds the conversation too long (HTTP 500): The input token count (1091639) exceeds the maximum number of tokens allowed (1048576).",
+            "rejected the conversation as too long (HTTP 500): The input token count (1091639) \
+             exceeds the maximum number of tokens allowed (1048576).",
         ),
         (
             body(400, "INVALID_ARGUMENT", "Bad", json!([])),
             ModelErrorKind::Refused,
-            "refused the request (HTTP 500): Bad",
+            "rejected the request (HTTP 500): Bad",
         ),
         (
             body(503, "UNAVAILABLE", "The model is overloaded.", json!([])),
             ModelErrorKind::Unavailable,
-            "cannot answer now (HTTP 500): The model is overloaded.",
+            "is temporarily unavailable (HTTP 500): The model is overloaded.",
         ),
         (
             json!({"error": {"code": 403}}),
             ModelErrorKind::Unauthorized,
-            "does not take the key, or not for this (HTTP 500)",
+            "rejected the API key, or the key lacks permission for the request (HTTP 500)",
         ),
         (
             json!("?"),
             ModelErrorKind::Unavailable,
-            "cannot answer now (HTTP 500)",
+            "is temporarily unavailable (HTTP 500)",
         ),
     ] {
         let error = Google.failure(500, body.to_string().as_bytes());

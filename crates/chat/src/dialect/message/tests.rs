@@ -27,7 +27,7 @@ fn h1_invalid_messages_are_rejected_with_their_path() {
         (json!([{"content": "x"}]), "messages[0].role is missing"),
         (
             json!([{"role": "user", "content": "x"}, {"role": "function", "content": "x"}]),
-            "messages[1].role is none of system, developer, user, assistant and tool",
+            "messages[1].role must be one of system, developer, user, assistant and tool",
         ),
         (
             json!([{"role": "user", "content": 5}]),
@@ -35,7 +35,7 @@ fn h1_invalid_messages_are_rejected_with_their_path() {
         ),
         (
             json!([{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}]),
-            "messages[0].content[0].type is none of text, image_url and refusal",
+            "messages[0].content[0].type must be one of text, image_url and refusal",
         ),
         (
             json!([{"role": "user", "content": [{"type": "text", "text": null}]}]),
@@ -43,35 +43,35 @@ fn h1_invalid_messages_are_rejected_with_their_path() {
         ),
         (
             image("ftp://host/x.png"),
-            "messages[0].content[1].image_url.url is neither a data URL nor one of http or https",
+            "messages[0].content[1].image_url.url must be a data, http or https URL",
         ),
         (
             image("data:image/png,abc"),
-            "messages[0].content[1].image_url.url is no data URL of an image in base64",
+            "messages[0].content[1].image_url.url must be a data URL of an image in base64",
         ),
         (
             image("data:text/html;base64,abcd"),
-            "messages[0].content[1].image_url.url is no data URL of an image in base64",
+            "messages[0].content[1].image_url.url must be a data URL of an image in base64",
         ),
         (
             image("data:image/png;base64,a b"),
-            "messages[0].content[1].image_url.url is no data URL of an image in base64",
+            "messages[0].content[1].image_url.url must be a data URL of an image in base64",
         ),
         (
             json!([{"role": "system", "content": image("https://h/x.png")[0]["content"]}]),
-            "messages[0] takes text only, for it is of role system",
+            "messages[0] must have text only, because its role is system",
         ),
         (
             json!([{"role": "assistant", "content": image("https://h/x.png")[0]["content"]}]),
-            "messages[0] takes text only, for it is of role assistant",
+            "messages[0] must have text only, because its role is assistant",
         ),
         (
             json!([{"role": "assistant", "function_call": {"name": "x"}}]),
-            "messages[0] has a function_call, which tool_calls replaced",
+            "messages[0] has a function_call, which is not supported: use tool_calls",
         ),
         (
             call(json!({"id": "1", "type": "custom", "custom": {}})),
-            "messages[0].tool_calls[0].type is not 'function'",
+            "messages[0].tool_calls[0].type must be 'function'",
         ),
         (
             call(json!({"id": "1", "function": {}})),
@@ -83,11 +83,11 @@ fn h1_invalid_messages_are_rejected_with_their_path() {
         ),
         (
             json!([{"role": "tool", "tool_call_id": "1", "content": "x"}]),
-            "messages[0].tool_call_id names no call of an earlier message",
+            "messages[0].tool_call_id names no tool call of an earlier message",
         ),
         (
             json!([{"role": "system", "content": "x"}, {"role": "user", "content": ""}]),
-            "messages has nothing that a user or a model said",
+            "messages has no user or assistant message",
         ),
     ] {
         for dialect in dialects() {

@@ -1,7 +1,7 @@
 mod calls;
 
-use pillion_core::mcp::SseEvent;
 use pillion_core::provider::Provider;
+use pillion_sse::SseEvent;
 use serde_json::{Map, Value, json};
 
 use super::super::AnswerStream;
@@ -55,7 +55,7 @@ impl AnswerStream for ChunkStream {
                     }
                 }
                 ("choices", Value::Null) | ("usage", Value::Null) => {}
-                ("choices", _) => return Err(broken("choices is no array")),
+                ("choices", _) => return Err(broken("choices is not an array")),
                 (_, value) => {
                     self.completion.insert(key, value);
                 }
@@ -70,7 +70,7 @@ impl AnswerStream for ChunkStream {
 
     fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
         if !self.is_done && self.finish_reason.is_none() {
-            return Err(broken("the stream broke off"));
+            return Err(broken("the stream ended early"));
         }
         let mut message = self.message;
         message.entry("role").or_insert(json!("assistant"));
@@ -94,7 +94,7 @@ impl AnswerStream for ChunkStream {
 impl ChunkStream {
     fn add_choice(&mut self, choice: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         let Value::Object(mut choice) = choice else {
-            return Err(broken("a choice is no object"));
+            return Err(broken("a choice is not an object"));
         };
         // Only the first choice counts.
         if choice.get("index").and_then(Value::as_u64).unwrap_or(0) != 0 {
@@ -111,7 +111,7 @@ impl ChunkStream {
         match delta {
             Some(Value::Object(delta)) => self.add_delta(delta, deltas),
             None | Some(Value::Null) => Ok(()),
-            Some(_) => Err(broken("a delta is no object")),
+            Some(_) => Err(broken("a delta is not an object")),
         }
     }
 
@@ -129,7 +129,7 @@ impl ChunkStream {
                         self.calls.add(piece, self.completion.get("id"), deltas)?;
                     }
                 }
-                ("tool_calls", _) => return Err(broken("tool_calls is no array")),
+                ("tool_calls", _) => return Err(broken("tool_calls is not an array")),
                 ("role", role) => {
                     self.message.insert(key, role);
                 }

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use pillion_core::mcp::SseDecoder;
 use pillion_core::provider::{assistant_messages, parse_tool_calls};
 use pillion_core::tool::ToolDefinition;
+use pillion_sse::SseDecoder;
 use proptest::prelude::*;
 
 use super::*;

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
-use pillion_core::mcp::SseEvent;
 use pillion_core::provider::Provider;
+use pillion_sse::SseEvent;
 use serde_json::{Value, json};
 
 use super::super::failure::malformed;
@@ -88,7 +88,7 @@ impl AnswerStream for ResponseStream {
 
     fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
         let Some(Value::Object(mut response)) = self.response else {
-            return Err(broken("the stream broke off"));
+            return Err(broken("the stream ended early"));
         };
         let has_output = response
             .get("output")

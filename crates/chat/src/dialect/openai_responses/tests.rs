@@ -153,7 +153,7 @@ fn h4_failures_have_a_kind_and_no_key() {
                 "Incorrect API key provided: sk-abc***xyz.",
             ),
             ModelErrorKind::Unauthorized,
-            "does not take the key, or not for this (HTTP 401)",
+            "rejected the API key, or the key lacks permission for the request (HTTP 401)",
         ),
         (
             429,
@@ -163,7 +163,8 @@ fn h4_failures_have_a_kind_and_no_key() {
                 "You exceeded your current quota",
             ),
             ModelErrorKind::Exhausted,
-            "has nothing left to spend for us (HTTP 429): You exceeded your current quota",
+            "reported that the account's quota or credit is used up (HTTP 429): You exceeded your \
+             current quota",
         ),
         (
             400,
@@ -173,7 +174,7 @@ fn h4_failures_have_a_kind_and_no_key() {
                 "Too long",
             ),
             ModelErrorKind::ContextTooLong,
-            "finds the conversation too long (HTTP 400): Too long",
+            "rejected the conversation as too long (HTTP 400): Too long",
         ),
         (
             400,
@@ -183,7 +184,8 @@ fn h4_failures_have_a_kind_and_no_key() {
                 "Your input exceeds the context window of this model.",
             ),
             ModelErrorKind::ContextTooLong,
-            "finds the conversation too long (HTTP 400): Your input exceeds the context window of this model.",
+            "rejected the conversation as too long (HTTP 400): Your input exceeds the context \
+             window of this model.",
         ),
         (
             400,
@@ -193,13 +195,13 @@ fn h4_failures_have_a_kind_and_no_key() {
                 "Unknown parameter: 'x'.",
             ),
             ModelErrorKind::Refused,
-            "refused the request (HTTP 400): Unknown parameter: 'x'.",
+            "rejected the request (HTTP 400): Unknown parameter: 'x'.",
         ),
         (
             503,
             json!({"error": "Slow down"}),
             ModelErrorKind::Unavailable,
-            "cannot answer now (HTTP 503): Slow down",
+            "is temporarily unavailable (HTTP 503): Slow down",
         ),
     ] {
         let error = OpenAiResponses::default().failure(status, body.to_string().as_bytes());
@@ -223,7 +225,7 @@ fn h4_an_error_in_a_response_of_status_200_is_an_error() {
         assert_eq!(error.kind, ModelErrorKind::Unavailable);
         assert_eq!(
             error.message,
-            "The provider 'openai-responses' cannot answer now: Try again"
+            "The provider 'openai-responses' is temporarily unavailable: Try again"
         );
     }
     let error = OpenAiResponses::default().answer(failed).unwrap_err();

@@ -243,7 +243,7 @@ fn after_a_request_without_an_answer_the_remaining_calls_are_not_sent() {
         assert_eq!(error.code(), "unavailable");
         assert_eq!(
             error.to_string(),
-            "The call was not sent: Tool 't' gave no result within 1.0s"
+            "The call was not sent: Tool 't' returned no result within 1.0s"
         );
     }
     assert_eq!(*asked.lock().unwrap(), 2);

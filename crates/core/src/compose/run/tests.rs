@@ -59,7 +59,7 @@ async fn p_conditions_select_steps_and_the_output_is_filled_in() {
     let odd = bench.run("choose", json!({"n": "eleven"})).await;
     assert_eq!(
         odd.error.as_deref(),
-        Some("Step steps[0].if: only numbers are less or greater")
+        Some("Step steps[0].if: 'less', 'greater', 'at_most' and 'at_least' compare numbers only")
     );
 }
 
@@ -155,13 +155,13 @@ async fn p_a_reference_to_a_missing_value_is_reported() {
     let result = bench.run("asks", json!({})).await;
     assert_eq!(
         result.error.as_deref(),
-        Some("Step 'a': there is nothing at /input/x")
+        Some("Step 'a': no value at /input/x")
     );
     assert_eq!(result.error_code, Some(ErrorCode::InvalidInput));
     let result = bench.run("asks", json!({"x": 1})).await;
     assert_eq!(
         result.error.as_deref(),
-        Some("Step 'b': there is nothing at /steps/a/data/y")
+        Some("Step 'b': no value at /steps/a/data/y")
     );
     assert_eq!(result.error_code, Some(ErrorCode::InternalError));
 }
@@ -285,7 +285,7 @@ async fn p_recursion_between_composed_tools_ends() {
     let result = bench.run("one", json!({})).await;
     let error = result.error.unwrap();
     assert!(
-        error.ends_with("More than 8 calls stand above this one"),
+        error.ends_with("Nested tool calls are limited to 8 levels"),
         "{error}"
     );
 
@@ -298,7 +298,7 @@ async fn p_recursion_between_composed_tools_ends() {
     let result = bench.run("four_hundred", json!({})).await;
     let error = result.error.unwrap();
     assert!(
-        error.ends_with("One call makes no more than 256 others"),
+        error.ends_with("Nested tool calls are limited to 256 for one call"),
         "{error}"
     );
 }

@@ -148,7 +148,7 @@ async fn g3_an_approval_is_valid_for_one_tool_its_arguments_and_its_user() {
     let asked = run(&executor, "roll", &alice).await;
     assert_eq!(
         asked.error.as_deref(),
-        Some("The call of tool 'roll' needs approval")
+        Some("The call to tool 'roll' needs approval")
     );
     assert_eq!(asked.metadata["arguments"], json!({"what": "x"}));
     alice.approved.insert(id_in(&asked));
@@ -322,7 +322,7 @@ async fn g3_a_denial_wins_over_an_approval_and_over_the_policy() {
         assert_eq!(denied.error_code, Some(ErrorCode::Denied));
         assert_eq!(
             denied.error.as_deref(),
-            Some("The call of tool 'roll' was denied")
+            Some("The call to tool 'roll' was denied")
         );
         assert_eq!(id_in(&denied), id);
     }

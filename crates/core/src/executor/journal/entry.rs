@@ -110,7 +110,7 @@ impl Entry {
         written.map_err(|error| {
             tracing::error!(
                 tool.name = %self.record.tool, %error,
-                "A call is not in the call log, and does not run"
+                "Cannot write a tool call to the call log; the call is rejected"
             );
             ToolFailure::new(ErrorCode::Unavailable, "The call log cannot be written")
         })
@@ -173,7 +173,7 @@ impl Entry {
     fn lament(&self, error: &StoreError) {
         tracing::error!(
             call.record = %self.record.id, tool.name = %self.record.tool, %error,
-            "The end of a call is not in the call log"
+            "Cannot write the end of a tool call to the call log"
         );
     }
 }
@@ -199,7 +199,7 @@ impl Drop for Entry {
                 if let Err(error) = write(&*log, record, is_shared).await {
                     tracing::error!(
                         call.record = %id, %error,
-                        "The end of a call that was given up is not in the call log"
+                        "Cannot write the end of an abandoned tool call to the call log"
                     );
                 }
             });

@@ -111,7 +111,7 @@ impl Redaction {
         let (bytes, most) = (text.len(), MAX_ERROR_LEN.min(self.max_bytes));
         if bytes > most {
             truncate(&mut text, most);
-            text += &format!(" [the beginning of {bytes} bytes]");
+            text += &format!(" [truncated: {bytes} bytes in total]");
         }
         text
     }

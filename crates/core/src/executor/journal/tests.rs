@@ -244,13 +244,16 @@ async fn l1_error_data_is_redacted_like_a_result() {
         r#"{"why":"no","password":"[redacted]"}"#
     );
     let long: &str = "\u{e9}".repeat(5_000).leak();
-    let beginning = format!("{} [the beginning of 10000 bytes]", "\u{e9}".repeat(2_048));
+    let beginning = format!(
+        "{} [truncated: 10000 bytes in total]",
+        "\u{e9}".repeat(2_048)
+    );
     assert_eq!(run(long, all.clone()).await, beginning);
     let short = Redaction {
         max_bytes: 3,
         ..all.clone()
     };
-    let beginning = "\u{e9} [the beginning of 10000 bytes]";
+    let beginning = "\u{e9} [truncated: 10000 bytes in total]";
     assert_eq!(run(long, short).await, beginning);
     let no_results = Redaction {
         results: false,

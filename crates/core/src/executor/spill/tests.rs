@@ -131,7 +131,7 @@ async fn c5_a_failure_that_is_too_large_is_truncated() {
         let beginning = "\u{e9}".repeat(1_024);
         assert_eq!(
             error,
-            format!("{beginning}\n[The beginning of 15000 bytes]")
+            format!("{beginning}\n[Truncated: 15000 bytes in total]")
         );
         assert_eq!(large.result, json!(beginning));
         assert_eq!(large.metadata["truncated"], json!(true));

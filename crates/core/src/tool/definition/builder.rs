@@ -4,8 +4,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{DefinitionError, ToolDefinition};
-use crate::schema::mend_defaults;
 use crate::tool::{JsonObject, ToolName, ToolParameter};
+use pillion_schema::mend_defaults;
 
 /// Builds a [`ToolDefinition`]; [`build`](Self::build) validates it.
 #[derive(Debug, Clone)]

@@ -11,30 +11,28 @@ use crate::problem::Problem;
 #[non_exhaustive]
 pub enum Refusal {
     /// The server has no TCP listener in the current configuration.
-    #[error("This sidecar takes no requests over TCP")]
+    #[error("This sidecar does not accept requests over TCP")]
     Closed,
     /// `Host` is missing, duplicated or not allowed.
-    #[error("The header Host names none of this server's names; tcp.allowed_hosts has more")]
+    #[error("The Host header is missing or not allowed: add the host to tcp.allowed_hosts")]
     Host,
     /// The request comes from a web page of a disallowed origin.
-    #[error(
-        "Pages of this origin may not speak to this server; tcp.allowed_origins names those that may"
-    )]
+    #[error("Requests from this origin are not allowed: add the origin to tcp.allowed_origins")]
     Origin,
     /// The request has no token.
-    #[error("A token is needed: Authorization: Bearer TOKEN")]
+    #[error("The request has no access token: send the header Authorization: Bearer TOKEN")]
     NoToken,
     /// The token is malformed, unknown, expired or revoked.
-    #[error("The token is not known")]
+    #[error("The access token is invalid, expired or revoked")]
     BadToken,
     /// The token is valid, but its scope is insufficient.
-    #[error("The token does not allow this: the scope {needed} is needed")]
+    #[error("The access token does not allow this request: it needs the scope {needed}")]
     Scope {
         /// The required scope.
         needed: Scope,
     },
     /// The token is valid, but no permit is free for its connection.
-    #[error("All tcp.max_connections connections are taken; try again later")]
+    #[error("All tcp.max_connections connections are in use; try again later")]
     Full,
     /// The tokens cannot be checked at present.
     #[error("Access tokens cannot be checked now")]
@@ -84,7 +82,10 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let (status, code) = self.translate();
         if let Self::CannotCheck(error) = &self {
-            tracing::error!(%error, "Refused a request over TCP");
+            tracing::error!(
+                %error,
+                "Rejected a request over TCP: its access token cannot be checked"
+            );
         }
         let mut problem = Problem::new(status, code, self.to_string());
         if matches!(self, Self::NoToken | Self::BadToken) {

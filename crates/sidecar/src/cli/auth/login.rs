@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::Client;
-use pillion_core::mcp::TokenStore;
+use pillion_mcp_client::TokenStore;
 
 use super::super::mcp::login::log_in;
 use crate::credentials::UserCredential;
@@ -41,8 +41,8 @@ impl Login {
             (None, _) => tell(client, &self.server)?,
         }
         print(&match kept {
-            Some(_) => format!("{}: authorized; the sidecar has it", self.server),
-            None => format!("{}: the server wanted no authorization", self.server),
+            Some(_) => format!("{}: authorized; the sidecar has the tokens", self.server),
+            None => format!("{}: the server requires no authorization", self.server),
         })?;
         Ok(ExitCode::SUCCESS)
     }

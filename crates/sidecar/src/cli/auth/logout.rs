@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::Client;
-use pillion_core::mcp::TokenStore;
+use pillion_mcp_client::TokenStore;
 
 use crate::credentials::CredentialError;
 

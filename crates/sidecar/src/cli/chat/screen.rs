@@ -7,7 +7,7 @@ use super::{CliError, print_json, write};
 use crate::pins::{visible, visible_line};
 
 /// Maximum length of a line with a tool's arguments or result, in characters.
-const LONGEST: usize = 200;
+const MAX_LINE_CHARS: usize = 200;
 
 /// The output of a chat: the model's text on standard output, everything else on standard error.
 pub(super) struct Screen {
@@ -98,7 +98,7 @@ impl Screen {
             return;
         }
         let line = visible_line(line);
-        let mut short: String = line.chars().take(LONGEST).collect();
+        let mut short: String = line.chars().take(MAX_LINE_CHARS).collect();
         if short.len() < line.len() {
             short.push('…');
         }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::typed::{self, Kinds};
 
 /// Maximum size of JSON arguments, in bytes.
-const LONGEST: u64 = 64 * 1024 * 1024;
+const MAX_ARGUMENTS_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Arguments as the user wrote them.
 #[derive(Debug)]
@@ -24,14 +24,15 @@ pub(super) enum Arguments {
 #[derive(Debug, thiserror::Error)]
 pub(in crate::cli) enum ArgumentsError {
     #[error(
-        "'{word}' is neither KEY=VALUE nor a JSON object (- reads one from standard input, @FILE from a file)"
+        "'{word}' is neither KEY=VALUE nor a JSON object (- reads the object from standard \
+        input, @FILE from a file)"
     )]
     Word { word: String },
-    #[error("a JSON object stands alone: '{word}' is one word too many")]
+    #[error("unexpected argument '{word}': a JSON object must be the only argument")]
     NotAlone { word: String },
     #[error("the arguments are not a JSON object: {0}")]
     Json(#[source] serde_json::Error),
-    #[error("the arguments are JSON, but no object")]
+    #[error("the arguments are JSON, but not an object")]
     NoObject,
     #[error("cannot read the arguments from standard input: {0}")]
     Input(#[source] std::io::Error),
@@ -40,15 +41,15 @@ pub(in crate::cli) enum ArgumentsError {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error("'{key}' is {kinds}, not '{value}'")]
+    #[error("'{key}' must be {kinds}, not '{value}'")]
     Type {
         key: String,
         kinds: Kinds,
         value: String,
     },
-    #[error("'{key}' is given twice")]
+    #[error("'{key}' is set twice")]
     Twice { key: String },
-    #[error("cannot write the arguments as JSON: {0}")]
+    #[error("cannot encode the arguments as JSON: {0}")]
     Encode(#[source] serde_json::Error),
 }
 
@@ -154,7 +155,7 @@ fn is_json(word: &str) -> bool {
 
 fn read_all(source: impl Read) -> std::io::Result<String> {
     let mut text = String::new();
-    source.take(LONGEST).read_to_string(&mut text)?;
+    source.take(MAX_ARGUMENTS_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -192,15 +193,15 @@ mod tests {
         assert_eq!(typed(&[], &schema).unwrap(), "{}");
         assert_eq!(
             typed(&["a=x"], &schema).unwrap_err(),
-            "'a' is a number, not 'x'"
+            "'a' must be a number, not 'x'"
         );
         assert_eq!(
             typed(&["tags=x"], &schema).unwrap_err(),
-            "'tags' is an integer, not 'x'"
+            "'tags' must be an integer, not 'x'"
         );
         assert_eq!(
             typed(&["text=a", "text=b"], &schema).unwrap_err(),
-            "'text' is given twice"
+            "'text' is set twice"
         );
     }
 
@@ -215,12 +216,12 @@ mod tests {
         );
         assert_eq!(
             typed(&["[1]"], &Value::Null).unwrap_err(),
-            "the arguments are JSON, but no object"
+            "the arguments are JSON, but not an object"
         );
         assert!(
             typed(&["{}", "a=1"], &Value::Null)
                 .unwrap_err()
-                .contains("'a=1' is one word too many")
+                .contains("unexpected argument 'a=1'")
         );
         assert!(
             typed(&["nonsense"], &Value::Null)

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pillion_core::mcp::{
+use pillion_mcp_client::{
     Authentication, AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, OAuthConfig,
     OAuthGrant, PromptError, PromptFuture, ServerConfig,
 };
@@ -168,22 +168,22 @@ impl AuthorizationPrompt for BrowserPrompt {
 /// Returns the text with the page's URL. The user opens the page: this program never opens a URL
 /// from a server.
 fn question(request: &AuthorizationRequest) -> String {
-    const LONGEST: usize = 1000;
+    const MAX_SCOPES_CHARS: usize = 1000;
     let mut server = request.server.clone();
     server.set_query(None);
     let mut text = format!(
-        "\n{} asks for an authorization",
+        "\n{} requires authorization",
         plain::one_line(server.as_str())
     );
     if !request.scopes.is_empty() {
         let scopes = plain::one_line(&request.scopes.join(" "));
         text.push_str(&format!(
             ", for the scopes {}",
-            plain::shortened(&scopes, LONGEST)
+            plain::shortened(&scopes, MAX_SCOPES_CHARS)
         ));
     }
     text.push_str(&format!(
-        ".\nOpen this page in a browser on this machine; Ctrl-C gives up:\n  {}\n\n",
+        ".\nOpen this page in a browser on this machine; press Ctrl-C to cancel:\n  {}\n\n",
         plain::one_line(request.url.as_str())
     ));
     text

@@ -45,7 +45,7 @@ impl Call {
         if let Some(mismatch) = &called.output_mismatch {
             let mismatch = plain::one_line(mismatch);
             complain(&format!(
-                "the structured content does not fit the tool's schema: {mismatch}"
+                "the structured content does not match the tool's output schema: {mismatch}"
             ));
         }
         let text = if options.json {

@@ -1,6 +1,6 @@
 //! Servers that run as a local program.
 
-use pillion_core::mcp::{Endpoint, ServerConfig, StdioCommand};
+use pillion_mcp_client::{Endpoint, ServerConfig, StdioCommand};
 
 use super::credential;
 use super::error::McpCommandError;

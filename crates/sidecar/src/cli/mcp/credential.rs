@@ -4,14 +4,14 @@
 use std::io::Read;
 use std::path::Path;
 
-use pillion_core::mcp::{Authentication, ServerConfig};
+use pillion_mcp_client::{Authentication, ServerConfig};
 use secrecy::SecretString;
 
 use super::error::McpCommandError;
 use super::options::Options;
 
 /// Maximum size of a token read from a file, in bytes.
-const LONGEST: u64 = 64 * 1024;
+const MAX_TOKEN_BYTES: u64 = 64 * 1024;
 
 pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), McpCommandError> {
     let has_none = options.headers.is_empty()
@@ -70,8 +70,8 @@ pub(in crate::cli) fn from_variable(name: &str) -> Result<SecretString, McpComma
 /// Reads a credential from a file and trims white space.
 pub(in crate::cli) fn from_file(path: &Path) -> Result<SecretString, McpCommandError> {
     let mut text = String::new();
-    let read =
-        std::fs::File::open(path).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(MAX_TOKEN_BYTES).read_to_string(&mut text));
     read.map_err(|source| McpCommandError::CredentialFile {
         path: path.to_owned(),
         source,

@@ -67,10 +67,10 @@ pub(super) async fn answer(terminal: &Terminal, server: &str, question: &RawValu
 /// Asks the user to open a page. This program never opens a URL from a server.
 async fn page(user: &mut Conversation<'_>, url: &str) -> Result<Answer, Cancelled> {
     user.say(&format!(
-        "It wants you to open this page:\n  {}\n",
+        "The server asks you to open this page:\n  {}\n",
         plain::one_line(url)
     ));
-    let consent = user.answer("Will you? [y/N] ").await?;
+    let consent = user.answer("Will you open it? [y/N] ").await?;
     Ok(if is_yes(&consent) {
         Answer::Accept(None)
     } else {
@@ -84,7 +84,10 @@ async fn form(user: &mut Conversation<'_>, schema: &Schema) -> Result<Answer, Ca
         return Ok(Answer::Decline);
     }
     if !schema.properties.is_empty() {
-        user.say("(Enter takes the default or leaves a field out; where a field is required it declines. Ctrl-C cancels.)\n");
+        user.say(
+            "(Press Enter for the default value or to skip a field; skipping a required field \
+            declines. Ctrl-C cancels.)\n",
+        );
     }
     let mut content = Map::new();
     for (name, property) in &schema.properties {

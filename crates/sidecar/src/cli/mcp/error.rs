@@ -2,8 +2,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use pillion_core::mcp::{McpError, McpErrorKind, OAuthError, ProbeStep, ServerConfigError};
 use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::{McpError, McpErrorKind, OAuthError, ProbeStep, ServerConfigError};
 use pillion_wire::Failure;
 use serde_json::{Value, json};
 
@@ -17,28 +17,29 @@ use crate::config::ConfigError;
 /// Why a command of `pillion mcp` failed.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::cli) enum McpCommandError {
-    #[error("which server? Give its URL first, or --server NAME, or -- COMMAND at the end")]
+    #[error("no server is given: pass its URL first, or --server NAME, or -- COMMAND at the end")]
     NoServer,
-    #[error("two servers: give a URL, or --server NAME, or -- COMMAND")]
+    #[error("two servers are given: pass only one of a URL, --server NAME and -- COMMAND")]
     TwoServers,
     #[error("'{word}' is not the URL of a server, such as http://127.0.0.1:8000/mcp")]
     NotAUrl { word: String },
-    #[error("the configuration has no MCP server '{name}'; it has {}", list(known))]
-    UnknownServer { name: String, known: Vec<String> },
     #[error(
-        "--server takes a server of the configuration: name the file by --config or PILLION_CONFIG"
+        "the configuration has no MCP server '{name}'; its servers: {}",
+        list(known)
     )]
+    UnknownServer { name: String, known: Vec<String> },
+    #[error("--server needs a configuration file: set it with --config or PILLION_CONFIG")]
     NoConfiguration,
     #[error(transparent)]
     Configuration(#[from] ConfigError),
     #[error(transparent)]
     Server(#[from] ServerConfigError),
-    #[error("{option} takes {form}")]
+    #[error("{option} must have the form {form}")]
     OptionForm {
         option: &'static str,
         form: &'static str,
     },
-    #[error("{options} can only go with {owner}")]
+    #[error("{options} can only be used with {owner}")]
     Misplaced {
         options: &'static str,
         owner: &'static str,
@@ -54,11 +55,9 @@ pub(in crate::cli) enum McpCommandError {
     EmptyCredential { path: PathBuf },
     #[error("{what} is missing")]
     Missing { what: &'static str },
-    #[error("'{word}' is one word too many")]
+    #[error("unexpected argument '{word}'")]
     TooMany { word: String },
-    #[error(
-        "nothing called '{word}' can be listed; there are tools, resources, templates and prompts"
-    )]
+    #[error("cannot list '{word}': expected tools, resources, templates or prompts")]
     UnknownKind { word: String },
     #[error(transparent)]
     Arguments(#[from] ArgumentsError),
@@ -81,7 +80,7 @@ pub(in crate::cli) enum McpCommandError {
     },
     #[error("interrupted")]
     Interrupted(StopSignal),
-    #[error("cannot listen at 127.0.0.1:{port} for the browser's return: {source}")]
+    #[error("cannot listen on 127.0.0.1:{port} for the authorization response: {source}")]
     Listen { port: u16, source: std::io::Error },
     #[error("cannot listen for signals: {0}")]
     Signals(#[source] std::io::Error),
@@ -120,7 +119,7 @@ impl McpCommandError {
     pub(super) fn code(&self) -> ErrorCode {
         match self {
             Self::Request { available, .. } if !available.is_empty() => ErrorCode::NotFound,
-            Self::Request { source, .. } => source.code(),
+            Self::Request { source, .. } => pillion_mcp_tools::error_code(source.class()),
             Self::TimedOut { .. } => ErrorCode::Timeout,
             Self::Interrupted(_) => ErrorCode::Cancelled,
             Self::Result { .. } | Self::Signals(_) | Self::Output(_) => ErrorCode::InternalError,
@@ -217,12 +216,12 @@ fn hint(error: &McpError, names: &[String]) -> String {
     }
     match error.kind() {
         McpErrorKind::HttpStatus { status: 401, .. } => {
-            "; the server wants a credential: --bearer-env, --bearer-file or --header-env, or \
-             --oauth for an authorization in a browser"
+            "; the server requires a credential: pass --bearer-env, --bearer-file or \
+            --header-env, or --oauth to authorize in a browser"
                 .to_owned()
         }
         McpErrorKind::Authorization(error) if matches!(**error, OAuthError::NobodyToAsk) => {
-            "; --oauth asks you, in a browser".to_owned()
+            "; pass --oauth to authorize in a browser".to_owned()
         }
         _ => String::new(),
     }

@@ -1,6 +1,6 @@
 //! The OAuth login of `pillion auth login`, which uses the flow of `pillion mcp --oauth`.
 
-use pillion_core::mcp::ServerConfig;
+use pillion_mcp_client::ServerConfig;
 
 use super::error::McpCommandError;
 use super::log;

@@ -1,4 +1,4 @@
-use pillion_core::mcp::{ConnectionInfo, McpError};
+use pillion_mcp_client::{ConnectionInfo, McpError};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use pillion_core::mcp::{ProtocolVersion, TransportKind};
+use pillion_mcp_client::{ProtocolVersion, TransportKind};
 
 /// The options of every command of `pillion mcp`.
 #[derive(Debug, Default, Args)]
@@ -92,7 +92,7 @@ fn duration(text: &str) -> Result<Duration, String> {
         .map_err(|_| "not a number of seconds".to_owned())?;
     let ms = number * unit_ms;
     if !(1.0..=MAX_MS).contains(&ms) {
-        return Err("not between 1 ms and a day".to_owned());
+        return Err("must be between 1 ms and one day".to_owned());
     }
     Ok(Duration::from_secs_f64(ms / 1000.0))
 }

@@ -1,5 +1,5 @@
 use clap::Args;
-use pillion_core::mcp::{ServerConfig, Wording};
+use pillion_mcp_client::{ServerConfig, Wording};
 
 use super::error::McpCommandError;
 use super::options::Options;

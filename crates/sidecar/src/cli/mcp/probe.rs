@@ -1,7 +1,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use pillion_core::mcp::{ConnectionInfo, McpError, ProbeStep};
+use pillion_mcp_client::{ConnectionInfo, McpError, ProbeStep};
 use serde_json::{Value, json};
 
 use super::error::McpCommandError;
@@ -87,7 +87,7 @@ impl ProbeResult {
         let revision = connection.protocol_version;
         fact(
             "revision",
-            revision.map_or("none: there is no handshake", |version| version.as_str()),
+            revision.map_or("none (no handshake)", |version| version.as_str()),
         );
         if let Some((name, version)) = connection.server_name() {
             fact(
@@ -123,7 +123,9 @@ impl ProbeResult {
         for (kind, items) in &self.offers {
             offers[kind.key()] = match items {
                 Ok(items) => items.iter().map(|item| kind.id_of(item)).collect(),
-                Err(error) => json!({"error": error.to_string(), "error_code": error.code()}),
+                Err(error) => {
+                    json!({"error": error.to_string(), "error_code": pillion_mcp_tools::error_code(error.class())})
+                }
             };
         }
         json["offers"] = offers;

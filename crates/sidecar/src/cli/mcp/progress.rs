@@ -2,7 +2,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use pillion_core::mcp::Progress;
+use pillion_mcp_client::Progress;
 
 use super::plain;
 use crate::cli::complain;

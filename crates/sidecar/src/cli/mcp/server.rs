@@ -2,7 +2,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::mcp::{
+use pillion_mcp_client::{
     Authentication, Callbacks, McpClient, McpError, McpErrorKind, Notification, OAuthGrant,
     ProbeStep, RequestOptions, ServerConfig,
 };
@@ -284,7 +284,7 @@ fn tell(notification: &Notification) {
             let data = data
                 .as_str()
                 .map_or_else(|| data.to_string(), str::to_owned);
-            format!("the server says ({level}): {data}")
+            format!("log message of the server ({level}): {data}")
         }
         (method, _) => format!("the server sent {method}"),
     };

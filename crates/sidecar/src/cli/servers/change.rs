@@ -63,7 +63,9 @@ impl Update {
             keys.insert("name".to_owned(), json!(name));
         }
         if keys.is_empty() {
-            return Err(CliError::Usage("nothing to change is named".to_owned()));
+            return Err(CliError::Usage(
+                "no change is given: pass at least one option".to_owned(),
+            ));
         }
         change(context, &self.server, keys)
     }

@@ -14,7 +14,7 @@ use super::Context;
 use crate::pins::visible_line;
 
 /// Maximum size of a secret read from standard input, in bytes.
-const LONGEST: u64 = 64 * 1024;
+const MAX_SECRET_BYTES: u64 = 64 * 1024;
 
 /// `pillion servers credentials`
 #[derive(Debug, Args)]
@@ -135,11 +135,13 @@ fn done(context: &Context, server: &str, user: &str, what: &str) -> Result<ExitC
 /// Reads standard input and trims white space.
 fn from_input() -> Result<SecretString, CliError> {
     let mut text = String::new();
-    let read = std::io::stdin().take(LONGEST).read_to_string(&mut text);
-    read.map_err(|error| CliError::Usage(format!("standard input: {error}")))?;
+    let read = std::io::stdin()
+        .take(MAX_SECRET_BYTES)
+        .read_to_string(&mut text);
+    read.map_err(|error| CliError::Usage(format!("cannot read standard input: {error}")))?;
     match text.trim() {
         "" => Err(CliError::Usage(
-            "there is no secret on standard input, nor is a --file named".to_owned(),
+            "no secret is given: pass it on standard input or with --file".to_owned(),
         )),
         secret => Ok(secret.to_owned().into()),
     }

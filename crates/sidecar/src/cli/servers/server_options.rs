@@ -192,8 +192,8 @@ fn max_concurrent(text: &str) -> Result<Value, &'static str> {
 /// Parses a rate limit to its form in a request. Omitted windows are null, so that a change removes
 /// them.
 fn rate_limit(text: &str) -> Result<Value, &'static str> {
-    const EXPECTED: &str = "expected per_minute=N, per_hour=N and per_day=N, of which any may be left \
-                            out, separated by commas, with numbers of 1 or more; or none";
+    const EXPECTED: &str = "expected one or more of per_minute=N, per_hour=N and per_day=N, \
+        separated by commas, with numbers of 1 or more; or none";
     if text == "none" {
         return Ok(Value::Null);
     }

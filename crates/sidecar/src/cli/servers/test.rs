@@ -25,7 +25,9 @@ impl Test {
         let body = match self.server {
             Some(name) => raw.test_server(&context.find(&name)?.id)?,
             None if !self.given.names_place() => {
-                return Err(CliError::Usage("name a server, or its --url".to_owned()));
+                return Err(CliError::Usage(
+                    "no server is given: pass a name or --url".to_owned(),
+                ));
             }
             None => {
                 let keys = Value::Object(self.given.keys()?);
@@ -39,7 +41,7 @@ impl Test {
             let server = trial.server.unwrap_or_else(|| "the server".to_owned());
             let server = visible_line(&server);
             let (tools, ms) = (trial.tools.len(), trial.duration_ms);
-            print(&format!("{server} lists {tools} tools, after {ms} ms"))?;
+            print(&format!("{server} listed {tools} tools in {ms} ms"))?;
             for tool in &trial.tools {
                 print(&format!("  {}", visible_line(tool)))?;
             }

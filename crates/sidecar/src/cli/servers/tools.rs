@@ -54,8 +54,8 @@ fn list(context: &Context, name: &str, user: Option<&str>) -> Result<ExitCode, C
     for PinEntry { tool, user, .. } in blocked(context, &server.name, user, &list)? {
         let whose = user.map_or_else(String::new, |user| format!(" --user {user}"));
         complain(&format!(
-            "tool '{tool}' is blocked: its server has changed it since it was accepted; see \
-             `pillion pins diff {} {tool}{whose}`",
+            "tool '{tool}' is blocked: the server changed its definition since it was accepted; \
+            see `pillion pins diff {} {tool}{whose}`",
             server.name
         ));
     }

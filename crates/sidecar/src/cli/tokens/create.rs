@@ -42,7 +42,7 @@ fn name(text: &str) -> Result<String, String> {
         && !text.contains(|c: char| c.is_whitespace() || c.is_control());
     is_good
         .then(|| text.to_owned())
-        .ok_or_else(|| "a name has 1 to 100 characters and no white space".to_owned())
+        .ok_or_else(|| "a name must have 1 to 100 characters and no white space".to_owned())
 }
 
 fn tools(text: &str) -> Result<AllowedTools, BadToolPattern> {
@@ -53,7 +53,7 @@ fn user(text: &str) -> Result<String, String> {
     let is_good = (1..=256).contains(&text.len()) && !text.contains(char::is_control);
     is_good
         .then(|| text.to_owned())
-        .ok_or_else(|| "a user's name has 1 to 256 bytes".to_owned())
+        .ok_or_else(|| "a user name must have 1 to 256 bytes".to_owned())
 }
 
 impl Create {
@@ -69,7 +69,7 @@ impl Create {
         let listed = TokenList::read(&operator.config.tcp, |name| std::env::var(name).ok());
         if listed.is_ok_and(|listed| listed.names(&self.name)) {
             return Err(CliError::Usage(format!(
-                "the configuration has a token named '{}'",
+                "the configuration already has a token named '{}'",
                 self.name
             )));
         }
@@ -95,7 +95,7 @@ impl Create {
         let inserted = operator.run(operator.store().insert_access_token(&token));
         inserted.map_err(|error| {
             if error.is_conflict() {
-                CliError::Usage(format!("there is a token named '{}' already", token.name))
+                CliError::Usage(format!("a token named '{}' already exists", token.name))
             } else {
                 CliError::Tokens(error)
             }
@@ -111,10 +111,12 @@ impl Create {
         if !operator.config.tcp.tokens_store {
             super::super::complain(match is_named {
                 true => {
-                    "with this configuration the sidecar takes no stored tokens: set tcp.tokens_store = true"
+                    "with this configuration, the sidecar does not accept stored tokens: set \
+                    tcp.tokens_store = true"
                 }
                 false => {
-                    "the sidecar takes stored tokens only where its configuration has tcp.tokens_store = true; name it with --config"
+                    "the sidecar accepts stored tokens only if its configuration has \
+                    tcp.tokens_store = true; pass the configuration with --config"
                 }
             });
         }

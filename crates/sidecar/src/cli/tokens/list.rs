@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::super::table::table;
 use super::{CliError, Operator, print};
-use crate::moment::text_of;
+use crate::timestamp::format_timestamp;
 
 /// `pillion tokens list`
 pub(super) fn apply(operator: &Operator, as_json: bool) -> Result<ExitCode, CliError> {
@@ -17,17 +17,18 @@ pub(super) fn apply(operator: &Operator, as_json: bool) -> Result<ExitCode, CliE
             .map(|token| {
                 json!({
                     "name": token.name, "scopes": token.scopes, "state": state(token),
-                    "createdAt": text_of(token.created_at),
-                    "expiresAt": token.expires_at.map(text_of),
-                    "lastUsedAt": token.last_used_at.map(text_of),
-                    "revokedAt": token.revoked_at.map(text_of),
+                    "createdAt": format_timestamp(token.created_at),
+                    "expiresAt": token.expires_at.map(format_timestamp),
+                    "lastUsedAt": token.last_used_at.map(format_timestamp),
+                    "revokedAt": token.revoked_at.map(format_timestamp),
                 })
             })
             .collect();
         print(&json!({"tokens": tokens}).to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let or_none = |moment: Option<Timestamp>| moment.map_or_else(|| "-".to_owned(), text_of);
+    let or_none =
+        |moment: Option<Timestamp>| moment.map_or_else(|| "-".to_owned(), format_timestamp);
     let rows: Vec<_> = tokens
         .iter()
         .map(|token| {
@@ -35,7 +36,7 @@ pub(super) fn apply(operator: &Operator, as_json: bool) -> Result<ExitCode, CliE
                 token.name.clone(),
                 token.scopes.join(" "),
                 state(token).to_owned(),
-                text_of(token.created_at),
+                format_timestamp(token.created_at),
                 or_none(token.expires_at),
                 or_none(token.last_used_at),
             ]

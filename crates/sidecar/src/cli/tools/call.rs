@@ -90,7 +90,8 @@ impl Call {
                     .and_then(|id| id.as_str())
                 {
                     complain(&format!(
-                        "`pillion approvals approve {id}`, and the same call again; or --wait SECONDS here"
+                        "approve the call with `pillion approvals approve {id}` and repeat this \
+                        command, or pass --wait SECONDS"
                     ));
                 }
             }

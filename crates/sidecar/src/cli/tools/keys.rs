@@ -44,13 +44,13 @@ impl Keys {
 impl Named {
     pub(super) fn set(self, client: &Client) -> Result<ExitCode, CliError> {
         client.raw().set_tool_key(&self.name, &key_from_input()?)?;
-        print(&format!("the vault has the key of {}", self.name))?;
+        print(&format!("stored the key of {} in the vault", self.name))?;
         Ok(ExitCode::SUCCESS)
     }
 
     pub(super) fn remove(self, client: &Client) -> Result<ExitCode, CliError> {
         client.raw().remove_tool_key(&self.name)?;
-        print(&format!("the vault has no key of {}", self.name))?;
+        print(&format!("removed the key of {} from the vault", self.name))?;
         Ok(ExitCode::SUCCESS)
     }
 }

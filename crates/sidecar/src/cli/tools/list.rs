@@ -30,7 +30,7 @@ impl List {
         }
         if list.tools.is_empty() {
             complain(&match &self.category {
-                Some(category) => format!("there are no tools of the category '{category}'"),
+                Some(category) => format!("there are no tools in the category '{category}'"),
                 None => "there are no tools".to_owned(),
             });
         }
@@ -41,7 +41,7 @@ impl List {
 }
 
 /// Maximum length of a description on a terminal, in characters.
-const LONGEST: usize = 100;
+const MAX_DESCRIPTION_CHARS: usize = 100;
 
 /// Returns one line per tool: the name and the first line of the description, which is truncated on
 /// a terminal.
@@ -60,8 +60,12 @@ fn table(list: &ToolList, is_seen: bool) -> String {
 }
 
 fn shortened(description: &str) -> String {
-    match description.chars().count() > LONGEST {
-        true => description.chars().take(LONGEST - 1).chain(['…']).collect(),
+    match description.chars().count() > MAX_DESCRIPTION_CHARS {
+        true => description
+            .chars()
+            .take(MAX_DESCRIPTION_CHARS - 1)
+            .chain(['…'])
+            .collect(),
         false => description.to_owned(),
     }
 }

@@ -46,7 +46,7 @@ impl Rotate {
         }
         let old = put_in_place(&file, &next).map_err(|error| failed(&file, &error))?;
         print(&format!(
-            "{} has the new key; backups from before need {}",
+            "{} has the new key; older backups need {}",
             file.display(),
             old.display()
         ))?;

@@ -117,17 +117,18 @@ fn d7_missing_and_wrong_settings_are_named() {
         (
             "web_search",
             "provider = \"google\"",
-            "t.toml:1: tools.web_search.cx: set it, or GOOGLE_SEARCH_CX",
+            "t.toml:1: tools.web_search.cx: set cx, or the environment variable GOOGLE_SEARCH_CX",
         ),
         (
             "web_search",
             "provider = \"google\"\ncx = \"c\"",
-            "t.toml:2: tools.web_search.provider: needs GOOGLE_SEARCH_API_KEY, or api_key_env",
+            "t.toml:2: tools.web_search.provider: the provider needs an API key: set the \
+             environment variable GOOGLE_SEARCH_API_KEY",
         ),
         (
             "web_search",
             "provider = \"searxng\"",
-            "t.toml:1: tools.web_search.base_url: say where the SearXNG is",
+            "t.toml:1: tools.web_search.base_url: set base_url to the URL of the SearXNG server",
         ),
         (
             "web_search",
@@ -137,13 +138,14 @@ fn d7_missing_and_wrong_settings_are_named() {
         (
             "web_search",
             "api_key_env = \"OWN\"",
-            "t.toml:2: tools.web_search.api_key_env: say which provider's key it is: provider",
+            "t.toml:2: tools.web_search.api_key_env: set provider to the service that the key \
+             belongs to",
         ),
         (
             "get_weather",
             "base_url = \"https://me:k3y@example.com/\"",
             "t.toml:2: tools.get_weather.base_url: expected an http:// or https:// URL without \
-             password or query",
+            user, password or query",
         ),
         (
             "get_weather",

@@ -1,7 +1,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use pillion_core::mcp::Endpoint;
+use pillion_mcp_client::Endpoint;
 
 use super::*;
 use crate::config::{Group, LogFilter, LogFormat};
@@ -182,7 +182,8 @@ fn a_bad_value_in_the_file_names_file_line_and_key() {
         ("[log]\nfilter = \"a=b=c\"", "pillion.toml:2: log.filter: "),
         (
             "[socket]\ngroup = 1.5",
-            "pillion.toml:2: socket.group: invalid type: floating point `1.5`, expected the name or the number of a group",
+            "pillion.toml:2: socket.group: invalid type: floating point `1.5`, expected the name \
+             or id of a group",
         ),
     ];
     for (text, expected) in cases {
@@ -212,7 +213,7 @@ fn a_bad_variable_is_named() {
     );
     assert!(error.starts_with("environment variable PILLION__EXECUTOR__TIMEOUT_MS: executor.timeout_ms: invalid type: string \"soon\""), "{error}");
     let error = message("executor = 5", &[("PILLION__EXECUTOR__TIMEOUT_MS", "5")]);
-    assert!(error.contains("holds a value, not a table"), "{error}");
+    assert!(error.contains("is a value, not a table"), "{error}");
 }
 
 #[test]
@@ -220,11 +221,11 @@ fn an_endless_file_is_not_read_to_the_end() {
     let error = Config::load(Some(Path::new("/dev/zero")), []).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "/dev/zero: the file is longer than 16777216 bytes"
+        "/dev/zero: the file is larger than 16777216 bytes"
     );
     assert_eq!(
         message("models_file = \"/dev/zero\"", &[]),
-        "pillion.toml:1: models_file: /dev/zero: the file is longer than 16777216 bytes"
+        "pillion.toml:1: models_file: /dev/zero: the file is larger than 16777216 bytes"
     );
 }
 
@@ -328,13 +329,14 @@ fn e7_a_server_can_be_a_command_with_secrets_from_variables() {
     let error = message(&both, &[("NOTES_KEY", "hunter3")]);
     assert_eq!(
         error,
-        "pillion.toml:7: mcp_servers[0].env_from.API_KEY: API_KEY is set as well: take one of the two"
+        "pillion.toml:7: mcp_servers[0].env_from.API_KEY: API_KEY is also set: set only one of \
+         the two"
     );
     let strayed = format!("{SERVER}env_from = {{ API_KEY = \"NOTES_KEY\" }}");
     let error = message(&strayed, &[("NOTES_KEY", "hunter3")]);
     assert_eq!(
         error,
-        "pillion.toml:1: mcp_servers[0]: 'env' belongs to a 'command', not to a 'url'"
+        "pillion.toml:1: mcp_servers[0]: 'env' is only allowed with a 'command', not with a 'url'"
     );
 }
 
@@ -359,11 +361,12 @@ fn a_bad_entry_of_mcp_servers_names_its_key_and_line() {
         ),
         (
             "\n[[mcp_servers]]\nlabel = \"a\"".to_owned(),
-            "pillion.toml:2: mcp_servers[0]: A server has either a 'url' or a 'command'",
+            "pillion.toml:2: mcp_servers[0]: A server needs either a 'url' or a 'command', not \
+             both",
         ),
         (
             format!("{SERVER}{SERVER}"),
-            "pillion.toml:5: mcp_servers[1].label: two servers have the label 'a'",
+            "pillion.toml:5: mcp_servers[1].label: the label 'a' is used by two servers",
         ),
         (
             "mcp_servers = 5".to_owned(),
@@ -436,7 +439,8 @@ fn l1_secrets_come_from_variables_and_are_never_shown() {
     let error = message(&both, &variables);
     assert_eq!(
         error,
-        "pillion.toml:4: mcp_servers[0].authentication.token_env: token is set as well: take one of the two"
+        "pillion.toml:4: mcp_servers[0].authentication.token_env: token is also set: set only one \
+         of the two"
     );
 
     for misplaced in [

@@ -18,7 +18,7 @@ pub(super) fn refuse_origin(headers: &HeaderMap) -> Option<Response> {
     let host = uri.as_ref().and_then(Uri::host);
     let is_local = matches!(host, Some("localhost" | "127.0.0.1" | "[::1]"));
     (!is_local).then(|| {
-        let reason = "Requests of this origin are not taken";
+        let reason = "Requests from this origin are not allowed";
         invalid(StatusCode::FORBIDDEN, INVALID_REQUEST, reason)
     })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use pillion_core::mcp::{ProtocolVersion, RpcError};
+use pillion_mcp_client::{ProtocolVersion, RpcError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -63,7 +63,7 @@ fn opened(session: &Session, request: &Request, result: Box<RawValue>) -> Respon
 #[expect(clippy::result_large_err, reason = "the error is the answer itself")]
 fn session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
     let Some(id) = exchange.headers.get(SESSION_ID) else {
-        let reason = "The header Mcp-Session-Id is missing: begin with initialize";
+        let reason = "The header Mcp-Session-Id is missing: send initialize first";
         return Err(invalid(StatusCode::BAD_REQUEST, NO_SESSION, reason));
     };
     let owner = exchange.caller.owner();
@@ -113,11 +113,11 @@ pub(super) async fn batch(exchange: &Exchange<'_>, text: &str) -> Response {
         Err(response) => return response,
     };
     if session.version != ProtocolVersion::V2025_03_26 {
-        let reason = "This revision knows no batches";
+        let reason = "This protocol version does not support batches";
         return invalid(StatusCode::BAD_REQUEST, INVALID_REQUEST, reason);
     }
     if messages.is_empty() || messages.len() > MAX_IN_BATCH {
-        let reason = format!("A batch has 1 to {MAX_IN_BATCH} messages");
+        let reason = format!("A batch must have 1 to {MAX_IN_BATCH} messages");
         return invalid(StatusCode::BAD_REQUEST, INVALID_REQUEST, &reason);
     }
     let mut answers = Vec::new();
@@ -161,7 +161,7 @@ async fn answer_in_batch(
 /// Opens the stream for messages that belong to no request.
 pub(super) fn get(exchange: &Exchange<'_>) -> Response {
     if !headers::accepts_stream(exchange.headers) {
-        let reason = "A GET is answered by text/event-stream, which the client does not accept";
+        let reason = "The response to GET is text/event-stream: the header Accept must allow it";
         return invalid(StatusCode::NOT_ACCEPTABLE, NO_SESSION, reason);
     }
     let session = match session(exchange) {

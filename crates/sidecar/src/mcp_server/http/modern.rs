@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use pillion_core::mcp::RpcError;
+use pillion_mcp_client::RpcError;
 use serde_json::value::RawValue;
 
 use super::headers;

@@ -7,11 +7,11 @@ use pillion_wire::{ApprovalAnswer, DecisionRequest};
 use super::entry;
 use crate::access::Grant;
 use crate::app::App;
-use crate::moment::text_of;
 use crate::routes::body::Body;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 use crate::routes::store_of;
+use crate::timestamp::format_timestamp;
 
 /// Maximum length of a reason, in characters.
 const MAX_REASON_LEN: usize = 1_000;
@@ -122,7 +122,7 @@ fn reason_of(body: &[u8]) -> Result<Option<String>, RequestError> {
         return Ok(None);
     }
     let wrong = || {
-        let wanted = format!("a text of at most {MAX_REASON_LEN} characters");
+        let wanted = format!("a string of at most {MAX_REASON_LEN} characters");
         RequestError::parameter("reason", wanted)
     };
     let value: serde_json::Value =
@@ -142,8 +142,11 @@ fn why(record: &ApprovalRecord) -> String {
             "The call was {} by {} at {}",
             decision.verdict.as_str(),
             decision.by,
-            text_of(decision.at)
+            format_timestamp(decision.at)
         ),
-        None => format!("The approval expired at {}", text_of(record.expires_at)),
+        None => format!(
+            "The approval expired at {}",
+            format_timestamp(record.expires_at)
+        ),
     }
 }

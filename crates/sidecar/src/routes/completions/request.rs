@@ -15,28 +15,28 @@ use crate::routes::error::RequestError;
 /// alternative: fields that select other models, tools that the provider would run without approval
 /// and call log, and OpenAI's predecessors of `tools`.
 const REFUSED: [(&str, &str); 10] = [
-    ("models", "absent: `model` names the one that answers"),
-    ("route", "absent: `model` names the one that answers"),
-    ("fallbacks", "absent: `model` names the one that answers"),
-    ("plugins", "absent: they would run at the provider"),
+    ("models", "omitted: `model` selects the model"),
+    ("route", "omitted: `model` selects the model"),
+    ("fallbacks", "omitted: `model` selects the model"),
+    ("plugins", "omitted: plugins would run at the provider"),
     (
         "web_search_options",
-        "absent: the search would run at the provider",
+        "omitted: the search would run at the provider",
     ),
     (
         "search_parameters",
-        "absent: the search would run at the provider",
+        "omitted: the search would run at the provider",
     ),
     (
         "enable_search",
-        "absent: the search would run at the provider",
+        "omitted: the search would run at the provider",
     ),
     (
         "mcp_servers",
-        "absent: they would be called by the provider",
+        "omitted: the provider would call the servers",
     ),
-    ("functions", "absent: `tools` has them"),
-    ("function_call", "absent: `tool_choice` says it"),
+    ("functions", "omitted: use `tools`"),
+    ("function_call", "omitted: use `tool_choice`"),
 ];
 
 /// The request body of OpenAI's chat completions.
@@ -91,7 +91,7 @@ impl Completion {
     /// Rejects requests that no model supports.
     pub(super) fn check(&self) -> Result<(), RequestError> {
         if self.messages.is_empty() {
-            return Err(RequestError::parameter("messages", "there: one at least"));
+            return Err(RequestError::parameter("messages", "a non-empty array"));
         }
         if self.n.is_some_and(|n| n != 1) {
             return Err(RequestError::parameter("n", "1"));
@@ -136,8 +136,8 @@ impl Completion {
                 // The provider may support other values.
                 extra.insert("tool_choice".to_owned(), choice.clone());
             } else if tool_choice.is_none() && !choice.is_null() {
-                let wanted =
-                    "auto, none, required, or one function: this model's provider has no other";
+                let wanted = "auto, none, required, or one function: this model's provider \
+                              supports nothing else";
                 return Err(RequestError::parameter("tool_choice", wanted));
             }
         }
@@ -152,7 +152,7 @@ impl Completion {
             && !format.is_null()
             && *format != json!({"type": "text"})
         {
-            let wanted = "absent: this model's provider has none";
+            let wanted = "omitted: this model's provider does not support it";
             return Err(RequestError::parameter("response_format", wanted));
         }
         Ok(TurnOptions {
@@ -177,9 +177,14 @@ impl Completion {
         };
         let tools = tools.iter().enumerate().map(|(place, tool)| {
             let wrong = |why: &str| {
-                RequestError::parameter("tools", format!("functions; that of index {place} {why}"))
+                RequestError::parameter(
+                    "tools",
+                    format!("an array of functions: tools[{place}] {why}"),
+                )
             };
-            let function = tool.get("function").ok_or_else(|| wrong("is none"))?;
+            let function = tool
+                .get("function")
+                .ok_or_else(|| wrong("has no function"))?;
             let text = |key| function.get(key).and_then(Value::as_str);
             let name = text("name").ok_or_else(|| wrong("has no name"))?;
             let description = text("description").filter(|words| !words.trim().is_empty());
@@ -194,7 +199,7 @@ impl Completion {
                 .schema(schema)
                 .strict(function.get("strict") == Some(&Value::Bool(true)))
                 .build();
-            let definition = definition.map_err(|error| wrong(&format!("is refused: {error}")))?;
+            let definition = definition.map_err(|error| wrong(&format!("is invalid: {error}")))?;
             Ok(Arc::new(definition))
         });
         tools.collect::<Result<_, _>>().map(Some)

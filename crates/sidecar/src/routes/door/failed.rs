@@ -42,8 +42,8 @@ pub(super) fn body(words: Words, ended: &Ended) -> (StatusCode, Value) {
         let ids: Vec<_> = ids.collect();
         let tools: Vec<_> = answer.approvals.iter().map(|it| it.tool.as_str()).collect();
         let message = format!(
-            "Calls of {} wait for approval ({}). Decide on them, and send the request again with the \
-             header {CHAT}: {}",
+            "Calls to {} are waiting for approval ({}). Approve or deny them, and send the request \
+             again with the header {CHAT}: {}",
             tools.join(", "),
             ids.join(", "),
             answer.id
@@ -62,6 +62,9 @@ pub(super) fn body(words: Words, ended: &Ended) -> (StatusCode, Value) {
         "unavailable" => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::BAD_GATEWAY,
     });
-    let message = answer.error.as_deref().unwrap_or("The chat did not end");
+    let message = answer
+        .error
+        .as_deref()
+        .unwrap_or("The model did not finish its answer");
     (status, words.error(status, code, message))
 }

@@ -97,7 +97,8 @@ fn part(block: &Value, place: &str) -> Result<Value, ModelError> {
     let text = |value: &Value, key: &str| value[key].as_str().map(str::to_owned);
     let url = match (block["type"].as_str(), source["type"].as_str()) {
         (Some("text"), _) => {
-            let text = text(block, "text").ok_or_else(|| refused(place, "must have a text"))?;
+            let text =
+                text(block, "text").ok_or_else(|| refused(place, "must have the string 'text'"))?;
             return Ok(json!({"type": "text", "text": text}));
         }
         (Some("image"), Some("base64")) => text(source, "media_type")
@@ -106,7 +107,7 @@ fn part(block: &Value, place: &str) -> Result<Value, ModelError> {
         (Some("image"), Some("url")) => text(source, "url"),
         _ => return Err(unreadable(place)),
     };
-    let url = url.ok_or_else(|| refused(place, "has no image"))?;
+    let url = url.ok_or_else(|| refused(place, "must have an image"))?;
     Ok(json!({"type": "image_url", "image_url": {"url": url}}))
 }
 
@@ -134,14 +135,14 @@ fn blocks(content: &Value, place: &str) -> Result<Vec<(Value, String)>, ModelErr
             let blocks = blocks.map(|(index, block)| (block.clone(), format!("{place}[{index}]")));
             Ok(blocks.collect())
         }
-        _ => Err(refused(place, "must be a text or blocks")),
+        _ => Err(refused(place, "must be a string or an array of blocks")),
     }
 }
 
 fn unreadable(place: &str) -> ModelError {
     refused(
         place,
-        "is of a type that this model's provider does not know",
+        "has a type that this model's provider does not support",
     )
 }
 
@@ -208,7 +209,7 @@ mod tests {
             ),
             (
                 json!({"role": "user"}),
-                "messages[0].content must be a text or blocks",
+                "messages[0].content must be a string or an array of blocks",
             ),
             (
                 json!({"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "document"}]}),

@@ -60,11 +60,11 @@ impl Request {
     /// Rejects requests that no model supports.
     pub(super) fn check(&self) -> Result<(), RequestError> {
         if self.messages.is_empty() {
-            return Err(RequestError::parameter("messages", "there: one at least"));
+            return Err(RequestError::parameter("messages", "a non-empty array"));
         }
         for name in RUN_THERE {
             if !self.rest.get(name).is_none_or(is_nothing) {
-                let wanted = "absent: tools would run at the provider";
+                let wanted = "omitted: tools would run at the provider";
                 return Err(RequestError::parameter(name, wanted));
             }
         }
@@ -122,7 +122,7 @@ impl Request {
         }
         for format in FORMATS {
             if !is_anthropic && self.rest.get(format).is_some_and(|it| !it.is_null()) {
-                let wanted = "absent: this model's provider has none";
+                let wanted = "omitted: this model's provider does not support it";
                 return Err(RequestError::parameter(format, wanted));
             }
         }
@@ -144,7 +144,7 @@ impl Request {
             None | Some(Value::Null) => Ok(false),
             Some(Value::Bool(wanted)) => Ok(*wanted),
             Some(_) => {
-                let wanted = "one whose disable_parallel_tool_use is true or false";
+                let wanted = "an object whose disable_parallel_tool_use is true or false";
                 Err(RequestError::parameter("tool_choice", wanted))
             }
         }
@@ -161,7 +161,7 @@ impl Request {
             (Some("none"), _) => ToolChoice::None,
             (Some("tool"), Some(name)) => ToolChoice::Tool(name.to_owned()),
             _ => {
-                let wanted = "of type auto, any, none, or tool with a name";
+                let wanted = "an object of type auto, any, none, or tool with a name";
                 return Err(RequestError::parameter("tool_choice", wanted));
             }
         }))
@@ -174,12 +174,13 @@ impl Request {
         };
         let tools = tools.iter().enumerate().map(|(place, tool)| {
             let wrong = |why: &str| {
-                let wanted = format!("tools of the client's own; that of index {place} {why}");
+                let wanted =
+                    format!("an array of tools that the client runs: tools[{place}] {why}");
                 RequestError::parameter("tools", wanted)
             };
             let text = |key| tool.get(key).and_then(Value::as_str);
             if !matches!(text("type"), None | Some("custom")) {
-                return Err(wrong("is one that Anthropic runs"));
+                return Err(wrong("is a tool that Anthropic runs"));
             }
             let name = text("name").ok_or_else(|| wrong("has no name"))?;
             let description = text("description").filter(|words| !words.trim().is_empty());
@@ -188,7 +189,7 @@ impl Request {
                 .schema(schema.cloned().unwrap_or_else(|| json!({"type": "object"})))
                 .strict(tool.get("strict") == Some(&Value::Bool(true)))
                 .build();
-            let definition = definition.map_err(|error| wrong(&format!("is refused: {error}")))?;
+            let definition = definition.map_err(|error| wrong(&format!("is invalid: {error}")))?;
             Ok(Arc::new(definition))
         });
         tools.collect::<Result<_, _>>().map(Some)

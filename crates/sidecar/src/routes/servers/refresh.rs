@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{servers_of, to_the_end};
 use crate::app::App;
-use crate::live::Live;
+use crate::current_app::CurrentApp;
 use crate::routes::error::RequestError;
 
 /// Reloads the servers from the store, and the vault's key.
@@ -27,7 +27,7 @@ pub(in crate::routes) async fn refresh(
     let servers = servers_of(&app)?;
     let refreshed = std::sync::Arc::clone(&servers);
     to_the_end(async move { refreshed.refresh().await }).await?;
-    let app = servers.live().as_ref().map_or(app, Live::app);
+    let app = servers.current_app().as_ref().map_or(app, CurrentApp::app);
     let servers = servers.entries(&app);
     Ok(Json(ServerList {
         success: true,

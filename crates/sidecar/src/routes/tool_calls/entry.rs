@@ -5,13 +5,13 @@ use pillion_wire::{ToolCallEntry, ToolUse};
 use serde_json::Value;
 
 use super::ServerIds;
-use crate::moment::text_of;
+use crate::timestamp::format_timestamp;
 
 /// Converts a recorded call to its form in the API.
 pub(super) fn of(call: ToolCallRecord, servers: &ServerIds) -> ToolCallEntry {
     ToolCallEntry {
         id: call.id.to_string(),
-        started_at: text_of(call.started_at()),
+        started_at: format_timestamp(call.started_at()),
         server_id: call.server.as_deref().map(|name| servers.id_of(name)),
         server_name: call.server,
         tool_name: call.tool,
@@ -21,7 +21,7 @@ pub(super) fn of(call: ToolCallRecord, servers: &ServerIds) -> ToolCallEntry {
         status: call.status.as_str().to_owned(),
         // A successful call without a duration is a cached result.
         cached: call.status == CallStatus::Success && call.duration.is_none(),
-        completed_at: call.completed_at.map(text_of),
+        completed_at: call.completed_at.map(format_timestamp),
         duration_ms: call.duration.map(millis),
         result: call.result.as_deref().map(json_of).unwrap_or_default(),
         error: call.error,

@@ -3,7 +3,7 @@ use pillion_wire::{Answer, Execution, Failure, Outcome, UnavailableServer};
 use serde_json::json;
 
 use crate::app::App;
-use crate::echo::shortened;
+use crate::client_text::truncate_input;
 use crate::upstream::Own;
 use crate::visibility::Visibility;
 
@@ -52,14 +52,14 @@ pub(super) fn unknown(
     if let Some(refused) = refused {
         let ToolFailure { code, message, .. } = &refused.failure;
         let failure = Failure::new(code.as_str(), message.clone());
-        return failure.for_tool(shortened(name));
+        return failure.for_tool(truncate_input(name));
     }
     let blocked = app.upstreams().blocked(name).filter(|blocked| {
         let (registered_as, origin) = (blocked.name(), blocked.origin());
         visibility.admits_named(&registered_as, name, &origin)
     });
     if let Some(blocked) = blocked {
-        let name = shortened(name);
+        let name = truncate_input(name);
         let failure = Failure::new(ErrorCode::Denied.as_str(), blocked.reason(&name));
         return failure.for_tool(name);
     }
@@ -67,13 +67,13 @@ pub(super) fn unknown(
     let absent = app.upstreams().absent(name, of_all);
     let absent = absent.filter(|absent| visibility.admits_named(name, name, &absent.origin));
     if let Some(absent) = absent {
-        let name = shortened(name);
+        let name = truncate_input(name);
         let failure = Failure::new(ErrorCode::Unavailable.as_str(), absent.reason(&name));
         return failure
             .for_tool(name)
             .detail("unavailable_servers", json!([absent.server]));
     }
-    let name = shortened(name);
+    let name = truncate_input(name);
     let failure = Failure::new(
         ErrorCode::NotFound.as_str(),
         format!("Tool '{name}' not found"),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::once::{self, Key, Ran, Request};
 use super::{answer, answer_body};
 use crate::app::App;
-use crate::echo::shortened;
+use crate::client_text::truncate_input;
 use crate::routes::body::Arguments;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
@@ -55,7 +55,7 @@ pub(in crate::routes) async fn execute(
     Arguments(arguments): Arguments,
 ) -> Result<Response, RequestError> {
     let Path(name) = path.map_err(|_| RequestError::BadToolName)?;
-    tracing::Span::current().record("tool_name", shortened(&name));
+    tracing::Span::current().record("tool_name", truncate_input(&name));
     let call = ToolCall::new(&*id, name, arguments);
     match key {
         Some(key) => once::run(app, key, call, caller).await,

@@ -22,7 +22,7 @@ use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 
 /// Maximum length of a key as sent, in bytes.
-const LONGEST: usize = 255;
+const MAX_KEY_BYTES: usize = 255;
 
 /// The idempotency key of a request.
 pub(in crate::routes) struct Key(String);
@@ -50,7 +50,7 @@ impl OptionalFromRequestParts<App> for Key {
 /// that most clients send, which has no quotes and backslashes.
 fn read(text: &str) -> Option<String> {
     let text = text.trim();
-    if !(1..=LONGEST).contains(&text.len()) {
+    if !(1..=MAX_KEY_BYTES).contains(&text.len()) {
         return None;
     }
     let key = match text.strip_prefix('"') {
@@ -176,7 +176,8 @@ async fn store<R: Request>(held: Held, answer: &R::Answer, principal: Option<&st
             tracing::warn!(
                 principal,
                 bytes = text.len(),
-                "The answer of a request with a key is not stored: http.idempotency_max_bytes"
+                "The response of a request with an Idempotency-Key is not stored: \
+                 http.idempotency_max_bytes is reached"
             );
             serde_json::to_string(&R::not_stored(answer, held.calls()))
         }
@@ -184,7 +185,10 @@ async fn store<R: Request>(held: Held, answer: &R::Answer, principal: Option<&st
     };
     match text {
         Ok(text) => held.ran(&text).await,
-        Err(error) => tracing::error!(%error, "An answer cannot be written"),
+        Err(error) => tracing::error!(
+            %error,
+            "Cannot serialize the response of a request with an Idempotency-Key"
+        ),
     }
 }
 
@@ -207,13 +211,13 @@ fn replayed(answer: String) -> Response {
 pub(super) fn cut_off(call: ToolCall, begun: Option<CallId>) -> Answer {
     let error = match begun {
         Some(_) => {
-            "The sidecar ended before it answered this call. Whether the tool has done its work is \
-             not known here; its record in the call log may say. To run it again, send a new \
+            "The sidecar stopped before it answered this call. The tool may or may not have run: \
+             see the call's record in the call log. To run the tool again, send a new \
              Idempotency-Key"
         }
         None => {
-            "The sidecar ended before this call ran, but not before others of its batch. To run \
-             it, send a new Idempotency-Key"
+            "The sidecar stopped before it ran this call, but after it ran other calls of the \
+             batch. To run this call, send a new Idempotency-Key"
         }
     };
     let mut result = ToolResult::failure(call.id, call.name, ErrorCode::Unavailable, error);
@@ -238,9 +242,9 @@ pub(super) fn not_stored(answer: &Answer, record: Option<CallId>) -> Answer {
         "failed"
     };
     let error = format!(
-        "The call {outcome}, and its answer is not stored: the answers of this caller take as much \
-         room as http.idempotency_max_bytes allows. The call log has its record. To run it again, \
-         send a new Idempotency-Key"
+        "The call {outcome}, but its response is not stored: the stored responses of this caller \
+         have reached http.idempotency_max_bytes. The call log has a record of the call. To run \
+         the tool again, send a new Idempotency-Key"
     );
     let mut result = ToolResult::failure("", &execution.tool, ErrorCode::Unavailable, error);
     result

@@ -82,7 +82,10 @@ impl SpoolFile {
 
     pub(super) fn remove(&mut self) {
         if let Err(error) = fs::remove_file(&self.path) {
-            tracing::debug!(%error, path = %self.path.display(), "A file of records stays");
+            tracing::debug!(
+                %error, path = %self.path.display(),
+                "Cannot remove a file of recorded calls"
+            );
         }
     }
 }
@@ -129,7 +132,10 @@ pub(super) fn contents(database: &Path) -> io::Result<Vec<Vec<u8>>> {
 }
 
 fn is_anothers(path: &Path) {
-    tracing::warn!(path = %path.display(), "Recorded calls are another user's");
+    tracing::warn!(
+        path = %path.display(),
+        "Skipped a file of recorded calls that belongs to another user"
+    );
 }
 
 /// Waits for another process that reads files that were left behind. Such a reader also holds locks

@@ -106,7 +106,10 @@ impl Gathered {
         if self.files[self.taking].is_in_place()
             && let Err(error) = self.files[self.taking].append(line)
         {
-            tracing::debug!(%error, "The end of a call is only in memory");
+            tracing::debug!(
+                %error,
+                "The end of a call is kept in memory: its file cannot be written"
+            );
         }
         self.remember(call, line.len());
     }
@@ -148,7 +151,7 @@ impl Gathered {
             file.append(&line::encode(call).map_err(io::Error::other)?)?;
         }
         self.files[self.taking] = file;
-        tracing::warn!("A file of recorded calls was removed: there is another");
+        tracing::warn!("A file of recorded calls was deleted; created a new one");
         Ok(())
     }
 
@@ -173,7 +176,7 @@ impl Gathered {
         let other = 1 - self.taking;
         if let Err(error) = self.files[other].clear() {
             // The next start would only write these records to the database again.
-            tracing::debug!(%error, "Records of calls stay in their file");
+            tracing::debug!(%error, "Cannot clear a file of recorded calls");
         }
     }
 

@@ -50,7 +50,8 @@ pub(super) fn encode(call: &ToolCallRecord) -> Result<Vec<u8>, StoreError> {
     };
     let mut bytes = vec![b'\n'];
     serde_json::to_writer(&mut bytes, &line).map_err(|error| {
-        StoreError::unavailable("a call cannot be recorded as JSON").with_source(error)
+        StoreError::unavailable("a call cannot be encoded as JSON for the call log")
+            .with_source(error)
     })?;
     Ok(bytes)
 }

@@ -46,7 +46,10 @@ impl Reserve {
             is_unsupported: false,
         };
         if let Err(error) = reserve.restock() {
-            tracing::warn!(%error, "No calls can be recorded: the disk has no room for them");
+            tracing::warn!(
+                %error,
+                "Cannot reserve disk space for recorded calls; calls cannot be recorded"
+            );
         }
         Ok(reserve)
     }

@@ -25,11 +25,11 @@ class ChatController
 
     public function show(): View
     {
-        $chat = VisitorsChat::of((string) Visitor::id());
+        $chat = VisitorsChat::find((string) Visitor::id());
         return view('chat', [
             'models' => $this->models->names(),
             'model' => $chat?->model,
-            'waiting' => $chat?->waiting() ?? [],
+            'waiting' => $chat?->waitingCalls() ?? [],
         ]);
     }
 
@@ -40,16 +40,16 @@ class ChatController
     }
 
     /** Handles a message of the visitor. */
-    public function say(Request $request): JsonResponse|StreamedResponse
+    public function sendMessage(Request $request): JsonResponse|StreamedResponse
     {
         $message = $request->input('message');
-        abort_unless(is_string($message) && $message !== '', 422, 'There is no message.');
+        abort_unless(is_string($message) && $message !== '', 422, 'The message is missing.');
         $model = $this->model($request->input('model'));
-        return self::alone(function (Lock $lock) use ($message, $model): JsonResponse|StreamedResponse {
-            $chat = VisitorsChat::with((string) Visitor::id(), $model);
-            $chat->goOnWithWhatIsDecided();
-            return $chat->waiting() === []
-                ? self::events($chat, $message, $lock)
+        return self::withLock(function (Lock $lock) use ($message, $model): JsonResponse|StreamedResponse {
+            $chat = VisitorsChat::findOrCreate((string) Visitor::id(), $model);
+            $chat->resumeIfDecided();
+            return $chat->waitingCalls() === []
+                ? self::stream($chat, $message, $lock)
                 : response()->json(['error' => 'Approve or deny the call first.'], 409);
         });
     }
@@ -57,44 +57,44 @@ class ChatController
     /** Handles the visitor's decision on a call. */
     public function decide(Request $request, string $id): JsonResponse|StreamedResponse
     {
-        return self::alone(fn (Lock $lock) => self::decideOn($id, $request->input('approve') === true, $lock));
+        return self::withLock(fn (Lock $lock) => self::decideOn($id, $request->input('approve') === true, $lock));
     }
 
     private static function decideOn(string $id, bool $isApproved, Lock $lock): JsonResponse|StreamedResponse
     {
-        $chat = VisitorsChat::of((string) Visitor::id());
+        $chat = VisitorsChat::find((string) Visitor::id());
         $approval = Pillion::approvals()->find($id);
-        if ($approval === null && $chat?->waitsFor($id)) {
+        if ($approval === null && $chat?->isWaitingFor($id)) {
             // An expired approval counts as denied.
-            return self::events($chat, null, $lock);
+            return self::stream($chat, null, $lock);
         }
         // Only the visitor who made the call may decide on it.
         if ($approval === null || $approval->user !== Visitor::id()) {
-            return response()->json(['error' => 'There is no such call.'], 404);
+            return response()->json(['error' => 'The call does not exist.'], 404);
         }
         try {
             $isApproved
                 ? Pillion::approvals()->approve($id, by: $approval->user)
                 : Pillion::approvals()->deny($id, by: $approval->user);
         } catch (NotFoundException) {
-            return response()->json(['error' => 'That has been decided.'], 409);
+            return response()->json(['error' => 'The call is already decided.'], 409);
         }
-        return $chat?->waitsFor($id) ? self::events($chat, null, $lock) : response()->json([]);
+        return $chat?->isWaitingFor($id) ? self::stream($chat, null, $lock) : response()->json([]);
     }
 
     /**
      * Answers while no other request continues the visitor's chat. A stream releases the lock at its end.
      *
-     * @param Closure(Lock): (JsonResponse|StreamedResponse) $answer
+     * @param Closure(Lock): (JsonResponse|StreamedResponse) $respond
      */
-    private static function alone(Closure $answer): JsonResponse|StreamedResponse
+    private static function withLock(Closure $respond): JsonResponse|StreamedResponse
     {
         $lock = VisitorsChat::lock((string) Visitor::id());
         if (!$lock->get()) {
-            return response()->json(['error' => 'Wait for the answer first.'], 409);
+            return response()->json(['error' => 'The previous message is still being answered.'], 409);
         }
         try {
-            return $response = $answer($lock);
+            return $response = $respond($lock);
         } finally {
             if (!($response ?? null) instanceof StreamedResponse) {
                 $lock->release();
@@ -103,7 +103,7 @@ class ChatController
     }
 
     /** Streams the events of the chat as server-sent events. */
-    private static function events(VisitorsChat $chat, ?string $message, Lock $lock): StreamedResponse
+    private static function stream(VisitorsChat $chat, ?string $message, Lock $lock): StreamedResponse
     {
         return response()->stream(function () use ($chat, $message, $lock): void {
             // If the visitor leaves the page, the run still finishes, so the chat is up to date when the
@@ -111,7 +111,7 @@ class ChatController
             ignore_user_abort(true);
             try {
                 foreach ($chat->stream($message) as $event) {
-                    echo "event: $event->type\ndata: ", json_encode(self::shown($chat, $event), JSON_INVALID_UTF8_SUBSTITUTE), "\n\n";
+                    echo "event: $event->type\ndata: ", json_encode(self::eventData($chat, $event), JSON_INVALID_UTF8_SUBSTITUTE), "\n\n";
                     ob_get_level() > 0 && ob_flush();
                     flush();
                 }
@@ -122,7 +122,7 @@ class ChatController
     }
 
     /** @return array<string, mixed> */
-    private static function shown(VisitorsChat $chat, ChatEvent $event): array
+    private static function eventData(VisitorsChat $chat, ChatEvent $event): array
     {
         if ($event->answer === null) {
             return $event->data;
@@ -133,14 +133,14 @@ class ChatController
             'limit' => $event->answer->limitReached,
             // The reason of a failure belongs in the log and is not shown to visitors.
             'error' => $event->answer->status === 'failed' ? 'The model cannot answer at the moment.' : null,
-            'waiting' => $chat->waiting(),
+            'waiting' => $chat->waitingCalls(),
         ];
     }
 
     /** Allows only configured models: otherwise a request could choose the model's permissions. */
     private function model(mixed $name): string
     {
-        abort_unless(is_string($name) && in_array($name, $this->models->names(), true), 422, 'There is no such model.');
+        abort_unless(is_string($name) && in_array($name, $this->models->names(), true), 422, 'The model does not exist.');
         return $name;
     }
 }

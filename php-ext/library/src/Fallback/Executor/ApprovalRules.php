@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Pillion\Fallback\Executor;
 
-use Pillion\Fallback\Registry\Entry;
+use Pillion\Fallback\Registry\ToolEntry;
 
 /**
  * The `approvals` option of an executor. The most specific policy applies: the tool's policy, otherwise the
@@ -25,8 +25,8 @@ final class ApprovalRules
 
     /**
      * @param list<string>          $trustedTools
-     * @param array<string, string> $tools        policies by tool name
-     * @param array<string, string> $servers      policies by server label
+     * @param array<string, string> $tools   policies by tool name
+     * @param array<string, string> $servers policies by server label
      */
     public function __construct(
         private readonly string $default = 'auto',
@@ -36,15 +36,15 @@ final class ApprovalRules
     ) {
     }
 
-    /** @param callable(string): bool $means whether a name is the tool's name or an alias */
-    public function asks(Entry $entry, callable $means): bool
+    /** @param callable(string): bool $isNamed whether a name is the tool's name or an alias */
+    public function requiresApproval(ToolEntry $entry, callable $isNamed): bool
     {
-        $named = array_filter($this->tools, $means, ARRAY_FILTER_USE_KEY);
-        $strictest = array_values(array_intersect(['always-ask', 'trusted-only', 'auto'], $named))[0] ?? null;
-        $ofServer = $entry->origin === null ? null : $this->servers[$entry->origin->label] ?? null;
-        return $entry->definition->requiresConfirmation || match ($strictest ?? $ofServer ?? $entry->approvalPolicy ?? $this->default) {
+        $policies = array_filter($this->tools, $isNamed, ARRAY_FILTER_USE_KEY);
+        $strictest = array_values(array_intersect(['always-ask', 'trusted-only', 'auto'], $policies))[0] ?? null;
+        $serverPolicy = $entry->origin === null ? null : $this->servers[$entry->origin->label] ?? null;
+        return $entry->definition->requiresConfirmation || match ($strictest ?? $serverPolicy ?? $entry->approvalPolicy ?? $this->default) {
             'auto' => false,
-            'trusted-only' => array_filter($this->trustedTools, $means) === [],
+            'trusted-only' => array_filter($this->trustedTools, $isNamed) === [],
             default => true,
         };
     }

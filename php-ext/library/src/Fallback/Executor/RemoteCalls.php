@@ -6,11 +6,11 @@ namespace Pillion\Fallback\Executor;
 
 use Pillion\Exception\PillionException;
 use Pillion\Exception\TimeoutException;
-use Pillion\Fallback\Answer;
+use Pillion\Fallback\CallResponse;
 use Pillion\Fallback\Context;
 use Pillion\Fallback\Json;
-use Pillion\Fallback\Remote;
 use Pillion\Fallback\SidecarApi;
+use Pillion\Fallback\SidecarTools;
 use Pillion\Fallback\SocketPath;
 
 /**
@@ -20,27 +20,27 @@ use Pillion\Fallback\SocketPath;
  */
 final class RemoteCalls
 {
-    public function __construct(private readonly Options $options)
+    public function __construct(private readonly ExecutorOptions $options)
     {
     }
 
     /**
-     * @param non-empty-array<int, Prepared> $calls by position
+     * @param non-empty-array<int, PreparedCall> $calls by position
      *
-     * @return array<int, \Closure(): Output> by position; each may throw a {@see ToolFailure}
+     * @return array<int, \Closure(): ToolOutput> by position; each may throw a {@see ToolFailure}
      */
     public function run(array $calls, Context $context): array
     {
         $outcomes = [];
-        foreach ($this->sideBySide($calls) as $some) {
-            $asked = array_map(static fn (Prepared $call): array => [
-                (string) Remote::nameOf($call->entry->tool),
+        foreach ($this->concurrentGroups($calls) as $group) {
+            $requests = array_map(static fn (PreparedCall $call): array => [
+                (string) SidecarTools::sidecarNameOf($call->entry->tool),
                 Json::encode($call->sentArguments()),
                 $call->timeout,
-            ], $some);
+            ], $group);
             $api = new SidecarApi(SocketPath::default(), $this->options->timeout);
-            foreach (self::answers($api, $asked, $context) as $place => $answer) {
-                $outcomes[$place] = static fn (): Output => self::output($calls[$place], $answer);
+            foreach (self::send($api, $requests, $context) as $index => $response) {
+                $outcomes[$index] = static fn (): ToolOutput => self::toOutput($calls[$index], $response);
             }
         }
         return $outcomes;
@@ -50,57 +50,57 @@ final class RemoteCalls
      * Yields groups of calls that run concurrently. Calls of one tool keep their order. A call that has to wait
      * does not delay calls of other servers.
      *
-     * @param array<int, Prepared> $calls
+     * @param array<int, PreparedCall> $calls
      *
-     * @return iterable<non-empty-array<int, Prepared>>
+     * @return iterable<non-empty-array<int, PreparedCall>>
      */
-    private function sideBySide(array $calls): iterable
+    private function concurrentGroups(array $calls): iterable
     {
         while ($calls !== []) {
-            $some = $ofTools = $ofServers = [];
-            foreach ($calls as $place => $call) {
+            $group = $callsPerTool = $callsPerServer = [];
+            foreach ($calls as $index => $call) {
                 $tool = $call->entry->tool->getName();
                 $server = $call->entry->origin?->label;
-                $isFull = count($some) >= $this->options->maxConcurrentTotal
-                    || ($ofTools[$tool] ?? 0) >= $this->options->concurrencyOf($tool)
-                    || ($ofServers["$server"] ?? 0) >= $this->options->concurrencyOfServer($server);
+                $isFull = count($group) >= $this->options->maxConcurrentTotal
+                    || ($callsPerTool[$tool] ?? 0) >= $this->options->concurrencyOf($tool)
+                    || ($callsPerServer["$server"] ?? 0) >= $this->options->concurrencyOfServer($server);
                 if (!$isFull) {
-                    $some[$place] = $call;
-                    $ofTools[$tool] = ($ofTools[$tool] ?? 0) + 1;
-                    $ofServers["$server"] = ($ofServers["$server"] ?? 0) + 1;
+                    $group[$index] = $call;
+                    $callsPerTool[$tool] = ($callsPerTool[$tool] ?? 0) + 1;
+                    $callsPerServer["$server"] = ($callsPerServer["$server"] ?? 0) + 1;
                 }
             }
-            $calls = array_diff_key($calls, $some);
-            yield $some;
+            $calls = array_diff_key($calls, $group);
+            yield $group;
         }
     }
 
     /**
-     * @param array<int, array{string, string, float}> $asked
+     * @param array<int, array{string, string, float}> $requests
      *
-     * @return array<int, Answer|PillionException>
+     * @return array<int, CallResponse|PillionException>
      */
-    private static function answers(SidecarApi $api, array $asked, Context $context): array
+    private static function send(SidecarApi $api, array $requests, Context $context): array
     {
         try {
-            return $api->executeAll($asked, $context);
+            return $api->executeAll($requests, $context);
         } catch (PillionException $e) {
             // The user or the channel contains characters that are not allowed in a header.
-            return array_map(static fn (): PillionException => $e, $asked);
+            return array_map(static fn (): PillionException => $e, $requests);
         }
     }
 
     /** @throws ToolFailure */
-    private static function output(Prepared $call, Answer|PillionException $answer): Output
+    private static function toOutput(PreparedCall $call, CallResponse|PillionException $response): ToolOutput
     {
-        if ($answer instanceof PillionException) {
-            throw $answer instanceof TimeoutException ? Pipeline::timedOut($call->entry, $call->timeout) : ToolFailure::of($answer);
+        if ($response instanceof PillionException) {
+            throw $response instanceof TimeoutException ? CallPipeline::timedOut($call->entry, $call->timeout) : ToolFailure::of($response);
         }
-        $result = $answer->toResult($call->call->id, $call->call->name);
+        $result = $response->toResult($call->call->id, $call->call->name);
         if (!$result->success) {
             $metadata = array_diff_key($result->metadata, ['execution_time' => 0]);
             throw new ToolFailure($result->errorCode ?? 'internal_error', $result->error ?? 'The tool failed', $result->result, $metadata);
         }
-        return new Output(Json::tree($result->result), Json::tree($result->data), $result->metadata);
+        return new ToolOutput(Json::toTree($result->result), Json::toTree($result->data), $result->metadata);
     }
 }

@@ -27,17 +27,17 @@ final class ToolFailure extends \Exception
     }
 
     /** Converts an exception that a tool threw. */
-    public static function of(\Throwable $thrown): self
+    public static function of(\Throwable $exception): self
     {
-        if ($thrown instanceof self) {
-            return $thrown;
+        if ($exception instanceof self) {
+            return $exception;
         }
-        $code = $thrown instanceof PillionException ? Failure::code($thrown->errorCode) : null;
-        $wait = $thrown instanceof RateLimitedException ? $thrown->retryAfter : null;
+        $code = $exception instanceof PillionException ? Failure::code($exception->errorCode) : null;
+        $retryAfter = $exception instanceof RateLimitedException ? $exception->retryAfter : null;
         return new self(
             $code ?? 'internal_error',
-            Argument::legible($thrown->getMessage()),
-            metadata: $wait === null ? [] : ['retry_after' => (int) ceil($wait)],
+            Argument::makeLegible($exception->getMessage()),
+            metadata: $retryAfter === null ? [] : ['retry_after' => (int) ceil($retryAfter)],
         );
     }
 }

@@ -32,8 +32,8 @@ final class CurlExchange
             CURLOPT_PATH_AS_IS => true,
             CURLOPT_MAXFILESIZE => Response::MAX_BYTES,
             CURLOPT_HTTPHEADER => [...$request->headerLines(), 'expect:'],
-            CURLOPT_WRITEFUNCTION => fn (\CurlHandle $handle, string $bytes): int => $this->take($bytes),
-        ] + ($request->body === null ? [] : self::upload($request->method(), $request->body)));
+            CURLOPT_WRITEFUNCTION => fn (\CurlHandle $handle, string $bytes): int => $this->receive($bytes),
+        ] + ($request->body === null ? [] : self::uploadOptions($request->method(), $request->body)));
     }
 
     public function response(): Response
@@ -41,7 +41,7 @@ final class CurlExchange
         return new Response(curl_getinfo($this->handle, CURLINFO_RESPONSE_CODE), $this->body);
     }
 
-    private function take(string $bytes): int
+    private function receive(string $bytes): int
     {
         if (strlen($this->body) + strlen($bytes) > Response::MAX_BYTES) {
             $this->isTooLong = true;
@@ -57,7 +57,7 @@ final class CurlExchange
      *
      * @return array<int, mixed>
      */
-    private static function upload(string $method, string $body): array
+    private static function uploadOptions(string $method, string $body): array
     {
         $sent = 0;
         return [

@@ -47,7 +47,7 @@ final class CurlTransport extends Transport
                 $waiting[$key] = $exchange;
             }
             while ($waiting !== []) {
-                foreach ($this->ended($waiting) as $key => $error) {
+                foreach ($this->finishedExchanges($waiting) as $key => $error) {
                     $outcomes[$key] = $this->outcome($waiting[$key], $error);
                     $this->release($waiting[$key]);
                     unset($waiting[$key]);
@@ -55,7 +55,7 @@ final class CurlTransport extends Transport
                 if ($waiting !== []) {
                     // A signal interrupts the wait.
                     curl_multi_select($this->connections, min(array_map(
-                        static fn (CurlExchange $exchange): float => $exchange->deadline->slice(),
+                        static fn (CurlExchange $exchange): float => $exchange->deadline->nextSlice(),
                         $waiting,
                     )));
                 }
@@ -72,29 +72,29 @@ final class CurlTransport extends Transport
      *
      * @return array<int, int|PillionException> the outcomes of finished exchanges: curl's result code, or an exception
      */
-    private function ended(array $waiting): array
+    private function finishedExchanges(array $waiting): array
     {
-        $ended = [];
+        $finished = [];
         $state = curl_multi_exec($this->connections, $running);
         while (($message = curl_multi_info_read($this->connections)) !== false) {
             foreach ($waiting as $key => $exchange) {
                 if ($exchange->handle === $message['handle']) {
-                    $ended[$key] = $message['result'];
+                    $finished[$key] = $message['result'];
                 }
             }
         }
-        foreach (array_diff_key($waiting, $ended) as $key => $exchange) {
+        foreach (array_diff_key($waiting, $finished) as $key => $exchange) {
             try {
-                if ($exchange->deadline->isOver()) {
-                    $ended[$key] = CURLE_OPERATION_TIMEDOUT;
+                if ($exchange->deadline->hasPassed()) {
+                    $finished[$key] = CURLE_OPERATION_TIMEDOUT;
                 } elseif ($state !== CURLM_OK || $running === 0) {
-                    $ended[$key] = Trouble::brokenOff((string) curl_multi_strerror($state));
+                    $finished[$key] = TransportErrors::connectionClosed((string) curl_multi_strerror($state));
                 }
             } catch (PillionException $e) {
-                $ended[$key] = $e;
+                $finished[$key] = $e;
             }
         }
-        return $ended;
+        return $finished;
     }
 
     private function outcome(CurlExchange $exchange, int|PillionException $error): Response|PillionException
@@ -102,12 +102,12 @@ final class CurlTransport extends Transport
         return match (true) {
             $error instanceof PillionException => $error,
             $error === CURLE_OK => $exchange->response(),
-            $error === CURLE_OPERATION_TIMEDOUT => Trouble::time($exchange->deadline),
-            $error === CURLE_COULDNT_CONNECT => Trouble::connecting($this->path, curl_getinfo($exchange->handle, CURLINFO_OS_ERRNO)),
-            $error === CURLE_FILESIZE_EXCEEDED, $exchange->isTooLong => Trouble::tooLong(),
+            $error === CURLE_OPERATION_TIMEDOUT => TransportErrors::timedOut($exchange->deadline),
+            $error === CURLE_COULDNT_CONNECT => TransportErrors::connectFailed($this->path, curl_getinfo($exchange->handle, CURLINFO_OS_ERRNO)),
+            $error === CURLE_FILESIZE_EXCEEDED, $exchange->isTooLong => TransportErrors::responseTooLong(),
             in_array($error, [CURLE_GOT_NOTHING, CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_PARTIAL_FILE, self::SEND_FAIL_REWIND], true) =>
-                Trouble::brokenOff((string) curl_strerror($error)),
-            default => Trouble::notHttp((string) curl_strerror($error)),
+                TransportErrors::connectionClosed((string) curl_strerror($error)),
+            default => TransportErrors::invalidHttp((string) curl_strerror($error)),
         };
     }
 

@@ -15,28 +15,28 @@ use Pillion\Fallback\Failure;
 final class Deadline
 {
     /** Maximum length of one wait in seconds, so that signal handlers run. */
-    private const SLICE = 0.1;
+    private const MAX_SLICE = 0.1;
 
-    private readonly float $end;
+    private readonly float $endTime;
 
     public function __construct(public readonly float $seconds, private readonly ?CancellationToken $cancellation = null)
     {
-        $this->end = self::now() + $seconds;
+        $this->endTime = self::now() + $seconds;
     }
 
     /** @throws \Pillion\Exception\CancelledException when the call's token was canceled */
-    public function isOver(): bool
+    public function hasPassed(): bool
     {
         if ($this->cancellation?->isCancelled()) {
             throw Failure::cancelled($this->cancellation);
         }
-        return self::now() >= $this->end;
+        return self::now() >= $this->endTime;
     }
 
     /** Returns how long to wait now, in seconds: the remaining time, but at most one slice. */
-    public function slice(): float
+    public function nextSlice(): float
     {
-        return max(0.0, min(self::SLICE, $this->end - self::now()));
+        return max(0.0, min(self::MAX_SLICE, $this->endTime - self::now()));
     }
 
     /** Returns the time of a monotonic clock, in seconds. */

@@ -13,7 +13,7 @@ final class EventSource
 {
     private string $buffer = '';
     /** Number of bytes received. */
-    private int $read = 0;
+    private int $bytesRead = 0;
     private bool $isDone = false;
 
     private function __construct(private readonly StreamExchange $exchange)
@@ -37,7 +37,7 @@ final class EventSource
     }
 
     /** Returns the complete response if the response is not an event stream. */
-    public function refusal(): Response
+    public function rejectedResponse(): Response
     {
         while (!$this->isDone) {
             $this->advance();
@@ -47,13 +47,13 @@ final class EventSource
     }
 
     /** @return ?array{string, string} the name and the data of the next event; null at the end */
-    public function next(): ?array
+    public function nextEvent(): ?array
     {
         while (true) {
             while (($end = strpos($this->buffer, "\n\n")) !== false) {
                 $block = substr($this->buffer, 0, $end);
                 $this->buffer = substr($this->buffer, $end + 2);
-                if (($event = self::event($block)) !== null) {
+                if (($event = self::parseEvent($block)) !== null) {
                     return $event;
                 }
             }
@@ -74,7 +74,7 @@ final class EventSource
     }
 
     /** @return ?array{string, string} null for a comment */
-    private static function event(string $block): ?array
+    private static function parseEvent(string $block): ?array
     {
         $name = 'message';
         $data = [];
@@ -92,11 +92,11 @@ final class EventSource
     {
         StreamTransport::wait([$this->exchange]);
         $this->isDone = $this->exchange->advance();
-        $bytes = $this->exchange->take();
-        $this->read += strlen($bytes);
-        if ($this->read > Response::MAX_BYTES) {
+        $bytes = $this->exchange->takeBody();
+        $this->bytesRead += strlen($bytes);
+        if ($this->bytesRead > Response::MAX_BYTES) {
             $this->close();
-            throw Trouble::tooLong();
+            throw TransportErrors::responseTooLong();
         }
         $this->buffer .= $bytes;
     }

@@ -24,8 +24,8 @@ final class ResponseReader
      */
     private string $stage = 'head';
     /** Number of bytes remaining in the body or chunk. */
-    private int $left = 0;
-    private bool $keepsConnection = true;
+    private int $remaining = 0;
+    private bool $canReuseConnection = true;
 
     /** Returns the HTTP status; 0 until the head has been read. */
     public function status(): int
@@ -34,7 +34,7 @@ final class ResponseReader
     }
 
     /** Returns the part of the body received since the last call. */
-    public function take(): string
+    public function takeBody(): string
     {
         $body = $this->body;
         $this->body = '';
@@ -47,9 +47,9 @@ final class ResponseReader
     }
 
     /** Returns whether the connection can be reused for another request. */
-    public function keepsConnection(): bool
+    public function canReuseConnection(): bool
     {
-        return $this->keepsConnection && $this->buffer === '';
+        return $this->canReuseConnection && $this->buffer === '';
     }
 
     public function response(): Response
@@ -64,10 +64,10 @@ final class ResponseReader
         do {
             $before = [$this->stage, strlen($this->buffer)];
             match ($this->stage) {
-                'head' => $this->head(),
-                'body', 'chunk' => $this->bytes(),
-                'chunk line' => $this->chunkLine(),
-                'trailer' => $this->trailer(),
+                'head' => $this->readHead(),
+                'body', 'chunk' => $this->readBytes(),
+                'chunk line' => $this->readChunkLine(),
+                'trailer' => $this->readTrailer(),
                 'all' => $this->append($this->buffer),
                 'done' => null,
             };
@@ -82,36 +82,36 @@ final class ResponseReader
     public function end(): void
     {
         if ($this->stage !== 'all') {
-            throw Trouble::brokenOff($this->status === 0 && $this->buffer === '' ? 'no answer' : 'half an answer');
+            throw TransportErrors::connectionClosed($this->status === 0 && $this->buffer === '' ? 'no response' : 'an incomplete response');
         }
-        $this->keepsConnection = false;
+        $this->canReuseConnection = false;
         $this->stage = 'done';
     }
 
-    private function head(): void
+    private function readHead(): void
     {
         $end = strpos($this->buffer, "\r\n\r\n");
         if ($end === false) {
             if (strlen($this->buffer) > self::MAX_HEAD_LEN) {
-                throw Trouble::notHttp('the head has no end');
+                throw TransportErrors::invalidHttp('the headers are too long');
             }
             if (strncmp($this->buffer, 'HTTP/1.', min(7, strlen($this->buffer))) !== 0) {
-                throw Trouble::notHttp('it does not start like a response');
+                throw TransportErrors::invalidHttp('it does not start with a status line');
             }
             return;
         }
         $lines = explode("\r\n", substr($this->buffer, 0, $end));
         $this->buffer = substr($this->buffer, $end + 4);
-        if (preg_match('~^HTTP/1\.([01]) (\d{3})(?: |$)~', array_shift($lines), $found) !== 1) {
-            throw Trouble::notHttp('it does not start like a response');
+        if (preg_match('~^HTTP/1\.([01]) (\d{3})(?: |$)~', array_shift($lines), $matches) !== 1) {
+            throw TransportErrors::invalidHttp('it does not start with a status line');
         }
-        $this->status = (int) $found[2];
+        $this->status = (int) $matches[2];
         if ($this->status < 200) {
             // An interim response (1xx): the final response follows.
             return;
         }
-        $this->keepsConnection = $found[1] === '1';
-        $this->framing($this->headers($lines));
+        $this->canReuseConnection = $matches[1] === '1';
+        $this->readFraming($this->parseHeaders($lines));
     }
 
     /**
@@ -119,7 +119,7 @@ final class ResponseReader
      *
      * @return array<string, string>
      */
-    private function headers(array $lines): array
+    private function parseHeaders(array $lines): array
     {
         $headers = [];
         foreach ($lines as $line) {
@@ -131,14 +131,14 @@ final class ResponseReader
     }
 
     /** @param array<string, string> $headers */
-    private function framing(array $headers): void
+    private function readFraming(array $headers): void
     {
         if (strtolower($headers['connection'] ?? '') === 'close') {
-            $this->keepsConnection = false;
+            $this->canReuseConnection = false;
         }
         if (isset($headers['transfer-encoding'])) {
             if (strtolower($headers['transfer-encoding']) !== 'chunked') {
-                throw Trouble::notHttp('a transfer encoding other than chunked');
+                throw TransportErrors::invalidHttp('unsupported Transfer-Encoding');
             }
             $this->stage = 'chunk line';
             return;
@@ -149,52 +149,52 @@ final class ResponseReader
         } elseif ($length === null) {
             $this->stage = 'all';
         } elseif (preg_match('/^\d{1,15}$/', $length) !== 1) {
-            throw Trouble::notHttp('a content length that is no number');
+            throw TransportErrors::invalidHttp('invalid Content-Length');
         } else {
             $this->expect((int) $length);
-            $this->stage = $this->left === 0 ? 'done' : 'body';
+            $this->stage = $this->remaining === 0 ? 'done' : 'body';
         }
     }
 
-    private function bytes(): void
+    private function readBytes(): void
     {
-        $taken = substr($this->buffer, 0, $this->left);
-        $this->left -= strlen($taken);
-        $rest = substr($this->buffer, strlen($taken));
-        $this->append($taken);
+        $chunk = substr($this->buffer, 0, $this->remaining);
+        $this->remaining -= strlen($chunk);
+        $rest = substr($this->buffer, strlen($chunk));
+        $this->append($chunk);
         $this->buffer = $rest;
-        if ($this->left > 0) {
+        if ($this->remaining > 0) {
             return;
         }
         if ($this->stage === 'body') {
             $this->stage = 'done';
         } elseif (strlen($this->buffer) >= 2) {
             if (!str_starts_with($this->buffer, "\r\n")) {
-                throw Trouble::notHttp('a chunk that is longer than it says');
+                throw TransportErrors::invalidHttp('a chunk is longer than its declared size');
             }
             $this->buffer = substr($this->buffer, 2);
             $this->stage = 'chunk line';
         }
     }
 
-    private function chunkLine(): void
+    private function readChunkLine(): void
     {
         $end = strpos($this->buffer, "\r\n");
         if ($end === false) {
             if (strlen($this->buffer) > self::MAX_CHUNK_LINE_LEN) {
-                throw Trouble::notHttp('a chunk without a length');
+                throw TransportErrors::invalidHttp('a chunk has no valid size');
             }
             return;
         }
-        if (preg_match('/^([0-9a-fA-F]{1,15})[ \t]*(?:;|$)/D', substr($this->buffer, 0, $end), $found) !== 1) {
-            throw Trouble::notHttp('a chunk without a length');
+        if (preg_match('/^([0-9a-fA-F]{1,15})[ \t]*(?:;|$)/D', substr($this->buffer, 0, $end), $matches) !== 1) {
+            throw TransportErrors::invalidHttp('a chunk has no valid size');
         }
         $this->buffer = substr($this->buffer, $end + 2);
-        $this->expect((int) hexdec($found[1]));
-        $this->stage = $this->left === 0 ? 'trailer' : 'chunk';
+        $this->expect((int) hexdec($matches[1]));
+        $this->stage = $this->remaining === 0 ? 'trailer' : 'chunk';
     }
 
-    private function trailer(): void
+    private function readTrailer(): void
     {
         if (str_starts_with($this->buffer, "\r\n")) {
             $end = -2;
@@ -205,22 +205,22 @@ final class ResponseReader
             $this->buffer = substr($this->buffer, $end + 4);
             $this->stage = 'done';
         } elseif (strlen($this->buffer) > self::MAX_HEAD_LEN) {
-            throw Trouble::notHttp('the trailer has no end');
+            throw TransportErrors::invalidHttp('the trailer section is too long');
         }
     }
 
     private function expect(int $bytes): void
     {
         if (strlen($this->body) + $bytes > Response::MAX_BYTES) {
-            throw Trouble::tooLong();
+            throw TransportErrors::responseTooLong();
         }
-        $this->left = $bytes;
+        $this->remaining = $bytes;
     }
 
     private function append(string $bytes): void
     {
         if (strlen($this->body) + strlen($bytes) > Response::MAX_BYTES) {
-            throw Trouble::tooLong();
+            throw TransportErrors::responseTooLong();
         }
         $this->body .= $bytes;
         $this->buffer = '';

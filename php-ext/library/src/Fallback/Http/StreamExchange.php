@@ -15,7 +15,7 @@ final class StreamExchange
 
     private readonly ResponseReader $reader;
     /** The bytes that remain to be written. */
-    private string $left;
+    private string $unsent;
 
     /** @param resource $stream */
     public function __construct(public readonly mixed $stream, Request $request, public readonly Deadline $deadline)
@@ -25,12 +25,12 @@ final class StreamExchange
         if ($request->body !== null) {
             $lines[] = 'content-length: ' . strlen($request->body);
         }
-        $this->left = implode("\r\n", $lines) . "\r\n\r\n" . $request->body;
+        $this->unsent = implode("\r\n", $lines) . "\r\n\r\n" . $request->body;
     }
 
     public function hasToWrite(): bool
     {
-        return $this->left !== '';
+        return $this->unsent !== '';
     }
 
     /**
@@ -46,15 +46,15 @@ final class StreamExchange
         } elseif (feof($this->stream)) {
             $this->reader->end();
         }
-        if ($this->left !== '' && !$this->reader->isDone()) {
-            $written = @fwrite($this->stream, $this->left);
+        if ($this->unsent !== '' && !$this->reader->isDone()) {
+            $written = @fwrite($this->stream, $this->unsent);
             // A peer that stopped reading may have sent a response.
-            $this->left = $written === false ? '' : substr($this->left, $written);
+            $this->unsent = $written === false ? '' : substr($this->unsent, $written);
         }
         if ($this->reader->isDone()) {
             return true;
         }
-        return $this->deadline->isOver() ? throw Trouble::time($this->deadline) : false;
+        return $this->deadline->hasPassed() ? throw TransportErrors::timedOut($this->deadline) : false;
     }
 
     /** Returns the HTTP status; 0 until the head has been read. */
@@ -64,9 +64,9 @@ final class StreamExchange
     }
 
     /** Returns the part of the body received since the last call, for a streamed response. */
-    public function take(): string
+    public function takeBody(): string
     {
-        return $this->reader->take();
+        return $this->reader->takeBody();
     }
 
     public function response(): Response
@@ -75,8 +75,8 @@ final class StreamExchange
     }
 
     /** Returns whether the connection can be reused for another request. */
-    public function keepsConnection(): bool
+    public function canReuseConnection(): bool
     {
-        return $this->reader->keepsConnection() && $this->left === '';
+        return $this->reader->canReuseConnection() && $this->unsent === '';
     }
 }

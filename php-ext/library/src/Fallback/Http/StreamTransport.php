@@ -14,7 +14,7 @@ use Pillion\Exception\PillionException;
 final class StreamTransport extends Transport
 {
     /** @var list<resource> idle connections */
-    private array $kept = [];
+    private array $idle = [];
 
     public function __construct(private readonly string $path)
     {
@@ -25,7 +25,7 @@ final class StreamTransport extends Transport
         $waiting = $outcomes = [];
         foreach ($exchanges as $key => [$request, $deadline]) {
             try {
-                $waiting[$key] = new StreamExchange($this->take() ?? self::connect($this->path, $deadline), $request, $deadline);
+                $waiting[$key] = new StreamExchange($this->takeIdle() ?? self::connect($this->path, $deadline), $request, $deadline);
             } catch (PillionException $e) {
                 $outcomes[$key] = $e;
             }
@@ -43,8 +43,8 @@ final class StreamTransport extends Transport
                 if ($isDone) {
                     $outcomes[$key] = $exchange->response();
                     unset($waiting[$key]);
-                    if ($exchange->keepsConnection()) {
-                        $this->kept[] = $exchange->stream;
+                    if ($exchange->canReuseConnection()) {
+                        $this->idle[] = $exchange->stream;
                     }
                 }
             }
@@ -58,9 +58,9 @@ final class StreamTransport extends Transport
      *
      * @return ?resource
      */
-    private function take()
+    private function takeIdle()
     {
-        while (($stream = array_pop($this->kept)) !== null) {
+        while (($stream = array_pop($this->idle)) !== null) {
             $read = [$stream];
             $write = $except = null;
             if (@stream_select($read, $write, $except, 0, 0) === 0) {
@@ -76,7 +76,7 @@ final class StreamTransport extends Transport
         $errno = 0;
         $stream = @stream_socket_client("unix://$path", $errno, $message, max(0.001, $deadline->seconds));
         if ($stream === false) {
-            throw $deadline->isOver() ? Trouble::time($deadline) : Trouble::connecting($path, $errno);
+            throw $deadline->hasPassed() ? TransportErrors::timedOut($deadline) : TransportErrors::connectFailed($path, $errno);
         }
         stream_set_blocking($stream, false);
         return $stream;
@@ -92,7 +92,7 @@ final class StreamTransport extends Transport
         $read = array_map(static fn (StreamExchange $exchange) => $exchange->stream, $waiting);
         $write = array_intersect_key($read, array_filter($waiting, static fn (StreamExchange $exchange): bool => $exchange->hasToWrite()));
         $except = null;
-        $slice = min(array_map(static fn (StreamExchange $exchange): float => $exchange->deadline->slice(), $waiting));
+        $slice = min(array_map(static fn (StreamExchange $exchange): float => $exchange->deadline->nextSlice(), $waiting));
         @stream_select($read, $write, $except, 0, (int) ceil($slice * 1e6));
     }
 }

@@ -18,16 +18,16 @@ final class Transports
 
     /** @var array<string, Transport> by path */
     private static array $byPath = [];
-    private static ?int $process = null;
+    private static ?int $processId = null;
 
     /** @throws \Pillion\Exception\UnavailableException when the path is not a valid socket path */
     public static function to(string $path): Transport
     {
         self::check($path);
-        if (self::$process !== getmypid()) {
+        if (self::$processId !== getmypid()) {
             // A forked child must not use its parent's connections.
             self::$byPath = [];
-            self::$process = getmypid();
+            self::$processId = getmypid();
         }
         return self::$byPath[$path] ??= CurlTransport::isPossible() ? new CurlTransport($path) : new StreamTransport($path);
     }

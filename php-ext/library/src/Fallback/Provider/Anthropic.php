@@ -7,7 +7,6 @@ namespace Pillion\Fallback\Provider;
 use Pillion\Fallback\InputSchema;
 use Pillion\Fallback\Json;
 use Pillion\ToolDefinition;
-use Pillion\ToolResult;
 
 /**
  * Anthropic's Messages API.
@@ -34,11 +33,11 @@ final class Anthropic extends Format
         return [
             'name' => $definition->name,
             'description' => $definition->description,
-            'input_schema' => Json::shown(InputSchema::tree($definition)),
+            'input_schema' => Json::toLosslessArrays(InputSchema::tree($definition)),
         ];
     }
 
-    public function toolCalls(Node $body): array
+    public function toolCalls(ResponseNode $body): array
     {
         $calls = [];
         foreach ($body->required('content')->items() as $block) {
@@ -46,14 +45,14 @@ final class Anthropic extends Format
                 $calls[] = self::call(
                     $block->required('id')->text(),
                     $block->required('name')->text(),
-                    Node::arguments($block->optional('input')),
+                    ResponseNode::arguments($block->optional('input')),
                 );
             }
         }
         return $calls;
     }
 
-    public function text(Node $body): string
+    public function text(ResponseNode $body): string
     {
         $text = '';
         foreach ($body->required('content')->items() as $block) {
@@ -69,17 +68,17 @@ final class Anthropic extends Format
      * blocks are removed: blank text blocks, which models produce but the API rejects, and trailing thinking
      * blocks, with which no message may end.
      */
-    public function assistantMessages(Node $body): array
+    public function assistantMessages(ResponseNode $body): array
     {
         $this->toolCalls($body);
         $content = [];
         foreach ($body->required('content')->items() as $block) {
             $kind = $block->required('type')->text();
-            if ($kind === 'text' && Node::isBlank($block->required('text')->text())) {
+            if ($kind === 'text' && ResponseNode::isBlank($block->required('text')->text())) {
                 continue;
             }
             if (in_array($kind, self::WITH_INPUT, true) && property_exists($block->value, 'input')) {
-                $block->value->input = Node::argumentsObject($block->value->input);
+                $block->value->input = ResponseNode::argumentsObject($block->value->input);
             }
             $content[] = $block->value;
         }

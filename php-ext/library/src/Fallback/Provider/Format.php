@@ -47,12 +47,12 @@ abstract class Format
     abstract public function tool(ToolDefinition $definition, bool $alwaysStrict): array;
 
     /** @return list<ToolCall> */
-    abstract public function toolCalls(Node $body): array;
+    abstract public function toolCalls(ResponseNode $body): array;
 
-    abstract public function text(Node $body): string;
+    abstract public function text(ResponseNode $body): string;
 
     /** @return list<mixed> trees */
-    abstract public function assistantMessages(Node $body): array;
+    abstract public function assistantMessages(ResponseNode $body): array;
 
     /**
      * @param non-empty-list<ToolResult> $results
@@ -68,20 +68,20 @@ abstract class Format
      *
      * @throws \Pillion\Exception\InvalidInputException
      */
-    public function body(array $response): Node
+    public function body(array $response): ResponseNode
     {
-        $tree = Json::tree($response);
+        $tree = Json::toTree($response);
         $error = $tree instanceof \stdClass ? $tree->error ?? null : null;
         if ($error !== null) {
-            $said = $error instanceof \stdClass ? $error->message ?? $error : $error;
-            throw Failure::invalidInput("The provider '{$this->name()}' reported an error: " . Json::text($said));
+            $detail = $error instanceof \stdClass ? $error->message ?? $error : $error;
+            throw Failure::invalidInput("The provider '{$this->name()}' reported an error: " . Json::text($detail));
         }
-        return new Node($this->name(), $tree);
+        return new ResponseNode($this->name(), $tree);
     }
 
     protected static function call(string $id, string $name, mixed $arguments, ?int $index = null): ToolCall
     {
-        $arguments = $arguments instanceof \stdClass ? Json::members($arguments) : Json::shown($arguments);
+        $arguments = $arguments instanceof \stdClass ? Json::memberArrays($arguments) : Json::toLosslessArrays($arguments);
         if (!is_array($arguments) && !is_string($arguments)) {
             // Not valid arguments: the executor reports the error.
             $arguments = Json::encode($arguments);

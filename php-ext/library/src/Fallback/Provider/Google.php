@@ -6,8 +6,8 @@ namespace Pillion\Fallback\Provider;
 
 use Pillion\Fallback\InputSchema;
 use Pillion\Fallback\Json;
-use Pillion\Fallback\Provider\Gemini\Conversion;
-use Pillion\Fallback\Reading;
+use Pillion\Fallback\ModelContent;
+use Pillion\Fallback\Provider\Gemini\SchemaConversion;
 use Pillion\ToolDefinition;
 use Pillion\ToolResult;
 
@@ -22,10 +22,10 @@ final class Google extends Format
      * The prefix of generated call IDs. The API rejects an ID in a result if the call had none, so generated
      * IDs must be distinguishable.
      */
-    private const MADE_UP = 'pillion_call_';
+    private const GENERATED_ID_PREFIX = 'pillion_call_';
 
     /** Maximum length, in bytes, of a response ID that becomes part of a generated call ID. */
-    private const MAX_RESPONSE_ID = 64;
+    private const MAX_RESPONSE_ID_LEN = 64;
 
     protected function name(): string
     {
@@ -37,11 +37,11 @@ final class Google extends Format
         return [
             'name' => $definition->name,
             'description' => $definition->description,
-            'parameters' => Json::shown(Conversion::parameters(InputSchema::tree($definition))),
+            'parameters' => Json::toLosslessArrays(SchemaConversion::parameters(InputSchema::tree($definition))),
         ];
     }
 
-    public function toolCalls(Node $body): array
+    public function toolCalls(ResponseNode $body): array
     {
         $responseId = $body->value instanceof \stdClass ? $body->value->responseId ?? null : null;
         $calls = [];
@@ -49,16 +49,16 @@ final class Google extends Format
             $call = $part->optional('functionCall');
             if ($call !== null) {
                 $calls[] = self::call(
-                    $call->optional('id')?->text() ?? self::madeUpId($responseId, count($calls)),
+                    $call->optional('id')?->text() ?? self::generateId($responseId, count($calls)),
                     $call->required('name')->text(),
-                    Node::arguments($call->optional('args')),
+                    ResponseNode::arguments($call->optional('args')),
                 );
             }
         }
         return $calls;
     }
 
-    public function text(Node $body): string
+    public function text(ResponseNode $body): string
     {
         $text = '';
         foreach ($this->parts($body) as $part) {
@@ -69,14 +69,14 @@ final class Google extends Format
     }
 
     /** Returns the content unchanged: each thought signature must come back on the part that it came on. */
-    public function assistantMessages(Node $body): array
+    public function assistantMessages(ResponseNode $body): array
     {
         $this->toolCalls($body);
         $parts = [];
         foreach ($this->parts($body) as $part) {
             $call = $part->value instanceof \stdClass ? $part->value->functionCall ?? null : null;
             if ($call instanceof \stdClass && property_exists($call, 'args')) {
-                $call->args = Node::argumentsObject($call->args);
+                $call->args = ResponseNode::argumentsObject($call->args);
             }
             $parts[] = $part->value;
         }
@@ -88,7 +88,7 @@ final class Google extends Format
         $parts = [];
         foreach ($results as $result) {
             $response = ['name' => $result->toolName];
-            if (!str_starts_with($result->toolCallId, self::MADE_UP)) {
+            if (!str_starts_with($result->toolCallId, self::GENERATED_ID_PREFIX)) {
                 $response['id'] = $result->toolCallId;
             }
             $parts[] = ['functionResponse' => $response + ['response' => self::responseOf($result)]];
@@ -104,28 +104,28 @@ final class Google extends Format
      */
     private static function responseOf(ToolResult $result): array
     {
-        $reading = Reading::of($result);
+        $content = ModelContent::of($result);
         $error = $result->success ? [] : ['error' => $result->error ?? 'unknown error'];
-        return $reading->isNothing() ? $error : $error + ['result' => Json::shown($reading->tree())];
+        return $content->isEmptyFailure() ? $error : $error + ['result' => Json::toLosslessArrays($content->tree())];
     }
 
     /**
      * Returns the same ID for the same response and position. The response ID, if any, distinguishes the
      * calls of different turns.
      */
-    private static function madeUpId(mixed $responseId, int $place): string
+    private static function generateId(mixed $responseId, int $index): string
     {
-        $isUsable = is_string($responseId) && $responseId !== '' && strlen($responseId) <= self::MAX_RESPONSE_ID;
-        return self::MADE_UP . ($isUsable ? "{$responseId}_" : '') . $place;
+        $isUsable = is_string($responseId) && $responseId !== '' && strlen($responseId) <= self::MAX_RESPONSE_ID_LEN;
+        return self::GENERATED_ID_PREFIX . ($isUsable ? "{$responseId}_" : '') . $index;
     }
 
     /**
      * Returns the parts of the first candidate. A blocked prompt has no candidate, and a stopped candidate
      * has no content or parts: both have no calls and no text.
      *
-     * @return list<Node>
+     * @return list<ResponseNode>
      */
-    private function parts(Node $body): array
+    private function parts(ResponseNode $body): array
     {
         $candidates = $body->optional('candidates');
         if ($candidates === null && $body->optional('promptFeedback') !== null) {

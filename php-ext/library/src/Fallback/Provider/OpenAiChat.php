@@ -22,11 +22,11 @@ final class OpenAiChat extends Format
 
     public function tool(ToolDefinition $definition, bool $alwaysStrict): array
     {
-        [$parameters, $isStrict] = Strict::parameters($definition);
+        [$parameters, $isStrict] = StrictSchema::parameters($definition);
         $function = [
             'name' => $definition->name,
             'description' => $definition->description,
-            'parameters' => Json::shown($parameters),
+            'parameters' => Json::toLosslessArrays($parameters),
         ];
         if ($alwaysStrict || $isStrict) {
             $function['strict'] = $isStrict;
@@ -34,7 +34,7 @@ final class OpenAiChat extends Format
         return ['type' => 'function', 'function' => $function];
     }
 
-    public function toolCalls(Node $body): array
+    public function toolCalls(ResponseNode $body): array
     {
         $calls = [];
         foreach ($this->message($body)->optional('tool_calls')?->items() ?? [] as $call) {
@@ -48,7 +48,7 @@ final class OpenAiChat extends Format
             $calls[] = self::call(
                 $call->required('id')->text(),
                 $function->required('name')->text(),
-                Node::arguments($function->optional('arguments')),
+                ResponseNode::arguments($function->optional('arguments')),
                 is_int($index) && $index >= 0 && $index <= 0xFFFFFFFF ? $index : null,
             );
         }
@@ -59,14 +59,14 @@ final class OpenAiChat extends Format
      * Returns the text, or the refusal if there is no other text. The refusal is a member of the message or a
      * part of its content.
      */
-    public function text(Node $body): string
+    public function text(ResponseNode $body): string
     {
-        $text = $this->said($body, 'text');
-        return $text !== '' ? $text : $this->message($body)->optional('refusal')?->text() ?? $this->said($body, 'refusal');
+        $text = $this->partsText($body, 'text');
+        return $text !== '' ? $text : $this->message($body)->optional('refusal')?->text() ?? $this->partsText($body, 'refusal');
     }
 
     /** Returns the text of the content parts of one kind; plain string content counts as `text`. */
-    private function said(Node $body, string $kind): string
+    private function partsText(ResponseNode $body, string $kind): string
     {
         $content = $this->message($body)->optional('content');
         if ($content === null || is_string($content->value)) {
@@ -81,11 +81,11 @@ final class OpenAiChat extends Format
         return $text;
     }
 
-    public function assistantMessages(Node $body): array
+    public function assistantMessages(ResponseNode $body): array
     {
         // Reading the calls first makes sure that only a valid message is returned.
         $this->toolCalls($body);
-        $message = Node::restored($this->message($body)->value);
+        $message = ResponseNode::emptyMapIfEmpty($this->message($body)->value);
         if ($message instanceof \stdClass) {
             if (!property_exists($message, 'role')) {
                 $message->role = 'assistant';
@@ -97,7 +97,7 @@ final class OpenAiChat extends Format
         }
         foreach ($message->tool_calls ?? [] as $call) {
             if (($call->function ?? null) instanceof \stdClass) {
-                $call->function->arguments = Node::argumentsText($call->function->arguments ?? null);
+                $call->function->arguments = ResponseNode::argumentsText($call->function->arguments ?? null);
             }
         }
         return [$message];
@@ -108,7 +108,7 @@ final class OpenAiChat extends Format
         return array_map(static fn (ToolResult $result): array => $result->toMessageFormat(), $results);
     }
 
-    private function message(Node $body): Node
+    private function message(ResponseNode $body): ResponseNode
     {
         return $body->required('choices')->first()->required('message');
     }

@@ -25,17 +25,17 @@ final class OpenAiResponses extends Format
     /** Always includes `strict`, because the API treats a missing `strict` as true. */
     public function tool(ToolDefinition $definition, bool $alwaysStrict): array
     {
-        [$parameters, $isStrict] = Strict::parameters($definition);
+        [$parameters, $isStrict] = StrictSchema::parameters($definition);
         return [
             'type' => 'function',
             'name' => $definition->name,
             'description' => $definition->description,
-            'parameters' => Json::shown($parameters),
+            'parameters' => Json::toLosslessArrays($parameters),
             'strict' => $isStrict,
         ];
     }
 
-    public function toolCalls(Node $body): array
+    public function toolCalls(ResponseNode $body): array
     {
         $calls = [];
         foreach ($body->required('output')->items() as $item) {
@@ -44,7 +44,7 @@ final class OpenAiResponses extends Format
                 $calls[] = self::call(
                     $item->required('call_id')->text(),
                     $item->required('name')->text(),
-                    Node::arguments($item->optional('arguments')),
+                    ResponseNode::arguments($item->optional('arguments')),
                 );
             }
         }
@@ -52,14 +52,14 @@ final class OpenAiResponses extends Format
     }
 
     /** Returns the text, or the refusal if there is no other text. */
-    public function text(Node $body): string
+    public function text(ResponseNode $body): string
     {
-        $text = self::said($body, 'output_text', 'text');
-        return $text !== '' ? $text : self::said($body, 'refusal', 'refusal');
+        $text = self::partsText($body, 'output_text', 'text');
+        return $text !== '' ? $text : self::partsText($body, 'refusal', 'refusal');
     }
 
     /** Returns the text of all parts of one kind; `$member` contains the text of a part. */
-    private static function said(Node $body, string $kind, string $member): string
+    private static function partsText(ResponseNode $body, string $kind, string $member): string
     {
         $text = '';
         foreach ($body->required('output')->items() as $item) {
@@ -79,13 +79,13 @@ final class OpenAiResponses extends Format
      * Returns all items: the API rejects a call of a reasoning model without the reasoning before it.
      * Trailing reasoning items, left by a truncated response, are removed, because the API rejects them too.
      */
-    public function assistantMessages(Node $body): array
+    public function assistantMessages(ResponseNode $body): array
     {
         $this->toolCalls($body);
         $items = [];
         foreach ($body->required('output')->items() as $item) {
             if ($item->isType(self::CALL)) {
-                $item->value->arguments = Node::argumentsText($item->value->arguments ?? null);
+                $item->value->arguments = ResponseNode::argumentsText($item->value->arguments ?? null);
             }
             $items[] = $item->value;
         }

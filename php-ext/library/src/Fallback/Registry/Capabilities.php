@@ -33,9 +33,9 @@ final class Capabilities
     public static function of(array|object $model): self
     {
         if (is_object($model) && method_exists($model, 'getTools')) {
-            $tools = Json::tree($model->getTools());
+            $tools = Json::toTree($model->getTools());
         } else {
-            $tools = Json::tree($model);
+            $tools = Json::toTree($model);
             if ($tools instanceof \stdClass && property_exists($tools, 'tools')) {
                 $tools = $tools->tools;
             }
@@ -48,7 +48,7 @@ final class Capabilities
     }
 
     /** Returns the reason why the model may not see a tool; null if the model may see it. */
-    public function refusal(string $name, ?Origin $origin): ?string
+    public function reasonHidden(string $name, ?ToolOrigin $origin): ?string
     {
         return match (true) {
             !$this->functionCalling => 'model cannot call functions',
@@ -62,10 +62,10 @@ final class Capabilities
     /** Reads a boolean, also in the forms that environment variables and databases produce. */
     private static function flag(string $path, mixed $value): bool
     {
-        $word = is_string($value) ? strtolower(trim($value)) : $value;
+        $normalized = is_string($value) ? strtolower(trim($value)) : $value;
         return match (true) {
-            $word === null, $word === false, $word === 0, $word === 'false', $word === '0', $word === '' => false,
-            $word === true, $word === 1, $word === 'true', $word === '1' => true,
+            $normalized === null, $normalized === false, $normalized === 0, $normalized === 'false', $normalized === '0', $normalized === '' => false,
+            $normalized === true, $normalized === 1, $normalized === 'true', $normalized === '1' => true,
             default => throw self::wrongType($path, 'a boolean', $value),
         };
     }

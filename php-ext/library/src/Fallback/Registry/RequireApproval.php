@@ -20,12 +20,12 @@ final class RequireApproval
     private const KEY = 'require_approval';
 
     /** Policies in the terms of `require_approval`. */
-    public const WORDS = ['auto' => 'never', 'always-ask' => 'always', 'trusted-only' => 'trusted-only'];
+    public const SETTINGS_BY_POLICY = ['auto' => 'never', 'always-ask' => 'always', 'trusted-only' => 'trusted-only'];
 
     /**
-     * @param string|array<string, list<string>>|null $said a policy, or the tool names in `always` and `never`
+     * @param string|array<string, list<string>>|null $setting a policy, or the tool names in `always` and `never`
      */
-    private function __construct(private readonly string|array|null $said)
+    private function __construct(private readonly string|array|null $setting)
     {
     }
 
@@ -38,25 +38,25 @@ final class RequireApproval
      */
     public static function ofEntry(#[\SensitiveParameter] array $entry): self
     {
-        $given = $entry[self::KEY] ?? null;
+        $value = $entry[self::KEY] ?? null;
         return match (true) {
-            $given === null => new self(null),
-            is_string($given) => new self(ApprovalRules::POLICIES[$given] ?? throw self::invalid()),
-            is_array($given) && $given !== [] => new self(self::filters($given)),
+            $value === null => new self(null),
+            is_string($value) => new self(ApprovalRules::POLICIES[$value] ?? throw self::invalid()),
+            is_array($value) && $value !== [] => new self(self::filters($value)),
             default => throw self::invalid(),
         };
     }
 
     /** Returns the policy for a tool, by the server's name of the tool; null if the entry sets no policy. */
-    public function of(string $tool): ?string
+    public function policyFor(string $tool): ?string
     {
-        if (!is_array($this->said)) {
-            return $this->said;
+        if (!is_array($this->setting)) {
+            return $this->setting;
         }
         return match (true) {
-            in_array($tool, $this->said['always'] ?? [], true) => 'always-ask',
-            in_array($tool, $this->said['never'] ?? [], true) => 'auto',
-            default => isset($this->said['never']) ? 'always-ask' : null,
+            in_array($tool, $this->setting['always'] ?? [], true) => 'always-ask',
+            in_array($tool, $this->setting['never'] ?? [], true) => 'auto',
+            default => isset($this->setting['never']) ? 'always-ask' : null,
         };
     }
 
@@ -64,20 +64,20 @@ final class RequireApproval
      * Returns the policy for a PHP tool, by its own name. The server tools that it calls are unknown, so a
      * tool that the lists do not name needs approval.
      */
-    public function ofPhpTool(string $tool): ?string
+    public function policyForPhpTool(string $tool): ?string
     {
-        return $this->of($tool) ?? (is_array($this->said) ? 'always-ask' : null);
+        return $this->policyFor($tool) ?? (is_array($this->setting) ? 'always-ask' : null);
     }
 
     /**
-     * @param array<array-key, mixed> $given
+     * @param array<array-key, mixed> $value
      *
      * @return array<string, list<string>>
      */
-    private static function filters(array $given): array
+    private static function filters(array $value): array
     {
         $filters = [];
-        foreach (array_filter($given, static fn (mixed $filter): bool => $filter !== null) as $key => $filter) {
+        foreach (array_filter($value, static fn (mixed $filter): bool => $filter !== null) as $key => $filter) {
             $names = is_array($filter) && array_keys($filter) === ['tool_names'] ? $filter['tool_names'] : null;
             $isList = is_array($names) && array_is_list($names) && array_filter($names, is_string(...)) === $names;
             if (!$isList || !in_array($key, ['always', 'never'], true)) {

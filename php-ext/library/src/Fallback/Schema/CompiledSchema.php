@@ -23,26 +23,26 @@ final class CompiledSchema
     /** @throws SchemaError */
     public static function compile(\stdClass $schema): self
     {
-        (new WellFormed($schema))->check();
+        (new SchemaChecker($schema))->check();
         return new self($schema, array_map(strval(...), array_keys(get_object_vars($schema->properties))));
     }
 
     /**
      * Validates the arguments. If they are invalid only as written, applies the intended reading (see
-     * {@see Meaning}). Then fills in the defaults of missing arguments.
+     * {@see Coercion}). Then fills in the defaults of missing arguments.
      *
      * @return ?string the first violation, in the order of the parameters
      */
     public function validate(\stdClass &$arguments, bool $dropsNulls = false): ?string
     {
         try {
-            $first = $this->first($arguments);
+            $first = $this->firstViolation($arguments);
             if ($first !== null) {
-                $meant = Meaning::of(Place::of($this->schema, $this->schema), $arguments, $dropsNulls);
-                $first = $this->first($meant);
-                $arguments = $first === null ? $meant : $arguments;
+                $coerced = Coercion::coerce(SchemaLocation::of($this->schema, $this->schema), $arguments, $dropsNulls);
+                $first = $this->firstViolation($coerced);
+                $arguments = $first === null ? $coerced : $arguments;
             }
-        } catch (Unchecked $e) {
+        } catch (ValidationAborted $e) {
             $first = Violation::other('', $e->getMessage());
         }
         if ($first !== null) {
@@ -57,16 +57,16 @@ final class CompiledSchema
         return null;
     }
 
-    private function first(\stdClass $arguments): ?Violation
+    private function firstViolation(\stdClass $arguments): ?Violation
     {
         $first = null;
-        $least = PHP_INT_MAX;
+        $lowestRank = PHP_INT_MAX;
         $count = 0;
-        foreach ((new Check($this->schema))->violations($this->schema, $arguments, '') as $violation) {
-            $place = array_search($violation->parameter(), $this->properties, true);
-            $rank = $place === false ? count($this->properties) : $place;
-            if ($rank < $least) {
-                [$first, $least] = [$violation, $rank];
+        foreach ((new Validation($this->schema))->violations($this->schema, $arguments, '') as $violation) {
+            $index = array_search($violation->parameter(), $this->properties, true);
+            $rank = $index === false ? count($this->properties) : $index;
+            if ($rank < $lowestRank) {
+                [$first, $lowestRank] = [$violation, $rank];
             }
             if ($rank === 0 || ++$count >= self::MAX_VIOLATIONS) {
                 break;

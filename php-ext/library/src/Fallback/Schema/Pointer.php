@@ -22,15 +22,15 @@ final class Pointer
         if (!is_string($reference) || !str_starts_with($reference, '#/')) {
             return null;
         }
-        $place = $root;
+        $target = $root;
         foreach (explode('/', substr($reference, 2)) as $step) {
             $step = strtr($step, ['~1' => '/', '~0' => '~']);
-            $place = match (true) {
-                $place instanceof \stdClass => $place->$step ?? null,
-                is_array($place) && preg_match('/^(0|[1-9]\d*)$/D', $step) === 1 => $place[(int) $step] ?? null,
+            $target = match (true) {
+                $target instanceof \stdClass => $target->$step ?? null,
+                is_array($target) && preg_match('/^(0|[1-9]\d*)$/D', $step) === 1 => $target[(int) $step] ?? null,
                 default => null,
             };
         }
-        return $place;
+        return $target;
     }
 }

@@ -12,7 +12,7 @@ namespace Pillion\Fallback\Signature;
 final class DocType
 {
     /** Maximum nesting of types. */
-    private const DEEPEST = 16;
+    private const MAX_DEPTH = 16;
 
     /** The JSON types that `mixed` allows. */
     public const ANYTHING = ['string', 'number', 'boolean', 'object', 'array', 'null'];
@@ -88,7 +88,7 @@ final class DocType
     /** @return ?array<string, mixed> */
     private function union(): ?array
     {
-        if (++$this->depth > self::DEEPEST) {
+        if (++$this->depth > self::MAX_DEPTH) {
             return null;
         }
         $schemas = [];
@@ -202,33 +202,33 @@ final class DocType
     }
 
     /**
-     * @param array<string, int> $ofList bounds
-     * @param array<string, int> $ofMap  bounds
+     * @param array<string, int> $listBounds bounds
+     * @param array<string, int> $mapBounds  bounds
      *
      * @return ?array<string, mixed>
      */
-    private function array(array $ofList, array $ofMap): ?array
+    private function array(array $listBounds, array $mapBounds): ?array
     {
         if ($this->take('{')) {
             return $this->shape();
         }
         if (!$this->take('<')) {
-            return ['type' => 'array'] + $ofList;
+            return ['type' => 'array'] + $listBounds;
         }
         $first = $this->union();
         if ($first === null) {
             return null;
         }
         if ($this->take('>')) {
-            return ['type' => 'array', 'items' => $first] + $ofList;
+            return ['type' => 'array', 'items' => $first] + $listBounds;
         }
         $value = $this->take(',') ? $this->union() : null;
         if ($value === null || !$this->take('>')) {
             return null;
         }
         return ($first['type'] ?? null) === 'string'
-            ? ['type' => 'object', 'additionalProperties' => $value] + $ofMap
-            : ['type' => 'array', 'items' => $value] + $ofList;
+            ? ['type' => 'object', 'additionalProperties' => $value] + $mapBounds
+            : ['type' => 'array', 'items' => $value] + $listBounds;
     }
 
     /** @return ?array<string, mixed> the rest of `array{a: int, b?: string, ...}` */

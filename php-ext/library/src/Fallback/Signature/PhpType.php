@@ -12,7 +12,7 @@ namespace Pillion\Fallback\Signature;
 final class PhpType
 {
     /** Marks an integer argument in a binding. */
-    public const WHOLE = 'int';
+    public const INTEGER = 'int';
 
     private const KINDS = [
         'int' => 'integer', 'float' => 'number', 'string' => 'string', 'bool' => 'boolean', 'false' => 'boolean',
@@ -25,20 +25,20 @@ final class PhpType
     private ?string $enumeration = null;
     private bool $isNullable = false;
     /** Whether any value is allowed. */
-    private bool $isAnything = false;
+    private bool $acceptsAnything = false;
 
     /** @throws \DomainException with the type that is not supported for a tool's parameter */
     public function __construct(?\ReflectionType $declared)
     {
         if ($declared === null) {
-            $this->isAnything = true;
+            $this->acceptsAnything = true;
         } elseif ($declared instanceof \ReflectionUnionType) {
             foreach ($declared->getTypes() as $member) {
                 $member instanceof \ReflectionNamedType ? $this->add($member) : throw new \DomainException((string) $declared);
             }
         } elseif ($declared instanceof \ReflectionNamedType) {
             $this->add($declared);
-            $this->isNullable = $this->isNullable || ($declared->allowsNull() && !$this->isAnything);
+            $this->isNullable = $this->isNullable || ($declared->allowsNull() && !$this->acceptsAnything);
         } else {
             throw new \DomainException((string) $declared);
         }
@@ -59,7 +59,7 @@ final class PhpType
         } elseif ($name === 'null') {
             $this->isNullable = true;
         } elseif ($name === 'mixed') {
-            $this->isAnything = true;
+            $this->acceptsAnything = true;
         } else {
             $this->schemas[] = ['type' => self::KINDS[$name] ?? throw new \DomainException($name)];
         }
@@ -68,9 +68,9 @@ final class PhpType
     /** @return class-string<\BackedEnum>|'int'|null the target type of an argument */
     public function kind(): ?string
     {
-        $types = $this->isAnything ? [] : array_column($this->schemas, 'type');
+        $types = $this->acceptsAnything ? [] : array_column($this->schemas, 'type');
         $isWhole = in_array('integer', $types, true) && !in_array('number', $types, true);
-        return $this->enumeration ?? ($isWhole ? self::WHOLE : null);
+        return $this->enumeration ?? ($isWhole ? self::INTEGER : null);
     }
 
     /**
@@ -82,16 +82,16 @@ final class PhpType
      */
     public function schema(?array $documented): array
     {
-        if ($this->isAnything) {
+        if ($this->acceptsAnything) {
             return $documented ?? ['type' => DocType::ANYTHING];
         }
         $fits = $documented !== null && $this->enumeration === null;
         foreach ($fits ? self::typesOf($documented) : [] as $kind) {
-            $fits = $fits && $this->takes($kind);
+            $fits = $fits && $this->accepts($kind);
         }
         $schemas = $fits ? [$documented] : $this->schemas;
-        $knowsNull = in_array('null', array_merge(...array_map(self::typesOf(...), $schemas)), true);
-        if (!$this->isNullable || $knowsNull) {
+        $includesNull = in_array('null', array_merge(...array_map(self::typesOf(...), $schemas)), true);
+        if (!$this->isNullable || $includesNull) {
             return DocType::oneOf($schemas);
         }
         if (count($schemas) === 1 && is_string($schemas[0]['type'] ?? null)) {
@@ -105,7 +105,7 @@ final class PhpType
     }
 
     /** Returns whether PHP accepts a value of this JSON type. */
-    private function takes(string $kind): bool
+    private function accepts(string $kind): bool
     {
         $kinds = array_column($this->schemas, 'type');
         return match ($kind) {

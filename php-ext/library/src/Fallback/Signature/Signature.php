@@ -31,11 +31,11 @@ final class Signature
     {
         $comment = new DocComment($target->function->getDocComment());
         $attribute = $target->attribute();
-        $refuse = static fn (string $why): InvalidInputException => Failure::invalidInput("$target->label $why");
+        $reject = static fn (string $reason): InvalidInputException => Failure::invalidInput("$target->label $reason");
         $name ??= $attribute?->name ?? $target->name
-            ?? throw $refuse("has no name: give it one with #[Pillion\\AsTool(name: '...')]");
+            ?? throw $reject("has no name: give it one with #[Pillion\\AsTool(name: '...')]");
         $description ??= $attribute?->description ?? $comment->summary ?? $target->classSummary()
-            ?? throw $refuse("has no description: write a doc comment, or #[Pillion\\AsTool(description: '...')]");
+            ?? throw $reject("has no description: write a doc comment, or #[Pillion\\AsTool(description: '...')]");
         $attribute ??= new AsTool();
         [$schema, $binding] = self::parameters($target, $comment, $attribute->strict);
         try {
@@ -49,7 +49,7 @@ final class Signature
                 $attribute->cooldownSeconds,
             );
         } catch (InvalidInputException $e) {
-            throw $refuse("cannot be a tool: {$e->getMessage()}");
+            throw $reject("cannot be a tool: {$e->getMessage()}");
         }
         return new self($definition, $binding);
     }
@@ -74,7 +74,7 @@ final class Signature
                 $value = $arguments[$name];
                 $bound[$name] = match ($kind) {
                     null => $value,
-                    PhpType::WHOLE => self::whole($name, $value),
+                    PhpType::INTEGER => self::toInteger($name, $value),
                     // PHP itself rejects a value that is not a case, with its own message.
                     default => self::caseOf($kind, $value) ?? $value,
                 };
@@ -83,17 +83,17 @@ final class Signature
         return $bound;
     }
 
-    private static function whole(string $name, mixed $value): mixed
+    private static function toInteger(string $name, mixed $value): mixed
     {
         if (!is_float($value)) {
             return $value;
         }
-        return self::integer($value) ?? throw Failure::invalidInput(
+        return self::integerOf($value) ?? throw Failure::invalidInput(
             floor($value) === $value ? "Invalid value for $name: the value is beyond 64 bits" : "Invalid type for $name: expected integer",
         );
     }
 
-    private static function integer(float $value): ?int
+    private static function integerOf(float $value): ?int
     {
         return floor($value) === $value && $value >= PHP_INT_MIN && $value < -(float) PHP_INT_MIN ? (int) $value : null;
     }
@@ -102,7 +102,7 @@ final class Signature
     private static function caseOf(string $enumeration, mixed $value): ?\BackedEnum
     {
         $type = (string) (new \ReflectionEnum($enumeration))->getBackingType();
-        $value = $type === 'int' && is_float($value) ? self::integer($value) : $value;
+        $value = $type === 'int' && is_float($value) ? self::integerOf($value) : $value;
         return get_debug_type($value) === $type ? $enumeration::tryFrom($value) : null;
     }
 
@@ -126,37 +126,37 @@ final class Signature
     private static function parameter(string $function, \ReflectionParameter $parameter, DocComment $comment): array
     {
         $name = $parameter->getName();
-        $refuse = static fn (string $why): InvalidInputException => Failure::invalidInput("Parameter \$$name of $function $why");
+        $reject = static fn (string $reason): InvalidInputException => Failure::invalidInput("Parameter \$$name of $function $reason");
         if ($parameter->isVariadic()) {
-            throw $refuse('is variadic: take an array instead');
+            throw $reject('is variadic: take an array instead');
         }
         if ($parameter->isPassedByReference()) {
-            throw $refuse('is passed by reference');
+            throw $reject('is passed by reference');
         }
         try {
             $declared = new PhpType($parameter->getType());
         } catch (\DomainException $e) {
-            throw $refuse(
+            throw $reject(
                 "has the type {$e->getMessage()}: int, float, string, bool, array, backed enums and unions of them can be a tool's",
             );
         }
         $documented = $comment->typeOf($name);
         $schema = $declared->schema($documented === null ? null : DocType::schema($documented));
-        $said = ($parameter->getAttributes(Parameter::class, \ReflectionAttribute::IS_INSTANCEOF)[0] ?? null)?->newInstance();
-        $description = $said?->description ?? $comment->descriptionOf($name);
+        $parameterAttribute = ($parameter->getAttributes(Parameter::class, \ReflectionAttribute::IS_INSTANCEOF)[0] ?? null)?->newInstance();
+        $description = $parameterAttribute?->description ?? $comment->descriptionOf($name);
         $schema = array_replace($schema, $description === null ? [] : ['description' => $description]);
-        foreach ($said === null ? [] : self::CONSTRAINTS as $keyword) {
-            if ($said->$keyword !== null) {
-                $schema[$keyword] = Json::arrays(Json::tree($said->$keyword));
+        foreach ($parameterAttribute === null ? [] : self::CONSTRAINTS as $keyword) {
+            if ($parameterAttribute->$keyword !== null) {
+                $schema[$keyword] = Json::toArrays(Json::toTree($parameterAttribute->$keyword));
             }
         }
-        $more = $said?->schema ?? [];
-        if ($more !== [] && array_is_list($more)) {
-            throw $refuse('has a schema that is no map');
+        $extraKeywords = $parameterAttribute?->schema ?? [];
+        if ($extraKeywords !== [] && array_is_list($extraKeywords)) {
+            throw $reject('has a schema that is not a map');
         }
-        $schema = array_replace($schema, Json::arrays(Json::tree($more)));
+        $schema = array_replace($schema, Json::toArrays(Json::toTree($extraKeywords)));
         if ($parameter->isOptional() && $parameter->isDefaultValueAvailable()) {
-            $default = Json::arrays(Json::tree($parameter->getDefaultValue(), "default of \$$name of $function"));
+            $default = Json::toArrays(Json::toTree($parameter->getDefaultValue(), "default of \$$name of $function"));
             $schema += $default === null ? [] : ['default' => $default];
         }
         return [$schema, $declared->kind()];

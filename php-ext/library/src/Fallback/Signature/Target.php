@@ -32,33 +32,33 @@ final class Target
      * Returns the code of a callable, of a class name, of an object with `execute()`, or of
      * `[class, method]`.
      *
-     * @param object|array<array-key, mixed>|string $given
+     * @param object|array<array-key, mixed>|string $callable
      *
      * @throws \Pillion\Exception\InvalidInputException
      */
-    public static function find(object|array|string $given): self
+    public static function find(object|array|string $callable): self
     {
-        foreach (is_object($given) ? [] : (array) $given as $part) {
+        foreach (is_object($callable) ? [] : (array) $callable as $part) {
             if (is_string($part) && !Argument::isUtf8($part)) {
                 throw Failure::invalidInput('Argument #1 ($callable) is not valid UTF-8');
             }
         }
-        if (is_object($given)) {
-            return $given instanceof \Closure ? self::closure($given) : self::ofClass($given);
+        if (is_object($callable)) {
+            return $callable instanceof \Closure ? self::closure($callable) : self::ofClass($callable);
         }
-        if (is_string($given)) {
+        if (is_string($callable)) {
             return match (true) {
-                str_contains($given, '::') => self::named(...explode('::', $given, 2)),
-                is_callable($given) => self::ofFunction($given),
-                self::isClass($given) => self::ofClass($given),
-                default => throw Failure::invalidInput("There is neither a function nor a class '$given'"),
+                str_contains($callable, '::') => self::ofMethodName(...explode('::', $callable, 2)),
+                is_callable($callable) => self::ofFunction($callable),
+                self::isClass($callable) => self::ofClass($callable),
+                default => throw Failure::invalidInput("There is neither a function nor a class '$callable'"),
             };
         }
-        [$on, $method] = array_values($given) + [null, null];
-        if (count($given) !== 2 || !(is_object($on) || is_string($on)) || !is_string($method)) {
+        [$on, $method] = array_values($callable) + [null, null];
+        if (count($callable) !== 2 || !(is_object($on) || is_string($on)) || !is_string($method)) {
             throw Failure::invalidInput('Argument #1 ($callable) must be a callable, a class or [class, method], array given');
         }
-        return self::named($on, $method);
+        return self::ofMethodName($on, $method);
     }
 
     /**
@@ -69,12 +69,12 @@ final class Target
      *
      * @throws \Pillion\Exception\InvalidInputException
      */
-    public static function attributed(object|string $given): array
+    public static function attributed(object|string $callable): array
     {
-        if (is_string($given) && !self::isClass($given)) {
-            throw Failure::invalidInput("There is no class '$given'");
+        if (is_string($callable) && !self::isClass($callable)) {
+            throw Failure::invalidInput("There is no class '$callable'");
         }
-        $class = new \ReflectionClass($given);
+        $class = new \ReflectionClass($callable);
         $methods = [];
         if (self::attributeOn($class) !== null) {
             $methods[self::mainMethod($class) ?? throw Failure::invalidInput(
@@ -93,12 +93,12 @@ final class Target
         if ($methods === []) {
             throw Failure::invalidInput("Nothing of {$class->getName()} has #[Pillion\\AsTool]");
         }
-        $object = is_object($given) ? $given : null;
+        $object = is_object($callable) ? $callable : null;
         $targets = [];
-        foreach ($methods as $name => $ofClass) {
+        foreach ($methods as $name => $isWholeClass) {
             $method = new \ReflectionMethod($class->getName(), $name);
-            $on = $method->isStatic() ? $class->getName() : $object ??= self::make($class);
-            $targets[] = self::method($method, $on, $ofClass);
+            $on = $method->isStatic() ? $class->getName() : $object ??= self::instantiate($class);
+            $targets[] = self::method($method, $on, $isWholeClass);
         }
         return $targets;
     }
@@ -120,7 +120,7 @@ final class Target
         return ($on->getAttributes(AsTool::class, \ReflectionAttribute::IS_INSTANCEOF)[0] ?? null)?->newInstance();
     }
 
-    private static function named(object|string $on, string $method): self
+    private static function ofMethodName(object|string $on, string $method): self
     {
         if (is_string($on) && !self::isClass($on)) {
             throw Failure::invalidInput("There is no class '$on'");
@@ -132,23 +132,23 @@ final class Target
         return self::method(new \ReflectionMethod($on, $method), $on, false);
     }
 
-    private static function ofClass(object|string $given): self
+    private static function ofClass(object|string $callable): self
     {
-        $class = new \ReflectionClass($given);
+        $class = new \ReflectionClass($callable);
         $method = self::mainMethod($class)
             ?? throw Failure::invalidInput("{$class->getName()} has neither __invoke() nor execute()");
-        return self::method(new \ReflectionMethod($given, $method), $given, true);
+        return self::method(new \ReflectionMethod($callable, $method), $callable, true);
     }
 
-    /** @param bool $ofClass whether the class as a whole is the tool */
-    private static function method(\ReflectionMethod $method, object|string $on, bool $ofClass): self
+    /** @param bool $isWholeClass whether the class as a whole is the tool */
+    private static function method(\ReflectionMethod $method, object|string $on, bool $isWholeClass): self
     {
         $name = $method->getName();
         $label = "{$method->getDeclaringClass()->getName()}::$name()";
         if (!$method->isPublic()) {
             throw Failure::invalidInput("$label is not public");
         }
-        $class = $ofClass ? new \ReflectionClass($on) : null;
+        $class = $isWholeClass ? new \ReflectionClass($on) : null;
         return new self($method, $class, $label, $class === null ? $name : self::snakeCase($class->getShortName()), [$on, $name]);
     }
 
@@ -183,7 +183,8 @@ final class Target
         return null;
     }
 
-    private static function make(\ReflectionClass $class): object
+    /** @throws \Pillion\Exception\InvalidInputException when the constructor requires arguments */
+    public static function instantiate(\ReflectionClass $class): object
     {
         if (!$class->isInstantiable() || $class->getConstructor()?->getNumberOfRequiredParameters() > 0) {
             throw Failure::invalidInput("{$class->getName()} cannot be made without arguments: pass an object of it");

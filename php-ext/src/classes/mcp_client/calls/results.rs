@@ -1,12 +1,12 @@
 use std::time::Duration;
 
 use ext_php_rs::types::Zval;
-use pillion_core::mcp::ToolCallResult;
 use pillion_core::tool::{ErrorCode, whole_seconds};
+use pillion_mcp_client::ToolCallResult;
 
 use crate::classes::mcp_client::EMPTY;
 use crate::classes::tool_result::Parts;
-use crate::mcp::readable;
+use crate::mcp::decode_message;
 use crate::zend::{Failure, Outcome, array_of, entries, int_of, string_of};
 
 /// Returns a result as a PHP object, with an error code if the result has `isError`.
@@ -15,7 +15,7 @@ pub fn result_of_call(
     name: &str,
     called: &ToolCallResult,
 ) -> Result<(Zval, Option<&'static str>), Failure> {
-    let result = readable(&called.result, EMPTY)?;
+    let result = decode_message(&called.result, EMPTY)?;
     let is_error = is_error(&result);
     let code = is_error.then(|| ErrorCode::InternalError.as_str());
     let mut parts = Parts {

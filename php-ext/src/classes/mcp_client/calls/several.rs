@@ -9,15 +9,15 @@ use pillion_core::tool::ErrorCode;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::call_events::{dispatch_end, dispatch_failure, dispatch_start};
 use super::results::{failed, result_of_call};
-use super::told::{tell_end, tell_failure, tell_start};
-use super::{CallError, Finished, Spec, finish, new_id};
+use super::{CallError, CallOutcome, ToolCallSpec, call_with_cancellation, new_id};
 use crate::classes::mcp_client::options::CallOptions;
 use crate::classes::mcp_client::parts;
 use crate::classes::tool_call::call_of;
-use crate::exception::{self, on_the_way};
+use crate::exception::{self, run_during_failure};
 use crate::mcp::hooks::Hooks;
-use crate::mcp::{Link, Reported, kind};
+use crate::mcp::{ProgressReceiver, ServerLink, describe_type};
 use crate::zend::{Call, Failure, Object, Outcome, entries, list_of, string_of, with_entry};
 
 /// Runs the calls concurrently; a failed call has a failed result.
@@ -34,9 +34,9 @@ pub(super) fn call_tools(call: &mut Call<'_>) -> Outcome {
     let mut ids = Vec::new();
     let mut names = Vec::new();
     let mut specs = Vec::new();
-    for (_, given) in entries(call.array(0)?) {
-        let (id, name, arguments) = spec_of(given, ids.len())?;
-        let spec = arguments.map(|arguments| Spec {
+    for (_, entry) in entries(call.array(0)?) {
+        let (id, name, arguments) = read_call(entry, ids.len())?;
+        let spec = arguments.map(|arguments| ToolCallSpec {
             id: id.clone(),
             name: name.clone(),
             arguments,
@@ -45,18 +45,21 @@ pub(super) fn call_tools(call: &mut Call<'_>) -> Outcome {
         ids.push(id);
         names.push(name);
     }
-    let reported = options.on_progress.as_ref().map(|callable| Reported {
-        callable,
-        ids: &ids,
-    });
+    let progress_receiver = options
+        .on_progress
+        .as_ref()
+        .map(|callable| ProgressReceiver {
+            callable,
+            ids: &ids,
+        });
     let started = Instant::now();
-    let mut begun = 0;
+    let mut started_count = 0;
     let outcome = (ids.iter().zip(&names))
         .try_for_each(|(id, name)| {
-            begun += 1;
-            tell_start(link, hooks, (id, name))
+            started_count += 1;
+            dispatch_start(link, hooks, (id, name))
         })
-        .and_then(|()| run_all(link, hooks, &options, reported.as_ref(), specs))
+        .and_then(|()| run_all(link, hooks, &options, progress_receiver.as_ref(), specs))
         .and_then(|ended| {
             let calls = ids.iter().zip(&names).zip(ended);
             let results = calls.map(|((id, name), (finished, time))| {
@@ -75,17 +78,17 @@ pub(super) fn call_tools(call: &mut Call<'_>) -> Outcome {
         Ok(ended) => {
             for (call, (result, code, time)) in calls.zip(ended) {
                 results.push(result);
-                let tell = || tell_end(link, hooks, call, code, time);
+                let dispatch = || dispatch_end(link, hooks, call, code, time);
                 failure = match failure {
-                    None => tell().err(),
-                    Some(failure) => Some(on_the_way(failure, |_| tell())),
+                    None => dispatch().err(),
+                    Some(failure) => Some(run_during_failure(failure, |_| dispatch())),
                 };
             }
         }
         Err(cause) => {
             let time = started.elapsed();
-            let tell = |cause, call| tell_failure(link, hooks, call, cause, time);
-            failure = Some(calls.by_ref().take(begun).fold(cause, tell));
+            let dispatch = |cause, call| dispatch_failure(link, hooks, call, cause, time);
+            failure = Some(calls.by_ref().take(started_count).fold(cause, dispatch));
         }
     }
     failure.map_or_else(|| Ok(list_of(results)), Err)
@@ -94,33 +97,35 @@ pub(super) fn call_tools(call: &mut Call<'_>) -> Outcome {
 /// Runs at most `max_concurrent` calls at a time. Returns the outcome and duration of each call, in
 /// order.
 fn run_all(
-    link: &Link,
+    link: &ServerLink,
     hooks: Hooks<'_>,
     options: &CallOptions,
-    reported: Option<&Reported<'_>>,
-    specs: Vec<Result<Spec, String>>,
-) -> Result<Vec<(Finished, Duration)>, Failure> {
-    let ended = link.run(hooks, "tools/call", reported, |client, line| {
+    progress_receiver: Option<&ProgressReceiver<'_>>,
+    specs: Vec<Result<ToolCallSpec, String>>,
+) -> Result<Vec<(CallOutcome, Duration)>, Failure> {
+    let ended = link.run(hooks, "tools/call", progress_receiver, |client, handle| {
         let calls: Vec<_> = specs
             .into_iter()
             .enumerate()
-            .map(|(place, spec)| {
+            .map(|(index, spec)| {
                 let mut request = options.request.clone();
-                request.on_progress = reported.map(|_| line.reports(place));
+                request.on_progress = progress_receiver.map(|_| handle.progress_callback(index));
                 let (client, cancellation) = (client.clone(), options.cancellation.clone());
                 async move {
                     let started = Instant::now();
                     let finished = match spec {
-                        Ok(spec) => finish(client, spec, request, cancellation).await,
+                        Ok(spec) => {
+                            call_with_cancellation(client, spec, request, cancellation).await
+                        }
                         Err(why) => Err(CallError::Arguments(why)),
                     };
-                    (place, (finished, started.elapsed()))
+                    (index, (finished, started.elapsed()))
                 }
             })
             .collect();
-        let most = options.max_concurrent;
+        let max_concurrent = options.max_concurrent;
         async move {
-            let ended = stream::iter(calls).buffer_unordered(most);
+            let ended = stream::iter(calls).buffer_unordered(max_concurrent);
             Ok::<_, Infallible>(ended.collect::<Vec<_>>().await)
         }
     })?;
@@ -128,7 +133,7 @@ fn run_all(
         Ok(ended) => ended,
         Err(never) => match never {},
     };
-    ended.sort_unstable_by_key(|(place, _)| *place);
+    ended.sort_unstable_by_key(|(index, _)| *index);
     Ok(ended.into_iter().map(|(_, ended)| ended).collect())
 }
 
@@ -137,7 +142,7 @@ fn run_all(
 fn result_of(
     id: &str,
     name: &str,
-    finished: Finished,
+    finished: CallOutcome,
 ) -> Result<(Zval, Option<&'static str>), Failure> {
     match finished {
         Ok(called) => match result_of_call(id, name, &called) {
@@ -162,27 +167,27 @@ fn result_of(
 
 /// Returns the ID, name and arguments of one of several calls: a `ToolCall`, or an array whose `id`
 /// is optional. Arguments come from models, so invalid arguments only fail this call.
-#[expect(clippy::type_complexity, reason = "read in one place")]
-fn spec_of(
-    given: &Zval,
-    place: usize,
+#[expect(clippy::type_complexity, reason = "read in one index")]
+fn read_call(
+    entry: &Zval,
+    index: usize,
 ) -> Result<(String, String, Result<Box<RawValue>, String>), Failure> {
-    let given = given.dereference();
-    let is_call = Object::of(given).is_some() || given.is_array();
+    let entry = entry.dereference();
+    let is_call = Object::of(entry).is_some() || entry.is_array();
     if !is_call {
         return Err(exception::invalid_input(format!(
-            "$calls must be a list of Pillion\\ToolCall or arrays; entry {place} is {}",
-            kind(given)
+            "$calls must be a list of Pillion\\ToolCall or arrays; entry {index} is {}",
+            describe_type(entry)
         )));
     }
-    let has_id = given.array().is_none_or(|call| call.get("id").is_some());
+    let has_id = entry.array().is_none_or(|call| call.get("id").is_some());
     let with_id = match has_id {
-        true => given.shallow_clone(),
-        false => with_entry(given, "id", string_of(new_id())),
+        true => entry.shallow_clone(),
+        false => with_entry(entry, "id", string_of(new_id())),
     };
     let call = call_of(&with_id).map_err(|failure| match failure {
         Failure::Thrown(mut thrown) => {
-            thrown.message = format!("$calls, entry {place}: {}", thrown.message);
+            thrown.message = format!("$calls, entry {index}: {}", thrown.message);
             Failure::Thrown(thrown)
         }
         other => other,

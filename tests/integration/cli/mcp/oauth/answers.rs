@@ -67,7 +67,8 @@ async fn a_refused_authorization_ends_the_command_without_another_request() {
         let reported = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{reported}");
         let line = format!(
-            "pillion: {}: MCP request failed: the authorization was refused: access_denied (denied)\n",
+            "pillion: {}: MCP request failed: the authorization server denied the authorization: \
+             access_denied (denied)\n",
             server.url
         );
         assert!(reported.ends_with(&line), "{reported}");
@@ -79,8 +80,8 @@ async fn a_refused_authorization_ends_the_command_without_another_request() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_browser_page_shows_the_outcome_and_no_part_of_the_response() {
     for (refuses, expected) in [
-        (false, "has the answer"),
-        (true, "has got no authorization"),
+        (false, "received the authorization"),
+        (true, "was not granted"),
     ] {
         let server = FakeOAuth::start(OAuthRules {
             refuses,
@@ -108,7 +109,7 @@ async fn the_browser_page_shows_the_outcome_and_no_part_of_the_response() {
 async fn a_response_with_another_state_or_issuer_is_refused() {
     for (name, value, expected) in [
         ("state", "forged", "belongs to another request"),
-        ("iss", "https://evil.example", "is not of the issuer"),
+        ("iss", "https://evil.example", "comes from another issuer"),
     ] {
         let server = FakeOAuth::start(OAuthRules::default()).await;
         let running = Running::start(&["call", &server.url, "roll", "--oauth"], &[]);

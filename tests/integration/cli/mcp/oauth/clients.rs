@@ -88,7 +88,7 @@ async fn the_configuration_of_a_server_may_contain_its_client() {
     let reported = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{reported}");
     assert!(
-        reported.ends_with("; --oauth asks you, in a browser (denied)\n"),
+        reported.ends_with("; pass --oauth to authorize in a browser (denied)\n"),
         "{reported}"
     );
 

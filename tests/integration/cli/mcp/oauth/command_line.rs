@@ -10,12 +10,15 @@ use crate::program::{stderr, stdout};
 fn a_bad_command_line_is_rejected_before_any_request() {
     let url = "http://127.0.0.1:9/mcp";
     let cases: [(&[&str], &str); 8] = [
-        (&[url, "--client-id", "me"], "can only go with --oauth"),
-        (&[url, "--scope", "read"], "can only go with --oauth"),
-        (&[url, "--oauth-port", "8123"], "can only go with --oauth"),
+        (&[url, "--client-id", "me"], "can only be used with --oauth"),
+        (&[url, "--scope", "read"], "can only be used with --oauth"),
+        (
+            &[url, "--oauth-port", "8123"],
+            "can only be used with --oauth",
+        ),
         (
             &[url, "--oauth", "--client-secret-env", "SECRET"],
-            "--client-secret-env can only go with --client-id",
+            "--client-secret-env can only be used with --client-id",
         ),
         (
             &[
@@ -61,7 +64,8 @@ async fn the_requested_port_is_used_for_the_redirect() {
     let output = mcp(&arguments);
     let reported = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{reported}");
-    let expected = format!("pillion: cannot listen at 127.0.0.1:{port} for the browser's return: ");
+    let expected =
+        format!("pillion: cannot listen on 127.0.0.1:{port} for the authorization response: ");
     assert!(reported.starts_with(&expected), "{reported}");
     assert!(reported.ends_with(" (unavailable)\n"), "{reported}");
     assert!(server.requests.all().is_empty());

@@ -105,7 +105,7 @@ fn secrets(daemon: &Daemon) -> u64 {
     let log = daemon.log();
     let rotated = log
         .lines()
-        .rfind(|line| line.contains("The vault has another key"));
+        .rfind(|line| line.contains("Encrypted the stored secrets with a new key"));
     let rotated: Value = serde_json::from_str(rotated.unwrap()).unwrap();
     rotated["secrets"].as_u64().unwrap()
 }
@@ -294,7 +294,10 @@ async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
     open(running.page()).await;
     let output = running.output();
     assert!(output.status.success(), "{}", stderr(&output));
-    assert_eq!(stdout(&output), "far: authorized; the sidecar has it\n");
+    assert_eq!(
+        stdout(&output),
+        "far: authorized; the sidecar has the tokens\n"
+    );
     assert!(rolls(&daemon));
     // Also after a restart, and refreshed when the token has expired.
     daemon.kill();
@@ -311,7 +314,10 @@ async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(!rolls(&daemon));
     for (name, expected) in [
-        ("open", "nobody is asked for an authorization"),
+        (
+            "open",
+            "this server does not use OAuth with a user's consent",
+        ),
         ("nobody", "Server not found: 'nobody'"),
     ] {
         let output = auth(&daemon, &["login", name]).output().unwrap();

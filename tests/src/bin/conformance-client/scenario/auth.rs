@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pillion_core::mcp::{
+use pillion_mcp_client::{
     Authentication, AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, McpClient,
     PromptError, PromptFuture,
 };

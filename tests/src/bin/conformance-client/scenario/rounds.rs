@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use pillion_core::mcp::{Callbacks, McpClient, ServerConfig};
+use pillion_mcp_client::{Callbacks, McpClient, ServerConfig};
 use serde_json::json;
 
 /// Accepts every form without filling in a field, so that the defaults apply.

@@ -124,7 +124,7 @@ impl Call {
 impl Piece {
     fn read(piece: Value) -> Result<Self, ModelError> {
         let Value::Object(mut rest) = piece else {
-            return Err(broken("a tool call is no object"));
+            return Err(broken("a tool call is not an object"));
         };
         let text = |value: Option<Value>| match value {
             Some(Value::String(text)) if !text.is_empty() => Some(text),
@@ -135,7 +135,7 @@ impl Piece {
         let mut function = match rest.remove("function") {
             Some(Value::Object(function)) => function,
             None | Some(Value::Null) => Map::new(),
-            Some(_) => return Err(broken("the function of a tool call is no object")),
+            Some(_) => return Err(broken("the function of a tool call is not an object")),
         };
         let arguments = match function.remove("arguments") {
             None | Some(Value::Null) => String::new(),

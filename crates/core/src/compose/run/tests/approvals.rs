@@ -34,7 +34,7 @@ async fn p_after_an_approval_the_call_continues_without_repeating_steps() {
     assert_eq!(stopped.error_code, Some(ErrorCode::ApprovalRequired));
     assert_eq!(
         stopped.error.as_deref(),
-        Some("Step 'gone': The call of tool 'delete' needs approval")
+        Some("Step 'gone': The call to tool 'delete' needs approval")
     );
     assert_eq!(stopped.metadata["arguments"], json!({"what": 7}));
     assert_eq!(stopped.metadata["steps_kept"], json!(true));

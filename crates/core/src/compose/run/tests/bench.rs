@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::compose::{ComposedTool, Composition, KeptInMemory};
+use crate::compose::{ComposedTool, Composition, MemoryCheckpoints};
 use crate::executor::{
     ApprovalPolicy, CacheRule, CacheScope, Executor, ExecutorConfig, RateWindows,
 };
@@ -96,8 +96,8 @@ impl Bench {
         let rest = rest.as_object().unwrap().clone();
         declared.as_object_mut().unwrap().extend(rest);
         let composition = Composition::parse(declared).unwrap();
-        let keeper = Arc::new(KeptInMemory::new(Duration::from_secs(60)));
-        let tool: Arc<dyn Tool> = Arc::new(ComposedTool::new(composition, keeper));
+        let checkpoints = Arc::new(MemoryCheckpoints::new(Duration::from_secs(60)));
+        let tool: Arc<dyn Tool> = Arc::new(ComposedTool::new(composition, checkpoints));
         self.registry.register(tool).unwrap();
     }
 

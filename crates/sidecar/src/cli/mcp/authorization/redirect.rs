@@ -77,7 +77,7 @@ fn judge(target: &str, expected: &Expected<'_>) -> ((&'static str, &'static str)
     const BAD: &str = "400 Bad Request";
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     if path != expected.path {
-        return (("404 Not Found", "There is nothing here."), false);
+        return (("404 Not Found", "Page not found."), false);
     }
     let parameter = |wanted: &str| {
         let mut pairs = form_urlencoded::parse(query.as_bytes());
@@ -85,20 +85,27 @@ fn judge(target: &str, expected: &Expected<'_>) -> ((&'static str, &'static str)
     };
     let (state, error) = (parameter("state"), parameter("error"));
     if error.is_none() && parameter("code").is_none() {
-        return ((BAD, "This answers no authorization request."), false);
+        return ((BAD, "This is not an authorization response."), false);
     }
     match state.as_deref() {
         Some(state) if state == expected.state => {
             let text = match error {
-                None => "Pillion has the answer. You can close this window.",
-                Some(_) => "Pillion has got no authorization. You can close this window.",
+                None => "Pillion received the authorization. You can close this window.",
+                Some(_) => "The authorization was not granted. You can close this window.",
             };
             (("200 OK", text), true)
         }
-        Some(state) if expected.past_states.iter().any(|past| past == state) => {
-            ((BAD, "This has been answered before."), false)
-        }
-        _ => ((BAD, "This answers another authorization request."), true),
+        Some(state) if expected.past_states.iter().any(|past| past == state) => (
+            (BAD, "This authorization request was already completed."),
+            false,
+        ),
+        _ => (
+            (
+                BAD,
+                "This response belongs to another authorization request.",
+            ),
+            true,
+        ),
     }
 }
 

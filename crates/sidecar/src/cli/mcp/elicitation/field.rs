@@ -1,4 +1,4 @@
-use pillion_core::schema::CompiledSchema;
+use pillion_schema::CompiledSchema;
 use serde_json::Value;
 
 use super::super::{plain, typed};
@@ -54,9 +54,9 @@ impl<'a> Field<'a> {
         }
         let form = match (self.choices.is_empty(), self.takes_several) {
             (true, false) => self.property["type"].as_str().unwrap_or("text"),
-            (true, true) => "several, with commas between",
-            (false, false) => "a number or a value of these",
-            (false, true) => "any of these, with commas between",
+            (true, true) => "several, separated by commas",
+            (false, false) => "one of these numbers or values",
+            (false, true) => "any of these, separated by commas",
         };
         let needed = if self.is_required { "" } else { ", optional" };
         let default = self.default().map_or_else(String::new, |value| {
@@ -116,7 +116,7 @@ impl<'a> Field<'a> {
         let found = self.choices.iter().find(by_name).or_else(by_place);
         found
             .map(|(value, _)| value.clone())
-            .ok_or_else(|| "none of the choices".to_owned())
+            .ok_or_else(|| "not one of the choices".to_owned())
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
         );
         assert_eq!(
             read(json!({"enum": ["a"]}), "z").unwrap_err(),
-            "none of the choices"
+            "not one of the choices"
         );
         assert!(read(json!({"type": "string", "minLength": 3}), "ab").is_err());
     }
@@ -197,7 +197,7 @@ mod tests {
         let prompt = Field::new("size", &property, false).prompt();
         assert_eq!(
             prompt,
-            "Size\n  1) s\n  2) m\n  a number or a value of these, optional [m]: "
+            "Size\n  1) s\n  2) m\n  one of these numbers or values, optional [m]: "
         );
     }
 }

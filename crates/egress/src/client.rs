@@ -1,0 +1,222 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, Method};
+use parking_lot::RwLock;
+use tokio::runtime::{self, Handle};
+use url::Url;
+
+use super::resolver::{self, CheckingResolver, Lookup};
+use super::{EgressError, EgressPolicy, is_this_machine, proxy, redirect};
+
+/// Timeout of one connection attempt; the operation's deadline may be shorter.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The `User-Agent` of every request.
+pub(super) const PRODUCT: HeaderValue =
+    HeaderValue::from_static(concat!("pillion/", env!("CARGO_PKG_VERSION")));
+
+/// The certificates that a client trusts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// The certificates of the system.
+    System,
+    /// No certificates, for plain `http` servers only. Reading the system's certificates takes
+    /// longer than a call on this machine.
+    Nothing,
+}
+
+/// The settings of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Purpose {
+    /// The trusted certificates.
+    pub trust: Trust,
+    /// Whether to use HTTP/1.1 only. WebSocket over HTTP/2 differs, and few servers support it.
+    pub http1_only: bool,
+    /// Whether to follow redirects within the origin.
+    pub redirects: bool,
+    /// Timeout of one request; `None` if the caller enforces one.
+    pub timeout: Option<Duration>,
+}
+
+impl Purpose {
+    /// Returns the settings for a server whose certificates are checked by `trust`.
+    pub fn server(trust: Trust) -> Self {
+        Self {
+            trust,
+            http1_only: false,
+            redirects: true,
+            timeout: None,
+        }
+    }
+}
+
+/// An HTTP client that enforces an egress policy. Cheap to clone; clones share the connections.
+///
+/// The runtime that opened a connection drives it, and the connection ends with the runtime. Each
+/// runtime therefore has separate connections, so that none waits for another's thread.
+#[derive(Clone)]
+pub struct EgressClient {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    policy: Arc<EgressPolicy>,
+    purpose: Purpose,
+    lookup: Lookup,
+    /// Clients that use the environment's proxy, if there is one.
+    clients: Clients,
+    /// Clients for requests to this machine, without a proxy: for a proxy, `localhost` is the
+    /// proxy's own machine. `None` if the environment names no proxy.
+    direct: Option<Clients>,
+}
+
+/// HTTP clients by tokio runtime. The first client may be created outside a runtime, and then
+/// belongs to the first runtime that sends a request.
+type Clients = RwLock<Vec<(Option<runtime::Id>, reqwest::Client)>>;
+
+/// Whether requests use the proxies that the environment names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Route {
+    Environment,
+    Direct,
+}
+
+impl EgressClient {
+    /// Creates the client. Does no I/O except reading the system's certificates.
+    ///
+    /// # Errors
+    /// If the system has no certificates.
+    pub fn new(policy: &EgressPolicy, purpose: Purpose) -> Result<Self, reqwest::Error> {
+        Self::with_lookup(policy, purpose, resolver::system())
+    }
+
+    fn with_lookup(
+        policy: &EgressPolicy,
+        purpose: Purpose,
+        lookup: Lookup,
+    ) -> Result<Self, reqwest::Error> {
+        let policy = Arc::new(policy.clone());
+        let first = |route| {
+            let client = make(&policy, purpose, &lookup, route)?;
+            Ok::<_, reqwest::Error>(RwLock::new(vec![(None, client)]))
+        };
+        let clients = first(Route::Environment)?;
+        let has_proxy = !proxy::hosts().is_empty();
+        let direct = has_proxy.then(|| first(Route::Direct)).transpose()?;
+        let shared = Shared {
+            clients,
+            direct,
+            policy,
+            purpose,
+            lookup,
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
+    }
+
+    /// Creates a request with these headers. All requests must be created here, because the
+    /// resolver does not see IP addresses in URLs.
+    ///
+    /// # Errors
+    /// [`EgressError`] of [`EgressPolicy::check_url`].
+    pub fn request(
+        &self,
+        method: Method,
+        url: &Url,
+        headers: HeaderMap,
+    ) -> Result<reqwest::RequestBuilder, EgressError> {
+        self.shared.policy.check_url(url)?;
+        let mut request = reqwest::Request::new(method, url.clone());
+        *request.headers_mut() = headers;
+        let client = self.client(url);
+        Ok(reqwest::RequestBuilder::from_parts(client, request))
+    }
+
+    /// Returns the client of the current runtime for this URL.
+    fn client(&self, url: &Url) -> reqwest::Client {
+        let here = Handle::try_current().ok().map(|runtime| runtime.id());
+        let shared = &self.shared;
+        let is_local = url.host().is_some_and(|host| is_this_machine(&host));
+        let (clients, route) = match &shared.direct {
+            Some(direct) if is_local => (direct, Route::Direct),
+            _ => (&shared.clients, Route::Environment),
+        };
+        let of_here = |clients: &[(Option<runtime::Id>, reqwest::Client)]| {
+            let found = clients.iter().find(|(runtime, _)| *runtime == here);
+            found.map(|(_, client)| client.clone())
+        };
+        if let Some(client) = of_here(&clients.read()) {
+            return client;
+        }
+        let mut clients = clients.write();
+        if let Some(client) = of_here(&clients) {
+            return client;
+        }
+        if let Some((runtime @ None, client)) = clients.first_mut() {
+            *runtime = here;
+            return client.clone();
+        }
+        match make(&shared.policy, shared.purpose, &shared.lookup, route) {
+            Ok(client) => {
+                clients.push((here, client.clone()));
+                client
+            }
+            // Reading the certificates worked before; the client of another runtime works, too.
+            Err(_) => clients[0].1.clone(),
+        }
+    }
+}
+
+/// Creates a client without connections.
+fn make(
+    policy: &Arc<EgressPolicy>,
+    purpose: Purpose,
+    lookup: &Lookup,
+    route: Route,
+) -> Result<reqwest::Client, reqwest::Error> {
+    // Fails only if a provider is already installed, which is fine.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = reqwest::Client::builder()
+        .user_agent(PRODUCT)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .redirect(if purpose.redirects {
+            redirect::same_origin_only()
+        } else {
+            reqwest::redirect::Policy::none()
+        })
+        .dns_resolver(CheckingResolver {
+            policy: Arc::clone(policy),
+            // The host name of a proxy is exempt from the address check only when the connection is
+            // to that proxy.
+            proxies: match route {
+                Route::Environment => proxy::hosts(),
+                Route::Direct => BTreeSet::new(),
+            },
+            lookup: Arc::clone(lookup),
+        });
+    if route == Route::Direct {
+        builder = builder.no_proxy();
+    }
+    if purpose.trust == Trust::Nothing {
+        builder = builder.tls_backend_preconfigured(no_certificates());
+    }
+    if purpose.http1_only {
+        builder = builder.http1_only();
+    }
+    if let Some(timeout) = purpose.timeout {
+        builder = builder.timeout(timeout);
+    }
+    builder.build()
+}
+
+fn no_certificates() -> rustls::ClientConfig {
+    rustls::ClientConfig::builder()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+use std::net::IpAddr;
+
+use super::{AddressClass, HostName};
+
+/// Why a request is forbidden. Messages contain only the host of a URL.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EgressError {
+    /// The URL's scheme is neither `https` nor `http`.
+    #[error("only https:// and http:// URLs are allowed")]
+    Scheme,
+    /// Plain `http` to a host that is neither this machine nor allowed by name.
+    #[error(
+        "plain http to '{host}' is not allowed: use https, or name the host in egress.allow_http"
+    )]
+    PlainHttp {
+        /// The host.
+        host: HostName,
+    },
+    /// The URL contains a forbidden address.
+    #[error("connections to the {class} address {address} are not allowed")]
+    Address {
+        /// The host, as the address in its usual notation.
+        host: HostName,
+        /// The address.
+        address: IpAddr,
+        /// The class of the address.
+        class: AddressClass,
+    },
+    /// All addresses of a name are forbidden.
+    #[error(
+        "'{host}' resolves to the {class} address {address}, to which connections are not allowed"
+    )]
+    Resolved {
+        /// The name.
+        host: HostName,
+        /// The first address of the name.
+        address: IpAddr,
+        /// The class of the address.
+        class: AddressClass,
+    },
+}
+
+impl EgressError {
+    /// Returns the egress error that caused an error, if any.
+    pub fn cause_of<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            if let Some(refusal) = error.downcast_ref() {
+                return Some(refusal);
+            }
+            cause = error.source();
+        }
+        None
+    }
+}
+
+/// Returns the innermost cause, such as `Connection refused (os error 111)`: outer errors name the
+/// URL, which may contain a token.
+pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    if std::ptr::addr_eq(cause, error) {
+        return "the request failed".to_owned();
+    }
+    cause.to_string()
+}

@@ -1,0 +1,63 @@
+use http::header::LOCATION;
+use http::{HeaderMap, StatusCode};
+use reqwest::redirect::{Attempt, Policy};
+use url::Url;
+
+/// Maximum number of redirects of a request.
+const MAX_REDIRECTS: usize = 5;
+
+/// Error for a redirect that is not followed.
+#[derive(Debug, thiserror::Error)]
+#[error("the server redirects to another origin, which is not followed")]
+struct Refused;
+
+/// Follows redirects that keep the method (307, 308) and stay within the origin, so that
+/// credentials are not sent elsewhere. A redirect that would turn a POST into a GET is not
+/// followed; its response is returned.
+pub(super) fn same_origin_only() -> Policy {
+    Policy::custom(|attempt: Attempt<'_>| {
+        let leaves = attempt
+            .previous()
+            .first()
+            .is_none_or(|first| first.origin() != attempt.url().origin());
+        if leaves || attempt.previous().len() > MAX_REDIRECTS {
+            attempt.error(Refused)
+        } else if keeps_method(attempt.status()) {
+            attempt.follow()
+        } else {
+            attempt.stop()
+        }
+    })
+}
+
+/// How to treat a response to a direct request, under the same rules.
+pub(super) enum Redirect {
+    /// Return the response.
+    None,
+    /// Follow the redirect to this URL.
+    Within(Url),
+    /// Reject the redirect, because it leaves the origin.
+    Refused,
+}
+
+impl Redirect {
+    /// Decides how to treat the response from `url`.
+    pub(super) fn of(url: &Url, status: StatusCode, headers: &HeaderMap) -> Self {
+        if !keeps_method(status) && !matches!(status.as_u16(), 301..=303) {
+            return Self::None;
+        }
+        let location = headers.get(LOCATION).and_then(|value| value.to_str().ok());
+        let Some(Ok(next)) = location.map(|location| url.join(location)) else {
+            return Self::None;
+        };
+        match next.origin() == url.origin() {
+            false => Self::Refused,
+            true if keeps_method(status) => Self::Within(next),
+            true => Self::None,
+        }
+    }
+}
+
+fn keeps_method(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 307 | 308)
+}

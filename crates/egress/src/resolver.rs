@@ -1,0 +1,85 @@
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+use super::{AddressClass, EgressError, EgressPolicy, HostName, is_localhost};
+
+/// Looks up the addresses of a name.
+pub(super) type Lookup = Arc<
+    dyn Fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>> + Send + Sync,
+>;
+
+/// Returns a lookup with the system's resolver.
+pub(super) fn system() -> Lookup {
+    Arc::new(|name| {
+        Box::pin(async move {
+            let addresses = tokio::net::lookup_host((name, 0)).await?;
+            Ok(addresses.map(|address| address.ip()).collect())
+        })
+    })
+}
+
+/// A resolver that removes forbidden addresses. The client connects only to the returned addresses:
+/// the name is not looked up again.
+pub(super) struct CheckingResolver {
+    pub(super) policy: Arc<EgressPolicy>,
+    /// Host names of the environment's proxies, which are not checked.
+    pub(super) proxies: BTreeSet<HostName>,
+    pub(super) lookup: Lookup,
+}
+
+impl Resolve for CheckingResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let found = (self.lookup)(name.as_str().to_owned());
+        let host = HostName::of_name(name.as_str());
+        let policy = (!self.proxies.contains(&host)).then(|| Arc::clone(&self.policy));
+        Box::pin(async move {
+            let mut addresses = found.await?;
+            if let Some(policy) = policy {
+                addresses = allowed(&policy, host, addresses)?;
+            }
+            let addresses = addresses.into_iter();
+            Ok(Box::new(addresses.map(|address| SocketAddr::new(address, 0))) as Addrs)
+        })
+    }
+}
+
+pub(super) fn allowed(
+    policy: &EgressPolicy,
+    host: HostName,
+    addresses: Vec<IpAddr>,
+) -> Result<Vec<IpAddr>, EgressError> {
+    // Plain `http` is allowed to these names because they are this machine.
+    let must_be_here = is_localhost(host.as_str());
+    let mut refused = None;
+    let mut kept = Vec::with_capacity(addresses.len());
+    for address in addresses {
+        let class = match policy.check_address(address) {
+            Ok(()) if must_be_here && !address.to_canonical().is_loopback() => {
+                AddressClass::of(address)
+            }
+            Ok(()) => {
+                kept.push(address);
+                continue;
+            }
+            Err(class) => class,
+        };
+        tracing::debug!(
+            %host, %address, %class,
+            "Skipped a resolved address to which connections are not allowed"
+        );
+        refused.get_or_insert((address, class));
+    }
+    match refused {
+        Some((address, class)) if kept.is_empty() => Err(EgressError::Resolved {
+            host,
+            address,
+            class,
+        }),
+        _ => Ok(kept),
+    }
+}

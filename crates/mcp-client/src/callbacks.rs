@@ -1,0 +1,309 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::RpcError;
+
+/// Handlers for requests and notifications of a server. The client announces only the capabilities
+/// whose handlers are set, and rejects all other requests, and requests that arrive while 16 others
+/// are being answered. If the server cancels its request, the handler's future is dropped.
+///
+/// A handler gets the request's `params` as the server wrote them, and returns the `result`:
+/// `CreateMessageResult`, `ElicitResult` (MCP 2025-11-25, client features).
+///
+/// ```
+/// use pillion_mcp_client::Callbacks;
+/// use serde_json::json;
+/// let callbacks = Callbacks::new()
+///     .on_elicitation(|question| async move {
+///         println!("{question}");
+///         Ok(json!({"action": "decline"}))
+///     })
+///     .roots([("file:///srv/project", "project")]);
+/// ```
+#[derive(Clone, Default)]
+pub struct Callbacks {
+    sampling: Option<RequestCallback>,
+    elicitation: Option<RequestCallback>,
+    roots: Option<RequestCallback>,
+    notification: Option<NotificationCallback>,
+    /// Whether notifications are only received on streams that are open anyway.
+    in_passing: bool,
+}
+
+type CallbackFuture = Pin<Box<dyn Future<Output = Result<Value, RpcError>> + Send>>;
+type RequestCallback = Arc<dyn Fn(Box<RawValue>) -> CallbackFuture + Send + Sync>;
+type NotificationCallback = Arc<dyn Fn(&Notification) + Send + Sync>;
+
+/// Is called with each progress notification of one request; must not block.
+pub type ProgressCallback = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// A notification from the server.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Notification {
+    /// The method, such as `notifications/tools/list_changed`.
+    pub method: String,
+    /// The `params` as the server wrote them; `{}` if there are none.
+    pub params: Box<RawValue>,
+}
+
+/// The progress of a request (`notifications/progress`).
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[non_exhaustive]
+pub struct Progress {
+    /// The progress so far; only increases.
+    pub progress: f64,
+    /// The total, if the server knows it.
+    #[serde(default)]
+    pub total: Option<f64>,
+    /// A message for users.
+    #[serde(default)]
+    pub message: Option<String>,
+}
+
+impl Progress {
+    pub(super) fn message(progress: f64, message: String) -> Self {
+        Self {
+            progress,
+            total: None,
+            message: Some(message),
+        }
+    }
+}
+
+impl Callbacks {
+    /// Creates an empty set of handlers: every request except `ping` is rejected.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the handler of `sampling/createMessage`, by which the server requests a completion from
+    /// a model.
+    #[must_use]
+    pub fn on_sampling<F, R>(mut self, callback: F) -> Self
+    where
+        F: Fn(Box<RawValue>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Value, RpcError>> + Send + 'static,
+    {
+        self.sampling = Some(Arc::new(move |params| Box::pin(callback(params))));
+        self
+    }
+
+    /// Sets the handler of `elicitation/create`, by which the server asks the user a question, as a
+    /// form or at a URL. Fields missing from an accepted form get their defaults, if any.
+    #[must_use]
+    pub fn on_elicitation<F, R>(mut self, callback: F) -> Self
+    where
+        F: Fn(Box<RawValue>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Value, RpcError>> + Send + 'static,
+    {
+        self.elicitation = Some(Arc::new(move |params| {
+            let defaults = form_defaults(&params);
+            let answer = callback(params);
+            Box::pin(async move { Ok(with_defaults(answer.await?, defaults)) })
+        }));
+        self
+    }
+
+    /// Answers `roots/list` with these roots, each a URI and a name.
+    #[must_use]
+    pub fn roots<U: Into<String>, N: Into<String>>(
+        mut self,
+        roots: impl IntoIterator<Item = (U, N)>,
+    ) -> Self {
+        let roots: Vec<Value> = roots
+            .into_iter()
+            .map(|(uri, name)| json!({"uri": uri.into(), "name": name.into()}))
+            .collect();
+        let result = json!({ "roots": roots });
+        self.roots = Some(Arc::new(move |_| {
+            Box::pin(std::future::ready(Ok(result.clone())))
+        }));
+        self
+    }
+
+    /// Sets the handler of `roots/list`, for [`roots`](Self::roots) that depend on the user.
+    #[must_use]
+    pub fn on_roots<F, R>(mut self, callback: F) -> Self
+    where
+        F: Fn(Box<RawValue>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Value, RpcError>> + Send + 'static,
+    {
+        self.roots = Some(Arc::new(move |params| Box::pin(callback(params))));
+        self
+    }
+
+    /// Sets the handler of all notifications except progress; must not block.
+    #[must_use]
+    pub fn on_notification(
+        mut self,
+        callback: impl Fn(&Notification) + Send + Sync + 'static,
+    ) -> Self {
+        self.notification = Some(Arc::new(callback));
+        self
+    }
+
+    /// Sets the handler like [`on_notification`](Self::on_notification), but only for notifications
+    /// that arrive with responses: over HTTP, no stream is opened for others.
+    #[must_use]
+    pub fn on_notification_in_passing(
+        mut self,
+        callback: impl Fn(&Notification) + Send + Sync + 'static,
+    ) -> Self {
+        self.in_passing = true;
+        self.on_notification(callback)
+    }
+
+    /// Returns the capabilities to announce to the server (`ClientCapabilities`).
+    pub(super) fn capabilities(&self) -> Map<String, Value> {
+        let mut capabilities = Map::new();
+        if self.roots.is_some() {
+            capabilities.insert("roots".to_owned(), json!({}));
+        }
+        if self.sampling.is_some() {
+            capabilities.insert("sampling".to_owned(), json!({}));
+        }
+        if self.elicitation.is_some() {
+            let modes = json!({"form": {}, "url": {}});
+            capabilities.insert("elicitation".to_owned(), modes);
+        }
+        capabilities
+    }
+
+    /// Returns the future that answers a request; the future fails if there is no handler.
+    pub(super) fn answer(&self, method: &str, params: Option<Box<RawValue>>) -> CallbackFuture {
+        let callback = match method {
+            "ping" => return Box::pin(std::future::ready(Ok(json!({})))),
+            "sampling/createMessage" => &self.sampling,
+            "elicitation/create" => &self.elicitation,
+            "roots/list" => &self.roots,
+            _ => &None,
+        };
+        match callback {
+            Some(callback) => callback(params.unwrap_or_else(empty_object)),
+            None => {
+                let refusal = RpcError::new(-32601, "Method not found");
+                Box::pin(std::future::ready(Err(refusal)))
+            }
+        }
+    }
+
+    /// Returns whether a handler needs server messages outside of responses.
+    pub(super) fn listen(&self) -> bool {
+        self.sampling.is_some()
+            || self.elicitation.is_some()
+            || self.roots.is_some()
+            || self.notification.is_some() && !self.in_passing
+    }
+
+    pub(super) fn notify(&self, notification: &Notification) {
+        if let Some(callback) = &self.notification {
+            callback(notification);
+        }
+    }
+}
+
+impl fmt::Debug for Callbacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Callbacks")
+            .field("capabilities", &self.capabilities())
+            .field("notification", &self.notification.is_some())
+            .finish()
+    }
+}
+
+/// Returns the defaults of a form's fields (MCP 2025-11-25, "Requested Schema").
+fn form_defaults(params: &RawValue) -> Map<String, Value> {
+    #[derive(Deserialize)]
+    struct Params {
+        #[serde(rename = "requestedSchema")]
+        schema: Schema,
+    }
+    #[derive(Deserialize)]
+    struct Schema {
+        properties: Map<String, Value>,
+    }
+    let Ok(Params { schema }) = serde_json::from_str(params.get()) else {
+        return Map::new();
+    };
+    let fields = schema.properties.into_iter();
+    fields
+        .filter_map(|(name, field)| Some((name, field.get("default")?.clone())))
+        .collect()
+}
+
+fn with_defaults(mut answer: Value, defaults: Map<String, Value>) -> Value {
+    let accepted = answer.get("action").and_then(Value::as_str) == Some("accept");
+    if let (true, Some(answer)) = (accepted && !defaults.is_empty(), answer.as_object_mut()) {
+        let content = answer.entry("content").or_insert_with(|| json!({}));
+        if let Some(content) = content.as_object_mut() {
+            for (name, default) in defaults {
+                content.entry(name).or_insert(default);
+            }
+        }
+    }
+    answer
+}
+
+pub(super) fn empty_object() -> Box<RawValue> {
+    serde_json::value::to_raw_value(&Map::new()).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_accepted_form_gets_the_defaults_of_omitted_fields() {
+        let answer = async |action: &'static str, params: Value| {
+            let callbacks = Callbacks::new().on_elicitation(move |_| async move {
+                Ok(json!({"action": action, "content": {"name": "Eve"}}))
+            });
+            let params = serde_json::value::to_raw_value(&params).unwrap();
+            callbacks
+                .answer("elicitation/create", Some(params))
+                .await
+                .unwrap()
+        };
+        let form = json!({"requestedSchema": {"type": "object", "properties": {
+            "name": {"type": "string", "default": "John"},
+            "age": {"type": "integer", "default": 30},
+            "note": {"type": "string"},
+        }}});
+        let accepted = answer("accept", form.clone()).await;
+        assert_eq!(accepted["content"], json!({"name": "Eve", "age": 30}));
+        let declined = answer("decline", form).await;
+        assert_eq!(declined["content"], json!({"name": "Eve"}));
+        let at_a_url = answer("accept", json!({"url": "https://x.example"})).await;
+        assert_eq!(at_a_url["content"], json!({"name": "Eve"}));
+    }
+
+    #[test]
+    fn passive_listeners_open_no_stream() {
+        assert!(Callbacks::new().on_notification(|_| {}).listen());
+        let passing = Callbacks::new().on_notification_in_passing(|_| {});
+        assert!(!passing.listen());
+        assert!(passing.roots([("file:///a", "a")]).listen());
+    }
+
+    #[tokio::test]
+    async fn unsupported_requests_are_rejected_and_ping_is_answered() {
+        let callbacks = Callbacks::new().roots([("file:///a", "a")]);
+        assert_eq!(
+            Value::Object(callbacks.capabilities()),
+            json!({"roots": {}})
+        );
+        assert_eq!(callbacks.answer("ping", None).await.unwrap(), json!({}));
+        let roots = callbacks.answer("roots/list", None).await.unwrap();
+        assert_eq!(roots, json!({"roots": [{"uri": "file:///a", "name": "a"}]}));
+        let refused = callbacks.answer("sampling/createMessage", None).await;
+        assert_eq!(refused.unwrap_err().code, -32601);
+    }
+}

@@ -1,0 +1,121 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rand::RngExt;
+
+use crate::McpErrorKind;
+
+/// Number of consecutive failures after which connection attempts back off.
+const TRIP: u32 = 3;
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+
+/// Maximum backoff while connections are refused: a refused attempt costs the server and its
+/// callers hardly any time, and callers find a restarted server within this time.
+const MAX_REFUSED_PAUSE: Duration = Duration::from_secs(2);
+
+/// A circuit breaker: after several failed attempts to connect, calls fail at once until a backoff
+/// has passed. The next calls then share one attempt to connect; if it fails, the next backoff is
+/// longer.
+#[derive(Default)]
+pub(super) struct Circuit {
+    /// Whether there was a failure since the last success. If not, requests need not lock `state`.
+    /// Written with the lock of `state` held.
+    troubled: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    failures: u32,
+    not_before: Option<Instant>,
+    /// Why the last attempt failed.
+    cause: Option<String>,
+}
+
+impl Circuit {
+    /// Admits a call, or fails with the remaining backoff.
+    pub(super) fn check(&self) -> Result<(), McpErrorKind> {
+        if !self.troubled.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let state = self.state.lock();
+        let until = state.not_before;
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        match left.filter(|left| !left.is_zero()) {
+            Some(retry_after) => Err(McpErrorKind::KnownDown {
+                retry_after,
+                cause: state.cause.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the backoff: lets the next call connect, however many attempts have failed.
+    pub(super) fn end_pause(&self) {
+        if self.troubled.load(Ordering::Acquire) {
+            self.state.lock().not_before = None;
+        }
+    }
+
+    pub(super) fn succeeded(&self) {
+        if !self.troubled.load(Ordering::Acquire) {
+            return;
+        }
+        let mut state = self.state.lock();
+        *state = State::default();
+        self.troubled.store(false, Ordering::Release);
+    }
+
+    pub(super) fn failed(&self, error: &McpErrorKind) {
+        let mut state = self.state.lock();
+        self.troubled.store(true, Ordering::Release);
+        // Concurrent failures count as one.
+        if state.not_before.is_some_and(|until| Instant::now() < until) {
+            return;
+        }
+        state.failures = state.failures.saturating_add(1);
+        state.cause = Some(error.to_string());
+        if let Some(more) = state.failures.checked_sub(TRIP) {
+            let pause = FIRST_PAUSE * 2_u32.saturating_pow(more.min(10));
+            // Half to all of the backoff, so that workers do not reconnect at the same time.
+            let jitter = rand::rng().random_range(0.5..=1.0);
+            let longest = match error {
+                McpErrorKind::Connect(error) if !error.is_timeout() => MAX_REFUSED_PAUSE,
+                _ => MAX_PAUSE,
+            };
+            let pause = pause.min(longest).mul_f64(jitter);
+            state.not_before = Some(Instant::now() + pause);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_three_failures_calls_are_rejected_until_the_backoff_ends() {
+        let circuit = Circuit::default();
+        for _ in 0..TRIP {
+            circuit.check().unwrap();
+            circuit.failed(&McpErrorKind::StreamClosed);
+        }
+        let Err(McpErrorKind::KnownDown { retry_after, cause }) = circuit.check() else {
+            panic!()
+        };
+        assert_eq!(cause, Some(McpErrorKind::StreamClosed.to_string()));
+        assert!(retry_after <= FIRST_PAUSE);
+        circuit.end_pause();
+        circuit.check().unwrap();
+        circuit.failed(&McpErrorKind::StreamClosed);
+        circuit.check().unwrap_err();
+        std::thread::sleep(FIRST_PAUSE * 2);
+        circuit.check().unwrap();
+        circuit.failed(&McpErrorKind::StreamClosed);
+        circuit.check().unwrap_err();
+        circuit.succeeded();
+        circuit.check().unwrap();
+    }
+}

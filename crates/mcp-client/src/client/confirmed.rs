@@ -1,0 +1,71 @@
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::McpErrorKind;
+use crate::jsonrpc::RpcOutcome;
+
+/// How long the client does not check the server again for the same sign.
+const CONFIRMED_FOR: Duration = Duration::from_secs(60);
+
+/// Signs of a changed transport or revision that turned out to be false, because a tool uses that
+/// error for something else. Without this cache, every call of such a tool would check the server.
+#[derive(Default)]
+pub(super) struct Confirmed {
+    /// Expiry of each entry. The number of signs is small: codes of a small range, and statuses.
+    until: Mutex<HashMap<Sign, Instant>>,
+}
+
+/// An unexpected response of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Sign {
+    Code(i64),
+    Status(u16),
+}
+
+impl Sign {
+    fn of(outcome: &Result<RpcOutcome, McpErrorKind>) -> Option<Self> {
+        match outcome {
+            Ok(Err(error)) => Some(Self::Code(error.code)),
+            Err(McpErrorKind::HttpStatus { status, .. }) => Some(Self::Status(*status)),
+            _ => None,
+        }
+    }
+}
+
+impl Confirmed {
+    /// Stores that the server has not changed, despite this outcome.
+    pub(super) fn note(&self, outcome: &Result<RpcOutcome, McpErrorKind>) {
+        if let Some(sign) = Sign::of(outcome) {
+            let until = Instant::now() + CONFIRMED_FOR;
+            self.until.lock().insert(sign, until);
+        }
+    }
+
+    /// Returns whether this outcome is known not to mean a change.
+    pub(super) fn covers(&self, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
+        let until = Sign::of(outcome).and_then(|sign| self.until.lock().get(&sign).copied());
+        until.is_some_and(|until| Instant::now() < until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RpcError;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_confirmed_outcome_is_not_checked_again_for_a_while() {
+        let outcome = |code| Ok(Err(RpcError::new(code, "no dice")));
+        let confirmed = Confirmed::default();
+        assert!(!confirmed.covers(&outcome(-32000)));
+        confirmed.note(&outcome(-32000));
+        assert!(confirmed.covers(&outcome(-32000)));
+        assert!(!confirmed.covers(&outcome(-32001)));
+        assert!(!confirmed.covers(&Err(McpErrorKind::StreamClosed)));
+        tokio::time::advance(CONFIRMED_FOR).await;
+        assert!(!confirmed.covers(&outcome(-32000)));
+    }
+}

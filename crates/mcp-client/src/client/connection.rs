@@ -1,0 +1,347 @@
+mod info;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use serde_json::value::to_raw_value;
+use tokio::sync::Mutex;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::circuit::Circuit;
+use super::confirmed::Confirmed;
+use super::session_settings::SessionSettings;
+use crate::connect::Opened;
+use crate::dialect::Dialect;
+use crate::ending::Ending;
+use crate::opener::Opener;
+use crate::peer::Peer;
+use crate::probe::Steps;
+use crate::session::{Extras, Session};
+use crate::{
+    AuthorizationResponse, Feature, Handshake, McpErrorKind, PendingAuthorization, ProbeStep,
+    ServerConfig, TransportKind,
+};
+pub use info::{ConnectionInfo, OpenConnection};
+
+/// The connection of a client: at most one, opened on demand.
+pub(super) struct Connections {
+    config: Arc<ServerConfig>,
+    peer: Arc<Peer>,
+    opener: OnceLock<Arc<Opener>>,
+    circuit: Circuit,
+    confirmed: Confirmed,
+    standing: SessionSettings,
+    /// Set by `disconnect`: operations fail until the client is reopened.
+    closed: Ending,
+    /// The current connection. Written only with the lock of `opening` held, but read without it,
+    /// so that requests on an open connection do not wait.
+    open: RwLock<Option<Arc<Connected>>>,
+    opening: Mutex<Opening>,
+    /// Number of connections opened so far.
+    opened: AtomicU64,
+    /// Steps of the last connection attempt.
+    tried: parking_lot::Mutex<Steps>,
+}
+
+#[derive(Default)]
+struct Opening {
+    /// The current connection attempt. If a waiting caller gives up, the next caller waits for the
+    /// same attempt.
+    attempt: Option<AbortOnDropHandle<Result<Opened, McpErrorKind>>>,
+}
+
+struct Connected {
+    session: Arc<Session>,
+    dialect: Dialect,
+    steps: Vec<ProbeStep>,
+    /// Number of connections opened before this one.
+    number: u64,
+}
+
+impl Connected {
+    fn info(&self) -> ConnectionInfo {
+        ConnectionInfo {
+            transport: self.dialect.transport,
+            protocol_version: self.session.version(),
+            server: self.session.hello().map(ToOwned::to_owned),
+            steps: self.steps.clone(),
+        }
+    }
+}
+
+impl Connections {
+    pub(super) fn new(config: Arc<ServerConfig>, peer: Arc<Peer>) -> Self {
+        Self {
+            config,
+            peer,
+            opener: OnceLock::new(),
+            circuit: Circuit::default(),
+            confirmed: Confirmed::default(),
+            standing: SessionSettings::default(),
+            closed: Ending::default(),
+            open: RwLock::default(),
+            opening: Mutex::default(),
+            opened: AtomicU64::new(0),
+            tried: parking_lot::Mutex::default(),
+        }
+    }
+
+    /// Returns the open session, or opens one. Concurrent callers wait for the same attempt, each
+    /// with its own deadline.
+    pub(super) async fn session(&self) -> Result<Arc<Session>, McpErrorKind> {
+        let connected = self.connected().await?;
+        Ok(Arc::clone(&connected.session))
+    }
+
+    pub(super) async fn info(&self) -> Result<ConnectionInfo, McpErrorKind> {
+        self.connected().await.map(|connected| connected.info())
+    }
+
+    /// Returns the number and revision of the current connection.
+    pub(super) fn which_is_open(&self) -> Option<OpenConnection> {
+        let connected = self.current()?;
+        Some(OpenConnection {
+            number: connected.number,
+            protocol_version: connected.session.version(),
+        })
+    }
+
+    /// Returns the transport, if it is configured or already detected.
+    pub(super) fn transport(&self) -> Option<TransportKind> {
+        let asked = self.config.transport_kind();
+        if asked != TransportKind::Auto {
+            return Some(asked);
+        }
+        let open = self.open.read().as_ref().map(|open| open.dialect);
+        let dialect = open.or_else(|| Dialect::known(&self.config));
+        dialect.map(|dialect| dialect.transport)
+    }
+
+    async fn connected(&self) -> Result<Arc<Connected>, McpErrorKind> {
+        if let Some(connected) = self.current() {
+            self.admit()?;
+            return Ok(connected);
+        }
+        // Boxed, because it is rare and every exchange would be larger otherwise.
+        Box::pin(async { self.closed().unless_it_comes(self.connect()).await? }).await
+    }
+
+    /// Returns the signal that `disconnect` sets.
+    pub(super) fn closed(&self) -> &Ending {
+        &self.closed
+    }
+
+    async fn connect(&self) -> Result<Arc<Connected>, McpErrorKind> {
+        let mut opening = self.opening.lock().await;
+        self.admit()?;
+        // The previous holder of the lock may have connected.
+        if let Some(connected) = self.current() {
+            return Ok(connected);
+        }
+        let stale = self.open.write().take();
+        drop(stale);
+        let opened = self.open(&mut opening).await?;
+        if self.closed.has_come() {
+            // `disconnect` was called meanwhile.
+            opened.session.close().await;
+            return Err(McpErrorKind::Disconnected);
+        }
+        let connected = Arc::new(Connected {
+            session: Arc::new(opened.session),
+            dialect: opened.dialect,
+            steps: opened.steps,
+            number: self.opened.fetch_add(1, Ordering::Relaxed),
+        });
+        self.repeat_standing(&connected.session);
+        *self.open.write() = Some(Arc::clone(&connected));
+        Ok(connected)
+    }
+
+    fn current(&self) -> Option<Arc<Connected>> {
+        let open = self.open.read().clone();
+        open.filter(|connected| connected.session.is_open())
+    }
+
+    /// Admits a request, or fails if the client is disconnected or backs off.
+    fn admit(&self) -> Result<(), McpErrorKind> {
+        if self.closed.has_come() {
+            return Err(McpErrorKind::Disconnected);
+        }
+        self.circuit.check()
+    }
+
+    /// Waits for the current connection attempt, or starts one. A caller that joined the attempt of
+    /// another caller starts its own if that could not reach the server.
+    async fn open(&self, opening: &mut Opening) -> Result<Opened, McpErrorKind> {
+        let joined = opening.attempt.is_some();
+        match self.attempt(opening).await {
+            Err(error) if joined && says_down(&error) => self.attempt(opening).await,
+            outcome => outcome,
+        }
+    }
+
+    async fn attempt(&self, opening: &mut Opening) -> Result<Opened, McpErrorKind> {
+        let attempt = match &mut opening.attempt {
+            Some(attempt) => attempt,
+            None => {
+                let opener = self.opener()?;
+                let after = self.config.timeout;
+                let steps = Steps::default();
+                *self.tried.lock() = steps.clone();
+                let attempt = tokio::spawn(async move { opener.open(steps, after).await });
+                opening.attempt.insert(AbortOnDropHandle::new(attempt))
+            }
+        };
+        let outcome = attempt.await;
+        opening.attempt = None;
+        // The task was aborted or panicked: either way, there is no connection.
+        let outcome = outcome.unwrap_or(Err(McpErrorKind::StreamClosed));
+        match &outcome {
+            Err(error) if says_down(error) => self.circuit.failed(error),
+            _ => self.circuit.succeeded(),
+        }
+        outcome
+    }
+
+    fn opener(&self) -> Result<Arc<Opener>, McpErrorKind> {
+        if let Some(opener) = self.opener.get() {
+            return Ok(Arc::clone(opener));
+        }
+        let opener = Opener::new(&self.config, &self.peer)?;
+        Ok(Arc::clone(self.opener.get_or_init(|| Arc::new(opener))))
+    }
+
+    /// Completes an authorization that another client started.
+    pub(super) async fn finish_authorization(
+        &self,
+        pending: PendingAuthorization,
+        response: AuthorizationResponse,
+    ) -> Result<(), McpErrorKind> {
+        self.opener()?.finish_authorization(pending, response).await
+    }
+
+    /// Repeats the log level and the resource subscriptions in a new session.
+    fn repeat_standing(&self, session: &Arc<Session>) {
+        const RESTORE_TIMEOUT: Duration = Duration::from_secs(10);
+        let requests = self.standing.requests();
+        if requests.is_empty() || !session.has(Feature::Handshake) {
+            return;
+        }
+        let session = Arc::clone(session);
+        tokio::spawn(tokio::time::timeout(RESTORE_TIMEOUT, async move {
+            session.listen().await;
+            for (method, params) in requests {
+                let Ok(params) = to_raw_value(&params) else {
+                    continue;
+                };
+                let outcome = session.exchange(method, &params, Extras::default()).await;
+                if let Err(error) = outcome.and_then(|outcome| Ok(outcome?)) {
+                    tracing::debug!(
+                        %error, method,
+                        "The new session rejected a request that restores its state"
+                    );
+                }
+            }
+        }));
+    }
+
+    pub(super) fn standing(&self) -> &SessionSettings {
+        &self.standing
+    }
+
+    /// Updates the circuit breaker with the outcome of a request.
+    pub(super) fn learn<T>(&self, outcome: &Result<T, McpErrorKind>) {
+        match outcome {
+            Err(error @ McpErrorKind::Connect(_)) => self.circuit.failed(error),
+            Err(_) => {}
+            Ok(_) => self.circuit.succeeded(),
+        }
+    }
+
+    /// Drops a session that is no longer usable, unless another session replaced it.
+    pub(super) async fn forget(&self, session: &Arc<Session>) {
+        let _opening = self.opening.lock().await;
+        let is_it = |connected: &mut Arc<Connected>| Arc::ptr_eq(&connected.session, session);
+        let forgotten = self.open.write().take_if(is_it);
+        drop(forgotten);
+    }
+
+    /// Drops a session and the cached transport and revision.
+    pub(super) async fn forget_dialect(&self, session: &Arc<Session>) {
+        if let Some(opener) = self.opener.get() {
+            opener.forget_dialect();
+        }
+        self.forget(session).await;
+    }
+
+    /// Returns the cache of outcomes that do not mean a changed server.
+    pub(super) fn confirmed(&self) -> &Confirmed {
+        &self.confirmed
+    }
+
+    /// Returns whether transport or revision were detected, and can therefore be detected again.
+    pub(super) fn finds_out(&self) -> bool {
+        self.config.transport_kind() != TransportKind::PostSse
+            && self.config.handshake == Handshake::Auto
+            && self.config.protocol_version.is_none()
+    }
+
+    /// Returns whether a connection leads to a single process, whose transport and revision never
+    /// change.
+    pub(super) fn is_channel(&self) -> bool {
+        matches!(
+            self.config.transport_kind(),
+            TransportKind::Stdio | TransportKind::WebSocket
+        )
+    }
+
+    /// Receives server-initiated messages on this and later connections.
+    pub(super) async fn listen(&self) -> Result<Arc<Session>, McpErrorKind> {
+        let session = self.session().await?;
+        session.listen().await;
+        Ok(session)
+    }
+
+    pub(super) fn tried(&self) -> Vec<ProbeStep> {
+        self.tried.lock().so_far()
+    }
+
+    /// Ends the backoff: lets the next operation connect although the server is known to be down.
+    pub(super) fn end_pause(&self) {
+        self.circuit.end_pause();
+    }
+
+    pub(super) fn reopen(&self) {
+        self.closed.take_back();
+    }
+
+    /// Closes the connection, or aborts the attempt to connect. Waiting callers get an error.
+    pub(super) async fn close(&self) {
+        self.closed.come();
+        let mut opening = self.opening.lock().await;
+        opening.attempt = None;
+        let open = self.open.write().take();
+        drop(opening);
+        if let Some(connected) = open {
+            connected.session.close().await;
+        }
+    }
+}
+
+/// Returns whether the server could not be reached, as opposed to a server that answered with an
+/// error.
+fn says_down(error: &McpErrorKind) -> bool {
+    matches!(
+        error,
+        McpErrorKind::Connect(_)
+            | McpErrorKind::Broken(_)
+            | McpErrorKind::StreamClosed
+            | McpErrorKind::Timeout { .. }
+            | McpErrorKind::HttpStatus {
+                status: 502..=504,
+                ..
+            }
+    )
+}

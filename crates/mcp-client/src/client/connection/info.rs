@@ -1,0 +1,56 @@
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{ProbeStep, ProtocolVersion, TransportKind};
+
+/// The transport and revision of a connection, and the server's own description.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ConnectionInfo {
+    /// The transport in use.
+    pub transport: TransportKind,
+    /// The revision in use; `None` if it was not negotiated.
+    pub protocol_version: Option<ProtocolVersion>,
+    /// The result of `initialize` or `server/discover` as the server wrote it.
+    pub server: Option<Box<RawValue>>,
+    /// The steps of connecting.
+    pub steps: Vec<ProbeStep>,
+}
+
+/// Identifies a client's open connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenConnection {
+    /// Number of connections opened before this one, which distinguishes new connections.
+    pub number: u64,
+    /// The revision in use; `None` if it was not negotiated.
+    pub protocol_version: Option<ProtocolVersion>,
+}
+
+impl ConnectionInfo {
+    /// Returns the server's name and version, as the server reports them.
+    #[must_use]
+    pub fn server_name(&self) -> Option<(String, String)> {
+        #[derive(Deserialize)]
+        struct Implementation {
+            name: String,
+            #[serde(default)]
+            version: String,
+        }
+        #[derive(Default, Deserialize)]
+        struct Meta {
+            #[serde(rename = "io.modelcontextprotocol/serverInfo")]
+            server_info: Option<Implementation>,
+        }
+        #[derive(Deserialize)]
+        struct Hello {
+            #[serde(rename = "serverInfo")]
+            server_info: Option<Implementation>,
+            #[serde(rename = "_meta", default)]
+            meta: Meta,
+        }
+        let hello: Hello = serde_json::from_str(self.server.as_ref()?.get()).ok()?;
+        let info = hello.server_info.or(hello.meta.server_info)?;
+        Some((info.name, info.version))
+    }
+}

@@ -1,0 +1,184 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::output_schema::OutputSchema;
+use crate::metadata::Mirrored;
+use crate::param_headers::{self, ParamHeader, ParamHeaderError};
+
+/// What calls need to know about the server's tools, from the last `tools/list`.
+#[derive(Default)]
+pub(super) struct KnownTools {
+    last: RwLock<Arc<ToolList>>,
+    turns: AtomicU64,
+}
+
+/// The properties of the tools in one complete list.
+#[derive(Default)]
+pub(super) struct ToolList {
+    /// Sequence number of the request: of two lists, the one requested later wins.
+    turn: u64,
+    tools: HashMap<String, Arc<KnownTool>>,
+    /// Whether any tool requires headers that mirror parameters. If not, calls need not look.
+    want_headers: bool,
+}
+
+pub(super) struct KnownTool {
+    headers: Vec<ParamHeader>,
+    /// The schema of structured results.
+    pub(super) output: Option<Arc<OutputSchema>>,
+    /// Whether the annotations say that repeating a call is harmless.
+    pub(super) harmless_twice: bool,
+}
+
+/// The result of a tool call.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ToolCallResult {
+    /// The JSON-RPC result as the server wrote it.
+    pub result: Box<RawValue>,
+    /// Why `structuredContent` does not match the tool's `outputSchema`. The result is returned
+    /// anyway. `None` also if the schema cannot be used, or if the check would take longer than the
+    /// call may.
+    pub output_mismatch: Option<String>,
+}
+
+/// An entry of `tools/list`. Only an invalid name makes the entry unusable.
+#[derive(Deserialize)]
+struct Listed {
+    name: String,
+    #[serde(rename = "inputSchema", default)]
+    input_schema: Value,
+    #[serde(rename = "outputSchema", default)]
+    output_schema: Option<Box<RawValue>>,
+    #[serde(default)]
+    annotations: Value,
+}
+
+impl Listed {
+    /// Returns whether an annotation is `true`; values that are not booleans are ignored.
+    fn hints(&self, annotation: &str) -> bool {
+        self.annotations.get(annotation) == Some(&Value::Bool(true))
+    }
+}
+
+impl KnownTools {
+    /// Starts a list that is about to be requested.
+    pub(super) fn begin(&self) -> ToolList {
+        ToolList {
+            turn: self.turns.fetch_add(1, Ordering::Relaxed) + 1,
+            ..ToolList::default()
+        }
+    }
+
+    /// Replaces the known tools with this list, unless a later list is known.
+    pub(super) fn replace(&self, list: ToolList) {
+        let mut last = self.last.write();
+        if last.turn < list.turn {
+            *last = Arc::new(list);
+        }
+    }
+
+    /// Returns whether any tool requires headers that mirror parameters.
+    pub(super) fn want_headers(&self) -> bool {
+        self.last.read().want_headers
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<Arc<KnownTool>> {
+        self.last.read().tools.get(name).cloned()
+    }
+}
+
+impl ToolList {
+    /// Adds an entry of `tools/list`. Ignores an entry without a name.
+    ///
+    /// # Errors
+    /// If the header annotations of the parameters violate the rules.
+    pub(super) fn learn(&mut self, listed: &RawValue) -> Result<(), ParamHeaderError> {
+        let Ok(listed) = serde_json::from_str::<Listed>(listed.get()) else {
+            return Ok(());
+        };
+        let headers = param_headers::of_schema(&listed.input_schema)?;
+        let harmless_twice = listed.hints("readOnlyHint") || listed.hints("idempotentHint");
+        let output = listed.output_schema;
+        let output = output.map(|schema| Arc::new(OutputSchema::new(&listed.name, schema)));
+        let tool = KnownTool {
+            headers,
+            output,
+            harmless_twice,
+        };
+        self.want_headers |= !tool.headers.is_empty();
+        self.tools.insert(listed.name, Arc::new(tool));
+        Ok(())
+    }
+}
+
+impl KnownTool {
+    /// Returns the headers that mirror parameters of a call.
+    pub(super) fn headers(&self, arguments: &RawValue) -> Mirrored {
+        if self.headers.is_empty() {
+            return Mirrored::new();
+        }
+        let arguments: Value = serde_json::from_str(arguments.get()).unwrap_or_default();
+        param_headers::of_arguments(&self.headers, &arguments)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use serde_json::value::to_raw_value;
+
+    fn list(tools: &KnownTools, entries: &[Value]) -> ToolList {
+        let mut list = tools.begin();
+        for entry in entries {
+            list.learn(&to_raw_value(entry).unwrap()).unwrap();
+        }
+        list
+    }
+
+    #[test]
+    fn f6_only_a_malformed_annotation_is_ignored() {
+        let tools = KnownTools::default();
+        let entries = [
+            json!({"name": "null", "annotations": null, "outputSchema": null}),
+            json!({"name": "text", "annotations": "none"}),
+            json!({"name": "half", "annotations": {"readOnlyHint": null, "idempotentHint": true}}),
+            json!({"name": "other", "annotations": {"readOnlyHint": true, "idempotentHint": "x"}}),
+            json!({"name": "schema", "annotations": {"readOnlyHint": 1}, "outputSchema": 7}),
+        ];
+        tools.replace(list(&tools, &entries));
+        for (name, harmless) in [
+            ("null", false),
+            ("text", false),
+            ("half", true),
+            ("other", true),
+            ("schema", false),
+        ] {
+            assert_eq!(tools.get(name).unwrap().harmless_twice, harmless, "{name}");
+        }
+        assert!(tools.get("null").unwrap().output.is_none());
+    }
+
+    #[test]
+    fn a_new_list_replaces_the_whole_previous_list() {
+        let tools = KnownTools::default();
+        let old = list(&tools, &[json!({"name": "a"})]);
+        let header = json!({"properties": {"r": {"type": "string", "x-mcp-header": "R"}}});
+        let new = list(&tools, &[json!({"name": "b", "inputSchema": header})]);
+        assert!(tools.get("b").is_none() && !tools.want_headers());
+        tools.replace(new);
+        assert!(tools.get("b").is_some() && tools.want_headers());
+        // This list was requested earlier.
+        tools.replace(old);
+        assert!(tools.get("a").is_none() && tools.get("b").is_some());
+        tools.replace(list(&tools, &[json!({"name": "c"})]));
+        assert!(tools.get("b").is_none() && !tools.want_headers());
+    }
+}

@@ -1,0 +1,189 @@
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::{McpClient, RequestOptions, ToolCallResult, as_object};
+use crate::{Feature, McpError, McpErrorKind};
+
+/// Longer deadlines are treated as this one, and would overflow the clock.
+const MAX_DEADLINE: Duration = Duration::from_secs(24 * 3600);
+
+/// Severity of a log message (RFC 5424), in ascending order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names are those of RFC 5424")]
+pub enum LogLevel {
+    Debug,
+    Info,
+    Notice,
+    Warning,
+    Error,
+    Critical,
+    Alert,
+    Emergency,
+}
+
+impl McpClient {
+    /// Calls a tool and returns the JSON-RPC result as the server wrote it, including results with
+    /// `isError`. Empty arguments are sent as `{}`.
+    ///
+    /// # Errors
+    /// [`McpError`].
+    pub async fn call_tool<A: Serialize + ?Sized>(
+        &self,
+        name: &str,
+        arguments: &A,
+    ) -> Result<Box<RawValue>, McpError> {
+        let options = RequestOptions::default();
+        let called = self.call_tool_with(name, arguments, &options).await?;
+        Ok(called.result)
+    }
+
+    /// Calls a tool like [`call_tool`](Self::call_tool), with options. Also returns why structured
+    /// content does not match the tool's `outputSchema`, if the tool was listed before.
+    ///
+    /// # Errors
+    /// [`McpError`].
+    pub async fn call_tool_with<A: Serialize + ?Sized>(
+        &self,
+        name: &str,
+        arguments: &A,
+        options: &RequestOptions,
+    ) -> Result<ToolCallResult, McpError> {
+        #[derive(Serialize)]
+        struct Params<'a> {
+            name: &'a str,
+            arguments: &'a RawValue,
+        }
+        let time = options.timeout.unwrap_or(self.shared.config.timeout);
+        let until = tokio::time::Instant::now() + time.min(MAX_DEADLINE);
+        let arguments = as_object(arguments).map_err(|kind| self.error(kind))?;
+        let arguments = &arguments;
+        let params = Params { name, arguments };
+        let result = self.request_with("tools/call", &params, options).await?;
+        let tool = self.shared.tools.get(name);
+        let output_mismatch = match tool.and_then(|tool| tool.output.clone()) {
+            // Boxed, because it is rare and large.
+            Some(schema) => Box::pin(schema.mismatch(&result, until)).await,
+            None => None,
+        };
+        if let Some(mismatch) = &output_mismatch {
+            let server = &self.shared.config.label;
+            tracing::warn!(
+                mcp.server = server,
+                tool = name,
+                mismatch,
+                "A tool result does not match the tool's output schema"
+            );
+        }
+        Ok(ToolCallResult {
+            result,
+            output_mismatch,
+        })
+    }
+
+    /// Sends a notification.
+    ///
+    /// # Errors
+    /// [`McpError`].
+    pub async fn notify<P: Serialize + ?Sized>(
+        &self,
+        method: &str,
+        params: &P,
+    ) -> Result<(), McpError> {
+        let notify = async {
+            let params = as_object(params)?;
+            let session = self.shared.connections.session().await?;
+            session.notify(method, &params).await
+        };
+        let name = || self.operation_name(method, params);
+        self.in_time(&RequestOptions::default(), name, notify).await
+    }
+
+    /// Reads a resource, and returns the `ReadResourceResult` as the server wrote it.
+    ///
+    /// # Errors
+    /// [`McpError`]; with code `not_found` if there is no such resource, which servers report as
+    /// -32002 or -32602.
+    pub async fn read_resource(&self, uri: &str) -> Result<Box<RawValue>, McpError> {
+        self.request("resources/read", &json!({ "uri": uri })).await
+    }
+
+    /// Renders a prompt, and returns the `GetPromptResult` as the server wrote it. Arguments are
+    /// strings.
+    ///
+    /// # Errors
+    /// [`McpError`].
+    pub async fn get_prompt<A: Serialize + ?Sized>(
+        &self,
+        name: &str,
+        arguments: &A,
+    ) -> Result<Box<RawValue>, McpError> {
+        let arguments = as_object(arguments).map_err(|kind| self.error(kind))?;
+        let params = json!({"name": name, "arguments": arguments});
+        self.request("prompts/get", &params).await
+    }
+
+    /// Requests completions for an argument of a prompt (`{"type": "ref/prompt", "name": ...}`) or
+    /// of a resource template (`{"type": "ref/resource", "uri": ...}`), and returns the
+    /// `CompleteResult` as the server wrote it.
+    ///
+    /// # Errors
+    /// [`McpError`].
+    pub async fn complete(
+        &self,
+        reference: &Value,
+        argument: &str,
+        value: &str,
+    ) -> Result<Box<RawValue>, McpError> {
+        let argument = json!({"name": argument, "value": value});
+        let params = json!({"ref": reference, "argument": argument});
+        self.request("completion/complete", &params).await
+    }
+
+    /// Requests the server's log messages of `level` and above, which arrive as
+    /// `notifications/message`. Since revision 2026-07-28, every later request carries the level.
+    ///
+    /// # Errors
+    /// [`McpError`].
+    pub async fn set_log_level(&self, level: LogLevel) -> Result<(), McpError> {
+        let options = RequestOptions::default();
+        let set = async {
+            self.shared.connections.standing().set_log_level(level);
+            let session = self.shared.connections.session().await?;
+            if session.has(Feature::Handshake) {
+                let params = as_object(&json!({ "level": level }))?;
+                self.run("logging/setLevel", &params, &RequestOptions::default())
+                    .await?;
+            }
+            Ok(())
+        };
+        let name = || self.operation_name("logging/setLevel", &());
+        self.in_time(&options, name, set).await
+    }
+
+    /// Checks that the server responds, with `ping`, or with `server/discover`, which replaces it
+    /// in newer revisions.
+    ///
+    /// # Errors
+    /// [`McpError`].
+    pub async fn ping(&self) -> Result<(), McpError> {
+        let options = RequestOptions::default();
+        let ping = async {
+            let session = self.shared.connections.session().await?;
+            let stateless = session.has(Feature::RequestMetadata);
+            let method = if stateless { "server/discover" } else { "ping" };
+            self.run(
+                method,
+                &as_object(&Value::Null)?,
+                &RequestOptions::default(),
+            )
+            .await?;
+            Ok::<_, McpErrorKind>(())
+        };
+        let name = || self.operation_name("ping", &());
+        self.in_time(&options, name, ping).await
+    }
+}

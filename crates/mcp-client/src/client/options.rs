@@ -1,0 +1,83 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::{Progress, ProgressCallback};
+
+/// Options of one request.
+///
+/// ```
+/// use pillion_mcp_client::RequestOptions;
+/// use std::time::Duration;
+/// let options = RequestOptions::default()
+///     .timeout(Duration::from_secs(120))
+///     .on_progress(|progress| println!("{}", progress.progress));
+/// ```
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct RequestOptions {
+    /// Maximum duration of the operation; default: the configured timeout of the server.
+    pub timeout: Option<Duration>,
+    /// Is called with each progress notification; must not block.
+    pub on_progress: Option<ProgressCallback>,
+    /// Entries for `_meta`, such as `traceparent`.
+    pub meta: Map<String, Value>,
+    /// The capabilities (`ClientCapabilities`) of the client for which this request is forwarded.
+    /// Since revision 2026-07-28, the request carries them instead of those of the
+    /// [`Callbacks`](crate::Callbacks). Tasks are supported in any case.
+    pub capabilities: Option<Map<String, Value>>,
+    /// Returns a result that requests input (`input_required`, MCP 2026-07-28) to the caller,
+    /// instead of answering it with the callbacks.
+    pub hand_back_questions: bool,
+}
+
+impl RequestOptions {
+    /// Sets [`timeout`](Self::timeout).
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Sets [`on_progress`](Self::on_progress).
+    #[must_use]
+    pub fn on_progress(mut self, callback: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        self.on_progress = Some(Arc::new(callback));
+        self
+    }
+
+    /// Adds an entry to [`meta`](Self::meta).
+    #[must_use]
+    pub fn meta(mut self, key: impl Into<String>, value: Value) -> Self {
+        self.meta.insert(key.into(), value);
+        self
+    }
+
+    /// Sets [`capabilities`](Self::capabilities).
+    #[must_use]
+    pub fn capabilities(mut self, capabilities: Map<String, Value>) -> Self {
+        self.capabilities = Some(capabilities);
+        self
+    }
+
+    /// Sets [`hand_back_questions`](Self::hand_back_questions).
+    #[must_use]
+    pub fn hand_back_questions(mut self) -> Self {
+        self.hand_back_questions = true;
+        self
+    }
+}
+
+impl fmt::Debug for RequestOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestOptions")
+            .field("timeout", &self.timeout)
+            .field("on_progress", &self.on_progress.is_some())
+            .field("meta", &self.meta)
+            .field("capabilities", &self.capabilities)
+            .field("hand_back_questions", &self.hand_back_questions)
+            .finish()
+    }
+}

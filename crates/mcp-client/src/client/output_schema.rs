@@ -1,0 +1,191 @@
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use pillion_schema::{CompiledSchema, Unchecked};
+
+/// Maximum size of an output schema, in bytes; larger schemas are not used.
+const MAX_SCHEMA_BYTES: usize = 256 * 1024;
+
+/// Maximum size of a result that is checked on the current thread, in bytes, because that is faster
+/// than using another thread. Schemas with patterns are excluded, because a match cannot be
+/// interrupted.
+const SMALL_BYTES: usize = 16 * 1024;
+const SMALL_TIME: Duration = Duration::from_millis(5);
+
+/// Maximum duration of any other check, if the caller has that much time.
+const MAX_TIME: Duration = Duration::from_secs(5);
+
+/// The `outputSchema` of a tool. Compiled once, when the tool returns its first result.
+pub(super) struct OutputSchema {
+    tool: String,
+    written: Box<RawValue>,
+    compiled: OnceLock<Option<CompiledSchema>>,
+}
+
+impl OutputSchema {
+    pub(super) fn new(tool: &str, written: Box<RawValue>) -> Self {
+        Self {
+            tool: tool.to_owned(),
+            written,
+            compiled: OnceLock::new(),
+        }
+    }
+
+    /// Returns why the structured content of a result does not match. Returns `None`, with a
+    /// warning, if the check is not finished by `until`.
+    pub(super) async fn mismatch(
+        self: &Arc<Self>,
+        result: &RawValue,
+        until: Instant,
+    ) -> Option<String> {
+        if let Some(compiled) = self.compiled.get()
+            && result.get().len() <= SMALL_BYTES
+            && !compiled.as_ref().is_some_and(CompiledSchema::has_patterns)
+        {
+            match compiled
+                .as_ref()
+                .map(|schema| check(schema, result, SMALL_TIME))?
+            {
+                Ok(found) => return found,
+                Err(reason) => {
+                    tracing::debug!(
+                        tool = self.tool, %reason,
+                        "Checking a tool result in a blocking task"
+                    );
+                }
+            }
+        }
+        let (schema, result) = (Arc::clone(self), result.to_owned());
+        let checked = tokio::task::spawn_blocking(move || {
+            let schema_or_none = schema.compiled();
+            let left = until.saturating_duration_since(Instant::now());
+            schema_or_none.map(|schema| check(schema, &result, left.min(MAX_TIME)))
+        });
+        let reason = match tokio::time::timeout_at(until, checked).await {
+            Ok(Ok(None)) => return None,
+            Ok(Ok(Some(Ok(found)))) => return found,
+            Ok(Ok(Some(Err(reason)))) => reason.to_string(),
+            Ok(Err(panicked)) => panicked.to_string(),
+            Err(elapsed) => elapsed.to_string(),
+        };
+        tracing::warn!(
+            tool = self.tool,
+            reason,
+            "A tool result was not checked against the tool's output schema"
+        );
+        None
+    }
+
+    fn compiled(&self) -> Option<&CompiledSchema> {
+        let compile = || {
+            let compiled = self.compile();
+            compiled
+                .inspect_err(|reason| {
+                    tracing::warn!(
+                        tool = self.tool,
+                        reason,
+                        "A tool's output schema cannot be used"
+                    );
+                })
+                .ok()
+        };
+        self.compiled.get_or_init(compile).as_ref()
+    }
+
+    fn compile(&self) -> Result<CompiledSchema, String> {
+        let text = self.written.get();
+        if text.len() > MAX_SCHEMA_BYTES {
+            return Err(format!("it is larger than {MAX_SCHEMA_BYTES} bytes"));
+        }
+        let schema: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        CompiledSchema::compile(&schema).map_err(|error| error.to_string())
+    }
+}
+
+fn check(
+    schema: &CompiledSchema,
+    result: &RawValue,
+    time: Duration,
+) -> Result<Option<String>, Unchecked> {
+    #[derive(Deserialize)]
+    struct Output {
+        #[serde(rename = "structuredContent", default, deserialize_with = "present")]
+        structured_content: Option<Value>,
+        #[serde(rename = "isError", default)]
+        is_error: Value,
+    }
+    /// Treats `null` as a value.
+    fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
+        Value::deserialize(value).map(Some)
+    }
+    let Ok(output) = serde_json::from_str::<Output>(result.get()) else {
+        return Ok(None);
+    };
+    match output.structured_content {
+        _ if output.is_error == Value::Bool(true) => Ok(None),
+        Some(content) => schema.mismatch_within(&content, time),
+        None => Ok(Some(
+            "the tool has an output schema, but the result has no structuredContent".to_owned(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use serde_json::json;
+    use serde_json::value::to_raw_value;
+
+    use super::*;
+
+    /// Returns whether a second check, with the schema compiled, runs on the current thread: the
+    /// only other thread is busy meanwhile.
+    async fn is_checked_here(schema: &Value, content: &Value) -> bool {
+        let schema = Arc::new(OutputSchema::new("tool", to_raw_value(schema).unwrap()));
+        let result = to_raw_value(&json!({ "structuredContent": content })).unwrap();
+        let until = Instant::now() + Duration::from_secs(20);
+        let first = schema.mismatch(&result, until).await;
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || released.recv());
+        let mut second = pin!(schema.mismatch(&result, until));
+        let polled = second
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        drop(release);
+        let (is_here, second) = match polled {
+            Poll::Ready(second) => (true, second),
+            Poll::Pending => (false, second.await),
+        };
+        busy.await.unwrap().unwrap_err();
+        assert_eq!(first, second);
+        is_here
+    }
+
+    #[test]
+    fn schemas_with_patterns_are_checked_on_another_thread() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .max_blocking_threads(1)
+            .build()
+            .unwrap();
+        let objects = |count: usize, prefix: &str| -> Value {
+            let named = (0..count).map(|nth| (format!("{prefix}{nth}"), json!({})));
+            Value::Object(named.collect())
+        };
+        runtime.block_on(async {
+            // With an unusable schema there is nothing to check.
+            assert!(is_checked_here(&json!({"type": 5}), &json!({"a": 5})).await);
+            let names = json!({"patternProperties": objects(400, "^[a-z]*x")});
+            assert!(!is_checked_here(&names, &objects(400, "a")).await);
+            let text = json!({"properties": {"a": {"pattern": "^a"}}});
+            assert!(!is_checked_here(&text, &json!({"a": "b"})).await);
+        });
+    }
+}

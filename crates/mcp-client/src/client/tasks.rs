@@ -1,0 +1,320 @@
+use std::time::Duration;
+
+use indexmap::{IndexMap, IndexSet};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::rounds::{Answers, MAX_QUESTIONS, MAX_ROUNDS, Question, raw, unexpected};
+use super::{McpClient, RequestOptions};
+use crate::callbacks::Progress;
+use crate::{McpErrorKind, RpcError};
+
+const MIN_POLL: Duration = Duration::from_millis(50);
+const DEFAULT_POLL: Duration = Duration::from_secs(1);
+const MAX_POLL: Duration = Duration::from_secs(60);
+
+/// Maximum duration of one `tasks/get`: another follows.
+const POLL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The pause after a first failure; doubles with each further failure.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
+
+/// Maximum number of consecutive errors in which the server cannot tell the state of a task.
+const MAX_REFUSALS: u32 = 5;
+
+const INTERNAL_ERROR: i64 = -32603;
+
+/// A long-running request (extension `io.modelcontextprotocol/tasks`). Optional members of an
+/// unexpected type count as absent.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Task {
+    task_id: String,
+    status: String,
+    #[serde(default, deserialize_with = "if_fitting")]
+    status_message: Option<String>,
+    #[serde(default, deserialize_with = "if_fitting")]
+    poll_interval_ms: Option<f64>,
+    #[serde(default)]
+    result: Option<Box<RawValue>>,
+    #[serde(default)]
+    error: Option<RpcError>,
+    #[serde(default)]
+    input_requests: Option<IndexMap<String, Question>>,
+}
+
+impl Task {
+    /// Returns how long to wait before the next `tasks/get`.
+    fn poll(&self) -> Duration {
+        let Some(poll) = self.poll_interval_ms else {
+            return DEFAULT_POLL;
+        };
+        let seconds = poll.max(0.0) / 1000.0;
+        let poll = Duration::try_from_secs_f64(seconds).unwrap_or(MAX_POLL);
+        poll.clamp(MIN_POLL, MAX_POLL)
+    }
+
+    /// Returns the outcome of the task; `None` if the task has not finished.
+    fn outcome(&mut self) -> Option<Result<Box<RawValue>, McpErrorKind>> {
+        match self.status.as_str() {
+            "completed" => {
+                let missing = || unexpected(serde::de::Error::missing_field("result"));
+                Some(self.result.take().ok_or_else(missing))
+            }
+            "failed" => {
+                let message = self.status_message.take().unwrap_or_default();
+                let error = self.error.take();
+                let error = error.unwrap_or_else(|| RpcError::new(INTERNAL_ERROR, message));
+                Some(Err(McpErrorKind::Rpc(error)))
+            }
+            "cancelled" => {
+                let message = self.status_message.take();
+                Some(Err(McpErrorKind::TaskCancelled { message }))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Follows a task to its result.
+struct Follower<'a> {
+    client: &'a McpClient,
+    /// Keys of the input requests that are or were being answered.
+    answered: IndexSet<String>,
+    /// Responses that may not have reached the server.
+    unsent: Answers,
+    failures: u32,
+    refusals: u32,
+    /// The server's `Retry-After`.
+    retry_after: Duration,
+}
+
+impl McpClient {
+    /// Polls a task until it has finished. Continues while the server is unreachable; the caller
+    /// enforces the deadline.
+    pub(super) async fn follow_task(
+        &self,
+        created: &RawValue,
+        options: &RequestOptions,
+    ) -> Result<Box<RawValue>, McpErrorKind> {
+        let mut task: Task = serde_json::from_str(created.get()).map_err(unexpected)?;
+        let id = task.task_id.clone();
+        let guard = CancelTask::new(self, &id);
+        let mut follower = Follower {
+            client: self,
+            answered: IndexSet::new(),
+            unsent: Answers::new(),
+            failures: 0,
+            refusals: 0,
+            retry_after: Duration::ZERO,
+        };
+        let mut polls = 0.0;
+        loop {
+            if let Some(outcome) = task.outcome() {
+                guard.disarm();
+                return outcome;
+            }
+            if let (Some(callback), Some(message)) =
+                (&options.on_progress, task.status_message.take())
+            {
+                polls += 1.0;
+                callback(Progress::message(polls, message));
+            }
+            let questions = task.input_requests.take().unwrap_or_default();
+            follower.answer(&id, questions).await?;
+            let poll = task.poll();
+            task = loop {
+                let pause = tokio::time::sleep(poll.max(follower.pause()));
+                let closed = self.shared.connections.closed();
+                closed.unless_it_comes(pause).await?;
+                if let Some(task) = follower.ask(&id).await? {
+                    break task;
+                }
+            };
+        }
+    }
+
+    /// Sends one request about a task.
+    async fn plain(&self, method: &str, params: &Value) -> Result<Box<RawValue>, McpErrorKind> {
+        let (outcome, _) = self.exchange(method, &raw(params)?, &Map::new()).await?;
+        Ok(outcome?)
+    }
+}
+
+impl Follower<'_> {
+    /// Answers new input requests, and repeats responses that may be lost.
+    async fn answer(
+        &mut self,
+        id: &str,
+        mut questions: IndexMap<String, Question>,
+    ) -> Result<(), McpErrorKind> {
+        let mut answers = std::mem::take(&mut self.unsent);
+        answers.retain(|key, _| questions.contains_key(key));
+        questions.retain(|key, _| !self.answered.contains(key));
+        let limit = MAX_ROUNDS;
+        if self.answered.len() + questions.len() > MAX_QUESTIONS * limit as usize {
+            return Err(McpErrorKind::TooManyRounds { limit });
+        }
+        if !questions.is_empty() {
+            let keys: Vec<String> = questions.keys().cloned().collect();
+            answers.extend(self.client.answers(questions).await?);
+            self.answered.extend(keys);
+        }
+        if answers.is_empty() {
+            return Ok(());
+        }
+        let params = json!({"taskId": id, "inputResponses": answers});
+        match self.about("tasks/update", &params).await {
+            Ok(_) => Ok(()),
+            Err(error) if self.tolerates(&error) => {
+                self.unsent = answers;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the state of the task; `None` if the server could not be asked.
+    async fn ask(&mut self, id: &str) -> Result<Option<Task>, McpErrorKind> {
+        match self.about("tasks/get", &json!({"taskId": id})).await {
+            Ok(state) => {
+                (self.failures, self.refusals) = (0, 0);
+                self.retry_after = Duration::ZERO;
+                let task = serde_json::from_str(state.get()).map_err(unexpected)?;
+                Ok(Some(task))
+            }
+            Err(error) if self.tolerates(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn about(&self, method: &str, params: &Value) -> Result<Box<RawValue>, McpErrorKind> {
+        let asked = tokio::time::timeout(POLL_TIMEOUT, self.client.plain(method, params)).await;
+        asked.unwrap_or(Err(McpErrorKind::timeout(POLL_TIMEOUT)))
+    }
+
+    /// Returns whether an error says nothing about the task.
+    fn tolerates(&mut self, error: &McpErrorKind) -> bool {
+        let is_refusal =
+            matches!(error, McpErrorKind::Rpc(error) if is_the_servers_own(error.code));
+        self.refusals += u32::from(is_refusal);
+        let tolerated = is_transient(error) || (is_refusal && self.refusals < MAX_REFUSALS);
+        if tolerated {
+            tracing::debug!(%error, "Cannot get the status of a task");
+            self.failures = self.failures.saturating_add(1);
+            self.retry_after = match error {
+                McpErrorKind::HttpStatus {
+                    retry_after: Some(wait),
+                    ..
+                } => *wait,
+                _ => Duration::ZERO,
+            };
+        }
+        tolerated
+    }
+
+    fn pause(&self) -> Duration {
+        let Some(more) = self.failures.checked_sub(1) else {
+            return Duration::ZERO;
+        };
+        let pause = FIRST_PAUSE * 2_u32.saturating_pow(more.min(10));
+        let pause = pause.min(MAX_PAUSE).max(self.retry_after);
+        pause.min(MAX_POLL)
+    }
+}
+
+/// Returns whether an error code concerns the server rather than the request.
+fn is_the_servers_own(code: i64) -> bool {
+    code == INTERNAL_ERROR || (matches!(code, -32019..=-32000) && code != -32002)
+}
+
+/// Returns whether an error concerns the connection to the server.
+fn is_transient(error: &McpErrorKind) -> bool {
+    match error {
+        McpErrorKind::Connect(_)
+        | McpErrorKind::Broken(_)
+        | McpErrorKind::StreamClosed
+        | McpErrorKind::NoResponse
+        | McpErrorKind::ProcessEnded { .. }
+        | McpErrorKind::SessionExpired
+        | McpErrorKind::KnownDown { .. }
+        | McpErrorKind::Timeout { .. } => true,
+        McpErrorKind::HttpStatus { status, .. } => matches!(status, 408 | 429 | 500..),
+        _ => false,
+    }
+}
+
+/// Returns a value if it has the expected type.
+fn if_fitting<'de, D, T>(value: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    let written = Option::<Box<RawValue>>::deserialize(value)?;
+    Ok(written.and_then(|written| serde_json::from_str(written.get()).ok()))
+}
+
+/// Cancels a task on the server when the caller gives up.
+struct CancelTask {
+    client: McpClient,
+    id: Option<String>,
+}
+
+impl CancelTask {
+    fn new(client: &McpClient, id: &str) -> Self {
+        Self {
+            client: client.clone(),
+            id: Some(id.to_owned()),
+        }
+    }
+
+    fn disarm(mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for CancelTask {
+    fn drop(&mut self) {
+        const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
+        if let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current()) {
+            let client = self.client.clone();
+            runtime.spawn(tokio::time::timeout(CANCEL_TIMEOUT, async move {
+                let cancelled = client.plain("tasks/cancel", &json!({"taskId": id})).await;
+                if let Err(error) = cancelled {
+                    tracing::debug!(%error, "The server did not cancel the task");
+                }
+            }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_poll_interval_of_a_server_is_clamped() {
+        for (interval, poll) in [
+            ("250.5", Duration::from_micros(250_500)),
+            ("0", MIN_POLL),
+            ("-3", MIN_POLL),
+            ("-1e300", MIN_POLL),
+            ("1e300", MAX_POLL),
+            ("18446744073709551616", MAX_POLL),
+            ("1e400", DEFAULT_POLL),
+            ("null", DEFAULT_POLL),
+            ("\"soon\"", DEFAULT_POLL),
+            ("{}", DEFAULT_POLL),
+        ] {
+            let task = format!(
+                r#"{{"taskId":"t","status":"working","statusMessage":7,"inputRequests":null,"pollIntervalMs":{interval}}}"#
+            );
+            let task: Task = serde_json::from_str(&task).unwrap();
+            assert_eq!(task.poll(), poll, "{interval}");
+            assert!(task.status_message.is_none() && task.input_requests.is_none());
+        }
+    }
+}

@@ -1,0 +1,385 @@
+mod authentication;
+mod endpoint;
+mod entry;
+mod error;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use http::header::HOST;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::{ProtocolVersion, Wording};
+pub use authentication::{Authentication, AuthorizationServices};
+pub use endpoint::{Endpoint, StdioCommand};
+pub use error::ServerConfigError;
+use pillion_egress::{CONNECTION_HEADERS, EgressPolicy};
+
+/// Configuration of one MCP server: address, transport, credential and limits.
+///
+/// The keys in TOML or JSON are the names of the fields; `timeout_ms` is in milliseconds.
+///
+/// ```
+/// use pillion_mcp_client::{ServerConfig, TransportKind};
+/// let server: ServerConfig = serde_json::from_str(r#"{
+///     "label": "dice", "url": "http://127.0.0.1:8000/sse", "transport": "post_sse",
+///     "authentication": {"type": "bearer", "token": "s3cret"}
+/// }"#)?;
+/// assert_eq!(server.transport, TransportKind::PostSse);
+/// assert!(!format!("{server:?}").contains("s3cret"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Deserialize)]
+#[serde(try_from = "entry::Entry")]
+#[non_exhaustive]
+pub struct ServerConfig {
+    /// The label of the server, which the names of its tools refer to.
+    pub label: String,
+    /// The description of the server.
+    pub description: String,
+    /// The address of the server. In JSON either `url`, or `command` with `args`, `env`,
+    /// `inherit_env` and `cwd`, the fields of [`StdioCommand`].
+    pub endpoint: Endpoint,
+    /// The transport. Default: detect it.
+    pub transport: TransportKind,
+    /// Whether to start with a handshake. Default: if the server supports it.
+    pub handshake: Handshake,
+    /// The protocol revision that the handshake requests. Default: the newest.
+    pub protocol_version: Option<ProtocolVersion>,
+    /// The credential. Default: none.
+    pub authentication: Authentication,
+    /// The browser prompt and the token store for [`Authentication::OAuth`]. Default: no prompt,
+    /// and tokens in memory.
+    pub authorization: AuthorizationServices,
+    /// Additional headers for every request; the credential's own header takes precedence.
+    pub headers: BTreeMap<String, SecretString>,
+    /// Whether to send a bearer token also as `?token=`, for servers that read nothing else. Such
+    /// tokens end up in the server's access logs. Default `false`.
+    pub token_in_query: bool,
+    /// Timeout of one operation, including connecting. In JSON `timeout_ms`, in milliseconds.
+    /// Default 30 s.
+    pub timeout: Duration,
+    /// Size limits of responses.
+    pub limits: Limits,
+    /// Which addresses requests may reach. Default: [`EgressPolicy::default`], which rejects plain
+    /// `http` to other machines.
+    pub egress: EgressPolicy,
+    /// The style of error messages. Default: depends on the transport. Not configurable in JSON.
+    pub wording: Option<Wording>,
+}
+
+/// The transports of MCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", try_from = "String")]
+#[non_exhaustive]
+pub enum TransportKind {
+    /// Detects the transport on first use, and caches it.
+    #[default]
+    Auto,
+    /// Streamable HTTP: POST, answered as JSON or as an event stream; with sessions (2025-03-26 and
+    /// later).
+    StreamableHttp,
+    /// HTTP+SSE: a GET stream announces an `endpoint` for POST; responses come on the stream.
+    LegacySse,
+    /// POST to the `/sse` URL itself, answered as an event stream or JSON; no handshake.
+    PostSse,
+    /// A GET stream, and POST to the same URL; responses come on the stream.
+    GetSse,
+    /// POST, answered as JSON.
+    Http,
+    /// WebSocket with the subprotocol `mcp`. The only transport for `ws` and `wss` URLs.
+    #[serde(rename = "websocket")]
+    WebSocket,
+    /// Standard streams of a program. The only transport for a command.
+    Stdio,
+}
+
+impl TransportKind {
+    const ALL: [Self; 8] = [
+        Self::Auto,
+        Self::StreamableHttp,
+        Self::LegacySse,
+        Self::PostSse,
+        Self::GetSse,
+        Self::Http,
+        Self::WebSocket,
+        Self::Stdio,
+    ];
+
+    /// Returns the transport's name in configurations.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::StreamableHttp => "streamable_http",
+            Self::LegacySse => "legacy_sse",
+            Self::PostSse => "post_sse",
+            Self::GetSse => "get_sse",
+            Self::Http => "http",
+            Self::WebSocket => "websocket",
+            Self::Stdio => "stdio",
+        }
+    }
+}
+
+/// Error for an unknown transport name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Unknown transport: {name}, expected one of {}", TransportKind::ALL.map(TransportKind::name).join(", "))]
+pub struct UnknownTransport {
+    /// The unknown name.
+    pub name: String,
+}
+
+impl TryFrom<String> for TransportKind {
+    type Error = UnknownTransport;
+
+    /// Parses a name; also accepts `-` for `_`, and `sse`, as in most clients, for `legacy_sse`.
+    fn try_from(name: String) -> Result<Self, UnknownTransport> {
+        let known = match name.as_str() {
+            "sse" => Self::LegacySse.name().to_owned(),
+            name => name.replace('-', "_"),
+        };
+        let mut all = Self::ALL.into_iter();
+        let found = all.find(|transport| transport.name() == known);
+        found.ok_or(UnknownTransport { name })
+    }
+}
+
+/// Whether a connection starts with a handshake (`initialize`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Handshake {
+    /// With a handshake, except over `PostSse` and with servers that do not know the method.
+    #[default]
+    Auto,
+    /// Without a handshake: the first request is the caller's.
+    Never,
+}
+
+/// Size limits of responses, enforced while reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Maximum size of one response (event stream or JSON), in bytes. Default 16 MiB. All pages of
+    /// a list together may have four times that size.
+    pub max_response_bytes: usize,
+    /// Maximum size of one event of a stream, one line of a program, or one message of a WebSocket,
+    /// in bytes. Default 16 MiB.
+    pub max_event_bytes: usize,
+    /// Maximum number of events of a stream before the response. Default 10,000.
+    pub max_events: usize,
+    /// Maximum number of pages of a list. Default 100.
+    pub max_pages: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_response_bytes: 16 * 1024 * 1024,
+            max_event_bytes: 16 * 1024 * 1024,
+            max_events: 10_000,
+            max_pages: 100,
+        }
+    }
+}
+
+impl ServerConfig {
+    /// Creates a configuration for a URL, with all defaults.
+    ///
+    /// # Errors
+    /// [`ServerConfigError::Url`] or [`ServerConfigError::CredentialInUrl`].
+    pub fn new(label: impl Into<String>, url: &str) -> Result<Self, ServerConfigError> {
+        Ok(Self::at(label, Endpoint::Url(check_url(url)?)))
+    }
+
+    /// Creates a configuration for a local program, with all defaults.
+    ///
+    /// ```
+    /// use pillion_mcp_client::{ServerConfig, StdioCommand};
+    /// let mut command = StdioCommand::new("node");
+    /// command.args = vec!["server.js".into(), "stdio".into()];
+    /// let server = ServerConfig::of_command("notes", command);
+    /// assert_eq!(server.display_url(), "stdio:node");
+    /// ```
+    #[must_use]
+    pub fn of_command(label: impl Into<String>, command: StdioCommand) -> Self {
+        Self::at(label, Endpoint::Command(command))
+    }
+
+    fn at(label: impl Into<String>, endpoint: Endpoint) -> Self {
+        Self {
+            label: label.into(),
+            description: String::new(),
+            endpoint,
+            transport: TransportKind::default(),
+            handshake: Handshake::default(),
+            protocol_version: None,
+            authentication: Authentication::None,
+            authorization: AuthorizationServices::default(),
+            headers: BTreeMap::new(),
+            token_in_query: false,
+            timeout: default_timeout(),
+            limits: Limits::default(),
+            egress: EgressPolicy::default(),
+            wording: None,
+        }
+    }
+
+    /// Validates the combination of the settings. The client validates them on first use.
+    ///
+    /// # Errors
+    /// [`ServerConfigError::Header`], [`ServerConfigError::Command`],
+    /// [`ServerConfigError::Transport`], [`ServerConfigError::Egress`] or
+    /// [`ServerConfigError::OAuth`].
+    pub fn validate(&self) -> Result<(), ServerConfigError> {
+        if let Authentication::OAuth(oauth) = &self.authentication {
+            oauth.validate()?;
+        }
+        match &self.endpoint {
+            Endpoint::Command(command) if !command.is_possible() => {
+                return Err(ServerConfigError::Command);
+            }
+            Endpoint::Command(_) => {}
+            Endpoint::Url(_) => self.egress.check_url(&self.request_url()?)?,
+        }
+        let only = |kind| matches!(kind, TransportKind::Stdio | TransportKind::WebSocket);
+        let (asked, possible) = (self.transport, self.endpoint.transport());
+        if asked != TransportKind::Auto && asked != possible && (only(asked) || only(possible)) {
+            return Err(ServerConfigError::Transport);
+        }
+        self.header_map().map(drop)
+    }
+
+    /// Returns the server's URL, if it has one.
+    #[must_use]
+    pub fn url(&self) -> Option<&Url> {
+        match &self.endpoint {
+            Endpoint::Url(url) => Some(url),
+            Endpoint::Command(_) => None,
+        }
+    }
+
+    /// Returns the server's address for logs and errors: the URL without its query, or `stdio:` and
+    /// the program's name without its arguments. Query and arguments may contain secrets.
+    #[must_use]
+    pub fn display_url(&self) -> String {
+        match &self.endpoint {
+            Endpoint::Url(url) => {
+                let mut url = url.clone();
+                url.set_query(None);
+                url.set_fragment(None);
+                url.into()
+            }
+            Endpoint::Command(command) => format!("stdio:{}", command.name()),
+        }
+    }
+
+    /// Returns the complete URL, or the program with its arguments and directory, as JSON. Contains
+    /// credentials if they are part of the URL or an argument: store a digest only.
+    #[must_use]
+    pub fn endpoint_identity(&self) -> String {
+        let place = match &self.endpoint {
+            Endpoint::Url(url) => serde_json::json!({ "url": url.as_str() }),
+            Endpoint::Command(command) => serde_json::json!({
+                "program": command.program.to_string_lossy(),
+                "args": command.args,
+                "cwd": command.cwd.as_ref().map(|cwd| cwd.to_string_lossy()),
+            }),
+        };
+        place.to_string()
+    }
+
+    /// Returns the configured transport, or the only one that the endpoint supports; else `Auto`.
+    pub(crate) fn transport_kind(&self) -> TransportKind {
+        match self.transport {
+            TransportKind::Auto => self.endpoint.transport(),
+            asked => asked,
+        }
+    }
+
+    /// Returns the headers of every request: the configured ones, then the credential's. All are
+    /// marked as sensitive.
+    pub(crate) fn header_map(&self) -> Result<HeaderMap, ServerConfigError> {
+        let mut headers = HeaderMap::new();
+        let custom = self.headers.iter();
+        let custom = custom.map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
+        for (name, value) in custom.chain(self.authentication.header()) {
+            let invalid = || ServerConfigError::Header { name: name.clone() };
+            let key = HeaderName::try_from(&name).map_err(|_| invalid())?;
+            // `Host` is allowed, for a server that is one of several virtual hosts at an address.
+            if CONNECTION_HEADERS.contains(&key.as_str()) && key != HOST {
+                return Err(ServerConfigError::ConnectionHeader { name });
+            }
+            let mut value = HeaderValue::try_from(value).map_err(|_| invalid())?;
+            value.set_sensitive(true);
+            headers.insert(key, value);
+        }
+        Ok(headers)
+    }
+
+    /// Returns the URL for requests, with `?token=` if configured. For a WebSocket, the URL of the
+    /// HTTP request that opens it.
+    ///
+    /// # Errors
+    /// [`ServerConfigError::Url`] for a server without a URL.
+    pub(crate) fn request_url(&self) -> Result<Url, ServerConfigError> {
+        let mut url = self.url().ok_or(ServerConfigError::Url)?.clone();
+        let scheme = match url.scheme() {
+            "ws" => "http",
+            "wss" => "https",
+            other => other,
+        };
+        let scheme = scheme.to_owned();
+        url.set_scheme(&scheme)
+            .map_err(|()| ServerConfigError::Url)?;
+        if let (true, Authentication::Bearer { token }) =
+            (self.token_in_query, &self.authentication)
+        {
+            url.query_pairs_mut()
+                .append_pair("token", token.expose_secret());
+        }
+        Ok(url)
+    }
+}
+
+impl fmt::Debug for ServerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerConfig")
+            .field("label", &self.label)
+            .field("url", &self.display_url())
+            .field("transport", &self.transport)
+            .field("handshake", &self.handshake)
+            .field("protocol_version", &self.protocol_version)
+            .field("authentication", &self.authentication)
+            .field("headers", &self.headers.keys().collect::<Vec<_>>())
+            .field("timeout", &self.timeout)
+            .field("limits", &self.limits)
+            .field("egress", &self.egress)
+            .finish_non_exhaustive()
+    }
+}
+
+fn check_url(text: &str) -> Result<Url, ServerConfigError> {
+    let url = Url::parse(text).map_err(|_| ServerConfigError::Url)?;
+    if !matches!(url.scheme(), "http" | "https" | "ws" | "wss")
+        || url.host_str().is_none_or(str::is_empty)
+    {
+        return Err(ServerConfigError::Url);
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(ServerConfigError::CredentialInUrl);
+    }
+    Ok(url)
+}
+
+fn default_timeout() -> Duration {
+    Duration::from_secs(30)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+use std::fmt;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+
+use crate::{AuthorizationPrompt, OAuthConfig, TokenStore};
+
+/// The credential for a server: a fixed one, or with `oauth` the settings to obtain one. `Debug`
+/// hides all secrets.
+///
+/// In JSON: `{"type": "bearer", "token": "..."}`, `{"type": "api-key", "key": "...",
+/// "header": "x-api-key"}`, `{"type": "basic", "username": "...", "password": "..."}`,
+/// `{"type": "oauth"}` with the keys of [`OAuthConfig`].
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Authentication {
+    /// No credential.
+    #[default]
+    None,
+    /// `Authorization: Bearer <token>`.
+    Bearer {
+        /// The token.
+        token: SecretString,
+    },
+    /// A key in a separate header.
+    ApiKey {
+        /// The key.
+        key: SecretString,
+        /// The name of the header. Default `x-api-key`.
+        #[serde(default = "default_header")]
+        header: String,
+    },
+    /// `Authorization: Basic <base64 of user:password>`.
+    Basic {
+        /// The user name.
+        username: String,
+        /// The password.
+        password: SecretString,
+    },
+    /// Tokens from an authorization server.
+    #[serde(rename = "oauth")]
+    OAuth(Box<OAuthConfig>),
+}
+
+/// Services of the application that [`Authentication::OAuth`] uses.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct AuthorizationServices {
+    /// Asks a user for an authorization. If `None`, connecting to a server that requires that fails
+    /// with [`OAuthError::NobodyToAsk`](crate::OAuthError::NobodyToAsk).
+    pub prompt: Option<Arc<dyn AuthorizationPrompt>>,
+    /// Stores tokens. If `None`, each client stores its tokens in memory.
+    pub token_store: Option<Arc<dyn TokenStore>>,
+}
+
+impl fmt::Debug for AuthorizationServices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuthorizationServices")
+            .field("prompt", &self.prompt.is_some())
+            .field("token_store", &self.token_store.is_some())
+            .finish()
+    }
+}
+
+fn default_header() -> String {
+    "x-api-key".to_owned()
+}
+
+impl Authentication {
+    /// Creates a bearer token credential.
+    #[must_use]
+    pub fn bearer(token: impl Into<String>) -> Self {
+        Self::Bearer {
+            token: SecretString::from(token.into()),
+        }
+    }
+
+    /// Returns name and value of the credential's header; `None` for `None` and `oauth`. The value
+    /// contains the secret in plain text.
+    #[must_use]
+    pub fn header(&self) -> Option<(String, String)> {
+        let authorization = "authorization".to_owned();
+        match self {
+            Self::None | Self::OAuth(_) => None,
+            Self::Bearer { token } => {
+                Some((authorization, format!("Bearer {}", token.expose_secret())))
+            }
+            Self::ApiKey { key, header } => Some((header.clone(), key.expose_secret().to_owned())),
+            Self::Basic { username, password } => {
+                let pair = format!("{username}:{}", password.expose_secret());
+                Some((
+                    authorization,
+                    format!("Basic {}", BASE64_STANDARD.encode(pair)),
+                ))
+            }
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Opens sessions over stdio and WebSocket, where only the revision has to be detected.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::{Discovered, METHOD_NOT_FOUND, Opened, discovered, rpc_of, stateless_version};
+use crate::callbacks::empty_object;
+use crate::dialect::{Dialect, Opening};
+use crate::http::HttpLink;
+use crate::peer::Peer;
+use crate::probe::Steps;
+use crate::session::{IdStyle, Session};
+use crate::transport::{StdioLink, StdioTransport, Transport, WebSocketTransport};
+use crate::{Feature, Handshake, McpErrorKind, ProtocolVersion, ServerConfig, TransportKind};
+
+/// How long to wait for the response to `server/discover`. Some servers never respond, and a
+/// program that takes longer to start responds to the next request.
+const MAX_WAIT: Duration = Duration::from_secs(2);
+
+/// Maximum number of times that a program is started again for one connection.
+const MAX_STARTS: usize = 3;
+
+/// Opens connections over stdio and WebSocket.
+pub(crate) struct ChannelConnector {
+    config: Arc<ServerConfig>,
+    link: ChannelLink,
+    peer: Arc<Peer>,
+    /// The revision that the last handshake requested, so that the next connection need not detect
+    /// it. Servers without handshake are asked each time: that takes no longer than a handshake,
+    /// and otherwise a changed server would not be noticed.
+    known: Mutex<Option<ProtocolVersion>>,
+}
+
+/// The other end of a channel.
+pub(crate) enum ChannelLink {
+    /// A program.
+    Stdio(StdioLink),
+    /// A URL; a WebSocket starts with an HTTP request.
+    WebSocket(Box<HttpLink>),
+}
+
+impl ChannelConnector {
+    pub(crate) fn new(config: Arc<ServerConfig>, link: ChannelLink, peer: Arc<Peer>) -> Self {
+        Self {
+            config,
+            link,
+            peer,
+            known: Mutex::new(None),
+        }
+    }
+
+    /// Returns the HTTP client, if there is one.
+    pub(crate) fn http_link(&self) -> Option<&HttpLink> {
+        match &self.link {
+            ChannelLink::Stdio(_) => None,
+            ChannelLink::WebSocket(link) => Some(link),
+        }
+    }
+
+    /// Opens a session; `None` if the time limit passes.
+    pub(crate) async fn open_in(
+        &self,
+        steps: Steps,
+        after: Duration,
+    ) -> Option<Result<Opened, McpErrorKind>> {
+        match &self.link {
+            ChannelLink::Stdio(link) => {
+                let opened = self.open_program(link, steps);
+                tokio::time::timeout(after, opened).await.ok()
+            }
+            ChannelLink::WebSocket(link) => link.in_time(after, self.open(steps)).await,
+        }
+    }
+
+    /// Opens a session with a program. Starts the program again if it ends during the handshake and
+    /// has responded after an earlier start, because such a program was probably killed.
+    async fn open_program(&self, link: &StdioLink, steps: Steps) -> Result<Opened, McpErrorKind> {
+        for _ in 0..MAX_STARTS {
+            match self.open(steps.clone()).await {
+                Err(error) if has_ended(&error) && link.may_start_again() => {
+                    tracing::debug!(
+                        %error,
+                        "Restarting the MCP server process, which ended during the handshake"
+                    );
+                }
+                outcome => return outcome,
+            }
+        }
+        self.open(steps).await
+    }
+
+    /// Opens a session with the configured or cached revision, or else detects it.
+    async fn open(&self, mut steps: Steps) -> Result<Opened, McpErrorKind> {
+        if let Some(opening) = self.pinned() {
+            let session = self.start().await?;
+            return self.open_as(opening, session, steps).await;
+        }
+        let known = self.known.lock().take();
+        if let Some(offered) = known {
+            let opening = Opening::Handshake(offered);
+            let session = self.start().await?;
+            match self.open_as(opening, session, steps.clone()).await {
+                Ok(opened) => {
+                    self.remember(opening);
+                    return Ok(opened);
+                }
+                // The cached revision is outdated.
+                Err(error) if rpc_of(&error).is_some() => {
+                    tracing::debug!(
+                        %error,
+                        "The cached protocol revision failed; detecting it again"
+                    );
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let (session, opening) = self.find_out(&mut steps).await?;
+        self.remember(opening);
+        Ok(self.opened(session, opening, steps))
+    }
+
+    fn remember(&self, opening: Opening) {
+        *self.known.lock() = match opening {
+            Opening::Handshake(offered) => Some(offered),
+            Opening::Stateless(_) | Opening::None => None,
+        };
+    }
+
+    pub(crate) fn forget_dialect(&self) {
+        *self.known.lock() = None;
+    }
+
+    /// Returns the configured way to open a session, if nothing is left to detect.
+    fn pinned(&self) -> Option<Opening> {
+        match (self.config.handshake, self.config.protocol_version) {
+            (Handshake::Never, _) => Some(Opening::None),
+            (Handshake::Auto, Some(version)) if !version.supports(Feature::Handshake) => {
+                Some(Opening::Stateless(version))
+            }
+            (Handshake::Auto, Some(version)) => Some(Opening::Handshake(version)),
+            (Handshake::Auto, None) => None,
+        }
+    }
+
+    /// Detects the revision:
+    ///
+    /// 1. Send `server/discover`. If it returns a result, or an error that exists only since
+    ///    revision 2026-07-28, the server has no handshake.
+    /// 2. Otherwise send `initialize`, on a new connection if the server closed the first one.
+    /// 3. If the server does not know the method, it has no handshake.
+    async fn find_out(&self, steps: &mut Steps) -> Result<(Session, Opening), McpErrorKind> {
+        let mut offered = ProtocolVersion::LATEST_WITH_HANDSHAKE;
+        let mut session = self.start().await?;
+        match self.discover(&mut session, steps).await? {
+            Discovered::Stateless(version) | Discovered::AskIn(version) => {
+                session.speak(version);
+                return Ok((session, Opening::Stateless(version)));
+            }
+            Discovered::Older(version) => offered = version,
+            Discovered::Nothing | Discovered::Silence => {}
+        }
+        if !session.is_open() {
+            if let ChannelLink::Stdio(link) = &self.link {
+                link.forgive();
+            }
+            session = self.start().await?;
+        }
+        session.unspeak();
+        let initialized = session.initialize(offered).await;
+        let tried = format!("{} initialize ({offered})", self.name());
+        let spoken = || {
+            session
+                .version()
+                .map_or_else(String::new, |version| version.to_string())
+        };
+        steps.note(
+            tried,
+            initialized
+                .as_ref()
+                .map(|()| format!("revision {}", spoken())),
+        );
+        let Err(error) = initialized else {
+            return Ok((session, Opening::Handshake(offered)));
+        };
+        let Some(rpc) = rpc_of(&error) else {
+            return Err(error);
+        };
+        if let Some(version) = stateless_version(rpc) {
+            session.speak(version);
+            return Ok((session, Opening::Stateless(version)));
+        }
+        if rpc.code != METHOD_NOT_FOUND {
+            return Err(error);
+        }
+        // A server that was too slow to answer step 1 may have no handshake.
+        let found = self.discover(&mut session, steps).await?;
+        if let Discovered::Stateless(version) | Discovered::AskIn(version) = found {
+            session.speak(version);
+            return Ok((session, Opening::Stateless(version)));
+        }
+        session.unspeak();
+        Ok((session, Opening::None))
+    }
+
+    /// Requests the server's supported revisions, with the newest supported revision, and once more
+    /// with another revision if the server asks for that.
+    async fn discover(
+        &self,
+        session: &mut Session,
+        steps: &mut Steps,
+    ) -> Result<Discovered, McpErrorKind> {
+        let newest = ProtocolVersion::LATEST;
+        match self.discover_in(newest, session, steps).await? {
+            Discovered::AskIn(version) => self.discover_in(version, session, steps).await,
+            found => Ok(found),
+        }
+    }
+
+    async fn discover_in(
+        &self,
+        version: ProtocolVersion,
+        session: &mut Session,
+        steps: &mut Steps,
+    ) -> Result<Discovered, McpErrorKind> {
+        session.speak(version);
+        let patience = MAX_WAIT.min(self.config.timeout / 4);
+        let params = empty_object();
+        let asked = tokio::time::timeout(patience, session.ask("server/discover", &params)).await;
+        let outcome = asked.unwrap_or(Err(McpErrorKind::timeout(patience)));
+        let found = discovered(outcome, session);
+        let tried = format!("{} server/discover ({version})", self.name());
+        steps.note(tried, found.as_ref().map(Discovered::describe));
+        found
+    }
+
+    async fn open_as(
+        &self,
+        opening: Opening,
+        mut session: Session,
+        mut steps: Steps,
+    ) -> Result<Opened, McpErrorKind> {
+        let opened = match opening {
+            Opening::Stateless(version) => {
+                session.speak(version);
+                Ok(())
+            }
+            Opening::Handshake(offered) => session.initialize(offered).await,
+            Opening::None => Ok(()),
+        };
+        let tried = match opening {
+            Opening::Stateless(version) => format!("requests of revision {version}"),
+            Opening::Handshake(version) => format!("initialize ({version})"),
+            Opening::None => "requests without handshake".to_owned(),
+        };
+        let outcome = opened.as_ref().map(|()| match session.version() {
+            Some(version) => format!("revision {version}"),
+            None => "no handshake".to_owned(),
+        });
+        steps.note(format!("{} {tried}", self.name()), outcome);
+        opened?;
+        Ok(self.opened(session, opening, steps))
+    }
+
+    fn opened(&self, session: Session, opening: Opening, steps: Steps) -> Opened {
+        let transport = match &self.link {
+            ChannelLink::Stdio(_) => TransportKind::Stdio,
+            ChannelLink::WebSocket(_) => TransportKind::WebSocket,
+        };
+        steps.opened(session, Dialect { transport, opening })
+    }
+
+    /// Opens a connection without sending anything.
+    async fn start(&self) -> Result<Session, McpErrorKind> {
+        let peer = Arc::clone(&self.peer);
+        let transport: Box<dyn Transport> = match &self.link {
+            ChannelLink::Stdio(link) => {
+                Box::new(StdioTransport::open(link, Arc::clone(&peer)).await?)
+            }
+            ChannelLink::WebSocket(link) => {
+                Box::new(WebSocketTransport::open(link, Arc::clone(&peer)).await?)
+            }
+        };
+        Ok(Session::new(transport, peer, IdStyle::Number))
+    }
+
+    fn name(&self) -> &'static str {
+        match &self.link {
+            ChannelLink::Stdio(_) => "stdio",
+            ChannelLink::WebSocket(_) => "WebSocket",
+        }
+    }
+}
+
+/// Returns whether the peer has closed the connection.
+fn has_ended(error: &McpErrorKind) -> bool {
+    matches!(
+        error,
+        McpErrorKind::ProcessEnded { .. } | McpErrorKind::StreamClosed | McpErrorKind::Broken(_)
+    )
+}

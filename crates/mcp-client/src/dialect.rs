@@ -1,0 +1,119 @@
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, LazyLock};
+
+use parking_lot::Mutex;
+
+use super::{ProtocolVersion, ServerConfig, TransportKind};
+
+/// A transport, and the way to open a session, that have worked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Dialect {
+    pub(super) transport: TransportKind,
+    pub(super) opening: Opening,
+}
+
+/// How a session starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Opening {
+    /// With the first request, which contains its revision (2026-07-28 and later).
+    Stateless(ProtocolVersion),
+    /// With `initialize`, which requests this revision.
+    Handshake(ProtocolVersion),
+    /// With the first request, without a revision.
+    None,
+}
+
+/// The detected transports and revisions of this process, so that other clients of a server need
+/// not detect them again. Outdated entries are removed.
+///
+/// Only locked with `try_lock`: if a process forks while another thread holds the lock, it stays
+/// locked in the child forever. The child then caches nothing.
+static KNOWN: LazyLock<Mutex<HashMap<Key, Dialect>>> = LazyLock::new(Mutex::default);
+
+/// Maximum number of cached servers; when exceeded, the cache is cleared.
+const MAX_KNOWN: usize = 4096;
+
+/// A server and the caller's identity: transport and revision may depend on the credential and on
+/// the URL's query. Both are secret, so the key contains only a hash of them.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    display_url: String,
+    identity: u64,
+}
+
+impl Key {
+    fn of(config: &ServerConfig) -> Self {
+        static STATE: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        let headers = config.header_map().unwrap_or_default();
+        let headers: Vec<(&str, &[u8])> = headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_bytes()))
+            .collect();
+        // For a credential that changes over time, this identifies its owner.
+        let credential = format!("{:?}", config.authentication);
+        let store = config.authorization.token_store.as_ref();
+        let store = store.map(|store| Arc::as_ptr(store).addr());
+        let url = config.request_url().ok();
+        let query = url.as_ref().and_then(|url| url.query());
+        Self {
+            display_url: config.display_url(),
+            identity: STATE.hash_one((headers, credential, store, query)),
+        }
+    }
+}
+
+impl Dialect {
+    /// Returns the cached transport and revision of the server.
+    pub(super) fn known(config: &ServerConfig) -> Option<Self> {
+        KNOWN.try_lock()?.get(&Key::of(config)).copied()
+    }
+
+    pub(super) fn remember(self, config: &ServerConfig) {
+        let Some(mut known) = KNOWN.try_lock() else {
+            return;
+        };
+        if known.len() >= MAX_KNOWN {
+            known.clear();
+        }
+        known.insert(Key::of(config), self);
+    }
+
+    pub(super) fn forget(config: &ServerConfig) {
+        if let Some(mut known) = KNOWN.try_lock() {
+            known.remove(&Key::of(config));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Authentication;
+
+    #[test]
+    fn a_detected_dialect_is_known_only_for_the_same_url_and_credential() {
+        let config = |url: &str, token: &str| {
+            let mut config = ServerConfig::new("x", url).unwrap();
+            let token = token.to_owned().into();
+            config.authentication = Authentication::Bearer { token };
+            config
+        };
+        let first = config("https://dialects.example/mcp?tenant=1", "a");
+        let dialect = Dialect {
+            transport: TransportKind::StreamableHttp,
+            opening: Opening::None,
+        };
+        dialect.remember(&first);
+        assert_eq!(Dialect::known(&first), Some(dialect));
+        for other in [
+            config("https://dialects.example/mcp?tenant=1", "b"),
+            config("https://dialects.example/mcp?tenant=2", "a"),
+            config("https://dialects.example/mcp", "a"),
+        ] {
+            assert_eq!(Dialect::known(&other), None);
+        }
+        Dialect::forget(&first);
+        assert_eq!(Dialect::known(&first), None);
+    }
+}

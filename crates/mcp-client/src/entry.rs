@@ -1,0 +1,326 @@
+//! Checks the entries of a server's lists against the schemas of MCP.
+//!
+//! MCP clients read a list as a whole: one entry that violates the schema makes the whole list
+//! unreadable. Malformed members that only describe an entry are therefore removed, and an entry
+//! whose meaning is uncertain is rejected as a whole.
+
+mod draft;
+mod input_schema;
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+use url::Url;
+
+use draft::Draft;
+
+/// The lists of a server that have entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum EntryKind {
+    /// `Tool`, of `tools/list`.
+    Tool,
+    /// `Resource`, of `resources/list`.
+    Resource,
+    /// `ResourceTemplate`, of `resources/templates/list`.
+    ResourceTemplate,
+    /// `Prompt`, of `prompts/list`.
+    Prompt,
+}
+
+/// An entry that is valid under every revision's schema, except that `outputSchema` may have
+/// another type than `object`: see
+/// [`Feature::AnyStructuredContent`](super::Feature::AnyStructuredContent).
+#[derive(Debug, Clone)]
+pub struct CheckedEntry {
+    /// The entry, byte for byte as the server wrote it unless a repair was necessary.
+    pub entry: Box<RawValue>,
+    /// A sentence for each repair. Removed `null` members are not mentioned.
+    pub repairs: Vec<String>,
+}
+
+/// Why an entry cannot be listed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EntryError {
+    /// The entry is not a JSON object.
+    #[error("the entry is not an object")]
+    NotAnObject,
+    /// A member that defines what the entry is does not exist.
+    #[error("`{member}` is missing")]
+    Missing {
+        /// The path of the member, such as `arguments[0].name`.
+        member: String,
+    },
+    /// A member that defines what the entry is, or how the entry is used, has the wrong type.
+    #[error("`{member}` is not {expected}")]
+    Unexpected {
+        /// The path of the member.
+        member: String,
+        /// What the schema allows, such as `a string`.
+        expected: &'static str,
+    },
+}
+
+impl EntryKind {
+    /// Returns the name of this kind of entry in messages.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Resource => "resource",
+            Self::ResourceTemplate => "resource template",
+            Self::Prompt => "prompt",
+        }
+    }
+
+    /// Returns the member that identifies an entry in its list.
+    #[must_use]
+    pub fn id_member(self) -> &'static str {
+        match self {
+            Self::Tool | Self::Prompt => "name",
+            Self::Resource => "uri",
+            Self::ResourceTemplate => "uriTemplate",
+        }
+    }
+
+    /// Checks an entry, and repairs the entry where the repair is certain: malformed members that
+    /// only describe the entry are removed, a tool without `inputSchema` gets an empty object
+    /// schema, and a resource without `name` is named after its title or its URI.
+    ///
+    /// ```
+    /// use pillion_mcp_client::EntryKind;
+    /// use serde_json::value::RawValue;
+    /// let listed = RawValue::from_string(r#"{"name":"roll","description":5}"#.to_owned())?;
+    /// let checked = EntryKind::Tool.check(&listed).unwrap();
+    /// let schema = r#"{"type":"object","properties":{}}"#;
+    /// assert_eq!(checked.entry.get(), format!(r#"{{"name":"roll","inputSchema":{schema}}}"#));
+    /// assert_eq!(checked.repairs[1], "`description` is not a string and was removed");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`EntryError`] if the entry cannot be repaired.
+    pub fn check(self, entry: &RawValue) -> Result<CheckedEntry, EntryError> {
+        let mut draft = Draft::parse(entry).ok_or(EntryError::NotAnObject)?;
+        draft.text(self.id_member())?;
+        match self {
+            Self::Tool => check_tool(&mut draft)?,
+            Self::Resource => check_resource(&mut draft)?,
+            Self::ResourceTemplate => check_template(&mut draft),
+            Self::Prompt => check_prompt(&mut draft)?,
+        }
+        for member in ["title", "description"] {
+            draft.keep_if(member, "a string", Value::is_string);
+        }
+        check_icons(&mut draft);
+        draft.keep_if("_meta", "an object", Value::is_object);
+        let changed = draft.changed();
+        Ok(CheckedEntry {
+            entry: changed.unwrap_or_else(|| entry.to_owned()),
+            repairs: draft.repairs,
+        })
+    }
+}
+
+/// Returns whether the `outputSchema` of a tool, if it exists, has the type `object`, the only type
+/// that revisions before 2026-07-28 allow.
+#[must_use]
+pub fn has_object_output(tool: &RawValue) -> bool {
+    let schema = Draft::parse(tool).and_then(|tool| tool.value("outputSchema"));
+    schema.is_none_or(|schema| schema.get("type").and_then(Value::as_str) == Some("object"))
+}
+
+fn check_tool(tool: &mut Draft) -> Result<(), EntryError> {
+    input_schema::check(tool)?;
+    input_schema::check_output(tool);
+    tool.nested("annotations", |annotations| {
+        for hint in [
+            "readOnlyHint",
+            "destructiveHint",
+            "idempotentHint",
+            "openWorldHint",
+        ] {
+            annotations.keep_if(hint, "a boolean", Value::is_boolean);
+        }
+        annotations.keep_if("title", "a string", Value::is_string);
+    });
+    tool.nested("execution", |execution| {
+        execution.keep_if("taskSupport", "a known value", |word| {
+            is_word(word, &["forbidden", "optional", "required"])
+        });
+    });
+    Ok(())
+}
+
+fn check_resource(resource: &mut Draft) -> Result<(), EntryError> {
+    let uri = resource.text("uri")?;
+    if Url::parse(&uri).is_err() {
+        return Err(resource.unexpected("uri", "an absolute URI"));
+    }
+    name_after(resource, &uri);
+    resource.keep_if("size", "a whole number", |size| {
+        size.as_f64()
+            .is_some_and(|size| size.is_finite() && size.fract() == 0.0)
+    });
+    check_description_of_contents(resource);
+    Ok(())
+}
+
+fn check_template(template: &mut Draft) {
+    if let Ok(uri_template) = template.text("uriTemplate") {
+        name_after(template, &uri_template);
+    }
+    check_description_of_contents(template);
+}
+
+/// Sets a missing or unusable `name` to the entry's title, or else to its identifier.
+fn name_after(entry: &mut Draft, id: &str) {
+    if entry.text("name").is_ok() {
+        return;
+    }
+    let title = entry.text("title").ok();
+    let name = title.filter(|title| !title.trim().is_empty());
+    let name = to_raw_value(name.as_deref().unwrap_or(id));
+    if let Ok(name) = name {
+        let repair = "`name` is not a string and was taken from the title or the URI";
+        entry.set("name", name, Some(repair));
+    }
+}
+
+/// Checks `mimeType` and `annotations` of a resource or resource template.
+fn check_description_of_contents(entry: &mut Draft) {
+    entry.keep_if("mimeType", "a string", Value::is_string);
+    entry.nested("annotations", |annotations| {
+        annotations.keep_if("audience", "a list of roles", is_audience);
+        annotations.keep_if("priority", "a number from 0 to 1", is_priority);
+        annotations.keep_if("lastModified", "a time with date and offset", is_timestamp);
+    });
+}
+
+fn check_prompt(prompt: &mut Draft) -> Result<(), EntryError> {
+    let Some(arguments) = prompt.list("arguments")? else {
+        return Ok(());
+    };
+    let mut checked = Vec::with_capacity(arguments.len());
+    let mut is_changed = false;
+    for (index, argument) in arguments.into_iter().enumerate() {
+        let path = format!("arguments[{index}]");
+        let mut draft = prompt
+            .item(&argument, &path)
+            .ok_or(EntryError::Unexpected {
+                member: path,
+                expected: "an object",
+            })?;
+        draft.text("name")?;
+        for member in ["title", "description"] {
+            draft.keep_if(member, "a string", Value::is_string);
+        }
+        draft.remove_null("required");
+        // Removing `required` would turn the argument into an optional one.
+        if draft.value("required").is_some_and(|it| !it.is_boolean()) {
+            return Err(draft.unexpected("required", "a boolean"));
+        }
+        let changed = draft.changed();
+        is_changed |= changed.is_some();
+        prompt.repairs.append(&mut draft.repairs);
+        checked.push(changed.unwrap_or(argument));
+    }
+    if is_changed {
+        prompt.set_list("arguments", &checked);
+    }
+    Ok(())
+}
+
+/// Removes the icons that clients cannot show, and the malformed members of the other icons.
+fn check_icons(entry: &mut Draft) {
+    let icons = match entry.list("icons") {
+        Ok(None) => return,
+        Ok(Some(icons)) => icons,
+        Err(_) => return entry.keep_if("icons", "a list", |_| false),
+    };
+    let mut kept = Vec::with_capacity(icons.len());
+    let mut is_changed = false;
+    for (index, icon) in icons.into_iter().enumerate() {
+        let path = format!("icons[{index}]");
+        let draft = entry.item(&icon, &path);
+        let Some(mut draft) = draft.filter(|icon| icon.text("src").is_ok()) else {
+            entry
+                .repairs
+                .push(format!("`{path}` has no `src` and was removed"));
+            is_changed = true;
+            continue;
+        };
+        draft.keep_if("mimeType", "a string", Value::is_string);
+        draft.keep_if("sizes", "a list of strings", |sizes| {
+            let sizes = sizes.as_array();
+            sizes.is_some_and(|sizes| sizes.iter().all(Value::is_string))
+        });
+        draft.keep_if("theme", "a known value", |word| {
+            is_word(word, &["light", "dark"])
+        });
+        let changed = draft.changed();
+        is_changed |= changed.is_some();
+        entry.repairs.append(&mut draft.repairs);
+        kept.push(changed.unwrap_or(icon));
+    }
+    if is_changed {
+        entry.set_list("icons", &kept);
+    }
+}
+
+fn is_word(value: &Value, words: &[&str]) -> bool {
+    value.as_str().is_some_and(|word| words.contains(&word))
+}
+
+/// Returns whether a value is a valid `audience` of annotations.
+pub(super) fn is_audience(value: &Value) -> bool {
+    let is_role = |role: &Value| is_word(role, &["user", "assistant"]);
+    let roles = value.as_array();
+    roles.is_some_and(|roles| roles.iter().all(is_role))
+}
+
+/// Returns whether a value is a valid `priority` of annotations.
+pub(super) fn is_priority(value: &Value) -> bool {
+    let priority = value.as_f64();
+    priority.is_some_and(|priority| (0.0..=1.0).contains(&priority))
+}
+
+/// Returns whether a value is an RFC 3339 time, with optional seconds, as MCP clients require.
+pub(super) fn is_timestamp(value: &Value) -> bool {
+    let Some(text) = value.as_str() else {
+        return false;
+    };
+    let matches = |text: &str, pattern: &str| {
+        text.len() == pattern.len()
+            && text
+                .bytes()
+                .zip(pattern.bytes())
+                .all(|(byte, pattern)| match pattern {
+                    b'0' => byte.is_ascii_digit(),
+                    literal => byte == literal,
+                })
+    };
+    let Some((date_time, offset)) = text
+        .find(['Z', '+'])
+        .or_else(|| text.rfind('-'))
+        .and_then(|at| text.split_at_checked(at))
+    else {
+        return false;
+    };
+    let (start, fraction) = date_time.split_once('.').unwrap_or((date_time, "0"));
+    let is_fraction = !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit());
+    let is_offset =
+        offset == "Z" || (offset.starts_with(['+', '-']) && matches(&offset[1..], "00:00"));
+    let is_start = matches(start, "0000-00-00T00:00:00")
+        || (matches(start, "0000-00-00T00:00") && !date_time.contains('.'));
+    let in_range = |range: std::ops::Range<usize>, most: u8| {
+        let number = start
+            .get(range)
+            .and_then(|number| number.parse::<u8>().ok());
+        number.is_none_or(|number| number <= most)
+    };
+    let is_in_range = in_range(5..7, 12) && in_range(8..10, 31) && in_range(11..13, 23);
+    is_start && is_fraction && is_offset && is_in_range && in_range(14..16, 59)
+}

@@ -1,0 +1,209 @@
+mod class;
+mod kind;
+
+use std::fmt;
+use std::time::Duration;
+
+use super::jsonrpc::RpcError;
+use super::{AuthorizationChallenge, TransportKind};
+pub use class::ErrorClass;
+pub use kind::McpErrorKind;
+
+/// Why an MCP operation failed.
+///
+/// `Display` returns the message in the style of [`Wording`], and [`kind`](Self::kind) the details.
+/// Messages contain no credentials and no URL queries.
+#[derive(Debug)]
+pub struct McpError {
+    kind: McpErrorKind,
+    wording: Wording,
+    /// The server's transport, as configured or detected; `None` while the transport is unknown.
+    transport: Option<TransportKind>,
+}
+
+/// The two styles of error messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Wording {
+    /// Messages such as `MCP Error -32600: Invalid Request`, `HTTP 500: Internal Server Error`.
+    #[default]
+    Http,
+    /// Messages such as `MCP Error (-32600): Invalid Request`, `MCP SSE request failed with HTTP
+    /// 500`. The message names the detected transport, SSE by default: `MCP Streamable HTTP request
+    /// failed with HTTP 500`.
+    Sse,
+}
+
+impl McpError {
+    pub(crate) fn new(
+        kind: McpErrorKind,
+        wording: Wording,
+        transport: Option<TransportKind>,
+    ) -> Self {
+        Self {
+            kind,
+            wording,
+            transport,
+        }
+    }
+
+    /// Returns the transport's name in messages of [`Wording::Sse`].
+    fn transport_name(&self) -> &'static str {
+        match self.transport.unwrap_or_default() {
+            TransportKind::Auto
+            | TransportKind::LegacySse
+            | TransportKind::PostSse
+            | TransportKind::GetSse => "SSE",
+            TransportKind::StreamableHttp => "Streamable HTTP",
+            TransportKind::Http => "HTTP",
+            TransportKind::WebSocket => "WebSocket",
+            TransportKind::Stdio => "stdio",
+        }
+    }
+
+    /// Returns the details of the error.
+    #[must_use]
+    pub fn kind(&self) -> &McpErrorKind {
+        &self.kind
+    }
+
+    /// Returns the JSON-RPC error, if the server responded with one.
+    #[must_use]
+    pub fn rpc_error(&self) -> Option<&RpcError> {
+        match &self.kind {
+            McpErrorKind::Rpc(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Returns the HTTP status, if that is the cause.
+    #[must_use]
+    pub fn http_status(&self) -> Option<u16> {
+        match self.kind {
+            McpErrorKind::HttpStatus { status, .. } => Some(status),
+            _ => None,
+        }
+    }
+
+    /// Returns the server's challenge, if it rejected the request for a missing or insufficient
+    /// credential.
+    #[must_use]
+    pub fn challenge(&self) -> Option<AuthorizationChallenge> {
+        match &self.kind {
+            McpErrorKind::HttpStatus { challenge, .. } => {
+                challenge.as_deref().map(AuthorizationChallenge::of)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns how long to wait before a retry, as sent by the server or until the backoff ends.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self.kind {
+            McpErrorKind::HttpStatus { retry_after, .. } => retry_after,
+            McpErrorKind::KnownDown { retry_after, .. } => Some(retry_after),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the operation timed out.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(self.kind, McpErrorKind::Timeout { .. })
+    }
+
+    /// Returns the class of the error.
+    #[must_use]
+    pub fn class(&self) -> ErrorClass {
+        match &self.kind {
+            McpErrorKind::Config(_) | McpErrorKind::Encode(_) => ErrorClass::InvalidInput,
+            McpErrorKind::Egress(_) => ErrorClass::Denied,
+            McpErrorKind::Timeout { .. } => ErrorClass::Timeout,
+            McpErrorKind::Authorization(error) => error.class(),
+            McpErrorKind::Rpc(error) => match error.code {
+                -32602 if names_no_tool(&error.message) => ErrorClass::NotFound,
+                -32600 | -32602 => ErrorClass::InvalidInput,
+                -32601 | -32002 => ErrorClass::NotFound,
+                _ => ErrorClass::Internal,
+            },
+            McpErrorKind::HttpStatus { status, .. } => match status {
+                401 | 403 => ErrorClass::Denied,
+                429 => ErrorClass::RateLimited,
+                _ => ErrorClass::Unavailable,
+            },
+            McpErrorKind::Setup(_)
+            | McpErrorKind::Connect(_)
+            | McpErrorKind::Broken(_)
+            | McpErrorKind::Redirect
+            | McpErrorKind::ForeignEndpoint
+            | McpErrorKind::StreamClosed
+            | McpErrorKind::Spawn { .. }
+            | McpErrorKind::ProcessEnded { .. }
+            | McpErrorKind::NotWebSocket
+            | McpErrorKind::Echo
+            | McpErrorKind::SessionExpired
+            | McpErrorKind::NoCommonVersion { .. }
+            | McpErrorKind::KnownDown { .. }
+            | McpErrorKind::Disconnected => ErrorClass::Unavailable,
+            McpErrorKind::InputRequired { .. } => ErrorClass::Denied,
+            McpErrorKind::TaskCancelled { .. } => ErrorClass::Cancelled,
+            McpErrorKind::ContentType { .. }
+            | McpErrorKind::TooLarge { .. }
+            | McpErrorKind::TooManyEvents { .. }
+            | McpErrorKind::TooManyPages { .. }
+            | McpErrorKind::ListTooLarge { .. }
+            | McpErrorKind::Sse(_)
+            | McpErrorKind::InvalidUtf8
+            | McpErrorKind::InvalidMessage(_)
+            | McpErrorKind::UnexpectedResult { .. }
+            | McpErrorKind::TooManyRounds { .. }
+            | McpErrorKind::UnknownResultType { .. }
+            | McpErrorKind::NoResponse => ErrorClass::Internal,
+        }
+    }
+}
+
+/// Returns whether an invalid-params error means an unknown tool: `Unknown tool: X` in the
+/// specification, `Tool X not found` in the official TypeScript SDK.
+fn names_no_tool(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    let is_typescript = message
+        .split_once("tool ")
+        .is_some_and(|(_, rest)| rest.ends_with(" not found"));
+    message.contains("unknown tool") || is_typescript
+}
+
+impl fmt::Display for McpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.kind, self.wording) {
+            (McpErrorKind::Rpc(error), Wording::Sse) => {
+                write!(f, "MCP Error ({}): {}", error.code, error.message)
+            }
+            (McpErrorKind::Rpc(error), Wording::Http) => error.fmt(f),
+            (McpErrorKind::HttpStatus { status, .. }, Wording::Sse) => {
+                let transport = self.transport_name();
+                write!(f, "MCP {transport} request failed with HTTP {status}")
+            }
+            (McpErrorKind::HttpStatus { status, .. }, Wording::Http) => {
+                let reason = http::StatusCode::from_u16(*status).ok();
+                let reason = reason.and_then(|status| status.canonical_reason());
+                write!(f, "HTTP {status}: {}", reason.unwrap_or("Unknown"))
+            }
+            (McpErrorKind::NoResponse, Wording::Sse) if self.transport_name() == "SSE" => {
+                f.write_str("No valid JSON-RPC response found in SSE stream")
+            }
+            (McpErrorKind::Disconnected | McpErrorKind::Config(_), _) => self.kind.fmt(f),
+            (kind, Wording::Sse) => {
+                write!(f, "MCP {} request failed: {kind}", self.transport_name())
+            }
+            (kind, Wording::Http) => write!(f, "MCP request failed: {kind}"),
+        }
+    }
+}
+
+impl std::error::Error for McpError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.kind)
+    }
+}

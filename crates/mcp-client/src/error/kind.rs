@@ -1,0 +1,238 @@
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::jsonrpc::RpcError;
+use crate::{OAuthError, ServerConfigError};
+use pillion_egress::{EgressError, root_cause};
+use pillion_sse::SseError;
+
+/// The details of an error.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpErrorKind {
+    /// The configuration is invalid.
+    #[error(transparent)]
+    Config(#[from] ServerConfigError),
+    /// The HTTP client cannot be set up, for example because there are no trusted certificates.
+    #[error("the HTTP client cannot be set up: {}", root_cause(.0))]
+    Setup(#[source] reqwest::Error),
+    /// Requests to the server's URL, or to all addresses of its host, are not allowed.
+    #[error(transparent)]
+    Egress(#[from] EgressError),
+    /// The parameters cannot be serialized as JSON.
+    #[error("the parameters cannot be encoded as JSON: {0}")]
+    Encode(#[source] serde_json::Error),
+    /// No connection was established: refused, unknown host, or TLS error.
+    #[error("{}{}", root_cause(.0), place(.0))]
+    Connect(#[source] reqwest::Error),
+    /// The connection broke, or the response is not valid HTTP.
+    #[error("the connection broke: {}", root_cause(&**.0))]
+    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The HTTP status is not 2xx.
+    #[error("HTTP {status}")]
+    HttpStatus {
+        /// The status code.
+        status: u16,
+        /// The value of `Retry-After`, if it is in seconds.
+        retry_after: Option<Duration>,
+        /// The value of `WWW-Authenticate`.
+        challenge: Option<String>,
+        /// The JSON-RPC error in the body, if there is one.
+        rpc: Option<Box<RpcError>>,
+    },
+    /// No token could be obtained for the server.
+    #[error("{0}")]
+    Authorization(#[source] Arc<OAuthError>),
+    /// A redirect to another origin, or a redirect loop; not followed.
+    #[error("the server redirects to another origin, which is not followed")]
+    Redirect,
+    /// The `endpoint` that an HTTP+SSE server announced has another origin.
+    #[error("the server announced an SSE endpoint of another origin")]
+    ForeignEndpoint,
+    /// The response is neither JSON nor an event stream.
+    #[error("unexpected content type '{content_type}'")]
+    ContentType {
+        /// The beginning of the `Content-Type` header.
+        content_type: String,
+    },
+    /// The response is larger than the limit.
+    #[error("the response is larger than {limit} bytes")]
+    TooLarge {
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// None of the first events was the response.
+    #[error("no response within the first {limit} events of the stream")]
+    TooManyEvents {
+        /// The limit.
+        limit: usize,
+    },
+    /// The event stream is invalid.
+    #[error(transparent)]
+    Sse(#[from] SseError),
+    /// The body is not valid UTF-8.
+    #[error("the response is not valid UTF-8")]
+    InvalidUtf8,
+    /// The body is not a JSON-RPC message.
+    #[error("the response is not a JSON-RPC message: {0}")]
+    InvalidMessage(#[source] serde_json::Error),
+    /// The result does not have the form that its method requires.
+    #[error("the result of '{method}' has an unexpected form: {source}")]
+    UnexpectedResult {
+        /// The method.
+        method: &'static str,
+        /// The parse error.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The response ended without a JSON-RPC response to the request.
+    #[error("No valid JSON-RPC response found")]
+    NoResponse,
+    /// The stream that carries the responses has ended.
+    #[error("the server closed the connection")]
+    StreamClosed,
+    /// The program of the server cannot be started.
+    #[error("'{program}' cannot be started: {source}")]
+    Spawn {
+        /// The configured program, without arguments.
+        program: String,
+        /// The system's error.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The process of the server ended during an operation.
+    #[error("{}", process_end(.status, .last_words))]
+    ProcessEnded {
+        /// The exit status, if known.
+        status: Option<ExitStatus>,
+        /// The last line of standard error, or empty. Contains no values of the configured
+        /// environment.
+        last_words: String,
+    },
+    /// The server rejected the WebSocket handshake.
+    #[error(
+        "the server does not accept WebSocket connections with the subprotocol 'mcp' at this URL"
+    )]
+    NotWebSocket,
+    /// The other end echoes all input, as `cat` does.
+    #[error("the server echoes its input: it is not an MCP server, or a terminal is in between")]
+    Echo,
+    /// The server no longer knows the session.
+    #[error("the session has expired")]
+    SessionExpired,
+    /// A list has more pages than the limit.
+    #[error("the list has more than {limit} pages")]
+    TooManyPages {
+        /// The limit.
+        limit: usize,
+    },
+    /// The pages of a list together are larger than the limit.
+    #[error("the list is larger than {limit} bytes")]
+    ListTooLarge {
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The client and the server have no supported revision in common.
+    #[error(
+        "the server and Pillion have no protocol revision in common: the server supports \
+        {supported}"
+    )]
+    NoCommonVersion {
+        /// The revisions that the server supports.
+        supported: String,
+    },
+    /// Earlier attempts to connect failed, so none was made.
+    #[error(
+        "the server is down{}; Pillion tries again in {:.1} s",
+        reason(.cause),
+        .retry_after.as_secs_f64()
+    )]
+    KnownDown {
+        /// Time until the next attempt is allowed.
+        retry_after: Duration,
+        /// Why the last attempt failed, if known.
+        cause: Option<String>,
+    },
+    /// The server requests input, and the client has no handler for that.
+    #[error("the server asks for '{method}', which this client does not offer: {reason}")]
+    InputRequired {
+        /// The method of the input request.
+        method: String,
+        /// Why there is no handler.
+        reason: String,
+    },
+    /// The server requested input in too many rounds.
+    #[error("no final result after {limit} rounds of input requests")]
+    TooManyRounds {
+        /// The limit.
+        limit: u32,
+    },
+    /// The result has an unknown type.
+    #[error("the result has the unknown type '{result_type}'")]
+    UnknownResultType {
+        /// The type.
+        result_type: String,
+    },
+    /// The task of the request was cancelled on the server.
+    #[error("the server cancelled the task{}", reason(.message))]
+    TaskCancelled {
+        /// The server's status message.
+        message: Option<String>,
+    },
+    /// The server returned a JSON-RPC error.
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+    /// The operation exceeded its deadline.
+    #[error("{}timed out after {:?}s", subject(.operation), .after.as_secs_f64())]
+    Timeout {
+        /// The time limit.
+        after: Duration,
+        /// The operation, such as `tool 'roll' of server 'dice'`, if known.
+        operation: Option<Box<str>>,
+    },
+    /// The application has disconnected the client.
+    #[error("Not connected to server")]
+    Disconnected,
+}
+
+impl McpErrorKind {
+    /// Makes the timeout error of a step, without the name of an operation.
+    pub(crate) fn timeout(after: Duration) -> Self {
+        Self::Timeout {
+            after,
+            operation: None,
+        }
+    }
+}
+
+/// Returns the origin of a failed connection, such as ` (http://127.0.0.1:9)`.
+fn place(error: &reqwest::Error) -> String {
+    error.url().map_or_else(String::new, |url| {
+        format!(" ({})", url.origin().ascii_serialization())
+    })
+}
+
+/// Returns the operation as the beginning of a message: `tool 'roll' of server 'dice' `.
+fn subject(operation: &Option<Box<str>>) -> String {
+    let operation = operation.as_deref();
+    operation.map_or_else(String::new, |operation| format!("{operation} "))
+}
+
+fn reason(message: &Option<String>) -> String {
+    message
+        .as_ref()
+        .map_or_else(String::new, |message| format!(": {message}"))
+}
+
+/// Returns a message such as `the server's process ended (exit status: 1): no such file`.
+fn process_end(status: &Option<ExitStatus>, last_words: &str) -> String {
+    let mut text = "the server's process ended".to_owned();
+    if let Some(status) = status {
+        text.push_str(&format!(" ({status})"));
+    }
+    if !last_words.is_empty() {
+        text.push_str(&format!(": {last_words}"));
+    }
+    text
+}

@@ -1,0 +1,311 @@
+//! HTTP for the transports: one connection pool per client, size limits for responses, and
+//! redirects only within the origin.
+
+mod answer;
+
+use bytes::Bytes;
+use futures_util::TryFutureExt;
+use futures_util::future::Either;
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use std::borrow::Cow;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+use tokio::time::timeout;
+use url::Url;
+
+use super::oauth::OAuthAuthorizer;
+use super::{
+    Authentication, AuthorizationResponse, Limits, McpErrorKind, PendingAuthorization, RpcError,
+    ServerConfig, ServerConfigError, TransportKind,
+};
+pub(super) use answer::{
+    Answer, AnswerReader, content_type, is_event_stream, messages_of, read_answer, read_body,
+};
+use pillion_egress::{EgressClient, EgressError, Purpose, Sent, Shortcut, Trust};
+
+const CONTENT_IS: HeaderValue = HeaderValue::from_static("application/json");
+/// Number of further headers of a message: of the session, the method and the connection.
+const MESSAGE_HEADERS: usize = 8;
+const ACCEPTED: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+
+/// A connection pool for one server and one credential. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct HttpLink {
+    client: EgressClient,
+    /// A faster path for messages to a server on this machine that needs no OAuth tokens.
+    shortcut: Option<Arc<Shortcut>>,
+    /// Adds OAuth tokens to requests, if configured.
+    authorizer: Option<Arc<OAuthAuthorizer>>,
+    headers: HeaderMap,
+    /// `headers`, and the fixed headers of a message.
+    message_headers: HeaderMap,
+    /// Whether the server keeps a stream open after the response.
+    keeps_streams: Arc<AtomicBool>,
+    pub(super) url: Url,
+    pub(super) limits: Limits,
+}
+
+impl HttpLink {
+    /// Creates the pool. Does no I/O, except that for an `https` server it reads the system's
+    /// certificates.
+    pub(super) fn new(config: &ServerConfig) -> Result<Self, McpErrorKind> {
+        let headers = config.header_map()?;
+        let url = config.request_url()?;
+        config.egress.check_url(&url)?;
+        let mut purpose = Purpose::server(match url.scheme() {
+            // A redirect to `https` would leave the origin.
+            "http" => Trust::Nothing,
+            _ => Trust::System,
+        });
+        purpose.http1_only = config.transport_kind() == TransportKind::WebSocket;
+        let authorizer = match &config.authentication {
+            Authentication::OAuth(oauth) => Some(OAuthAuthorizer::new(oauth, config)?),
+            _ => None,
+        };
+        let mut message_headers = headers.clone();
+        message_headers.insert(CONTENT_TYPE, CONTENT_IS);
+        message_headers.insert(ACCEPT, ACCEPTED);
+        // Reserves room for the headers that a message adds.
+        message_headers.reserve(MESSAGE_HEADERS);
+        let shortcut = match authorizer {
+            None => Shortcut::to(&url, &config.egress),
+            Some(_) => None,
+        };
+        Ok(Self {
+            message_headers,
+            shortcut,
+            keeps_streams: Arc::default(),
+            client: EgressClient::new(&config.egress, purpose).map_err(McpErrorKind::Setup)?,
+            authorizer: authorizer.map(Arc::new),
+            headers,
+            url,
+            limits: config.limits,
+        })
+    }
+
+    /// Completes an authorization that another client started.
+    pub(super) async fn finish_authorization(
+        &self,
+        pending: PendingAuthorization,
+        response: AuthorizationResponse,
+    ) -> Result<(), McpErrorKind> {
+        match &self.authorizer {
+            Some(authorizer) => authorizer.finish(pending, response).await,
+            None => Err(not_oauth()),
+        }
+    }
+
+    /// Returns the headers of a message, to which others can be added.
+    pub(super) fn message_headers(&self) -> HeaderMap {
+        self.message_headers.clone()
+    }
+
+    /// Sends a JSON-RPC message and returns the head of the response, whatever its status, without
+    /// reading the body.
+    pub(super) async fn post(
+        &self,
+        url: &Url,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<reqwest::Response, McpErrorKind> {
+        let mut url = Cow::Borrowed(url);
+        if let Some(shortcut) = &self.shortcut
+            && *url == self.url
+        {
+            match shortcut.post(&headers, body.clone()).await {
+                Sent::Answered(response) => return Ok(response),
+                Sent::Broken(error) => return Err(McpErrorKind::Broken(error.into())),
+                Sent::RedirectRefused => return Err(McpErrorKind::Redirect),
+                Sent::Redirected(next) => url = Cow::Owned(next),
+                Sent::NotTaken => {}
+            }
+        }
+        let request = self.client.request(Method::POST, &url, headers)?;
+        self.send(request.body(body)).await
+    }
+
+    /// Reads a stream to its end after the response, so that the next request finds its connection
+    /// free. Most servers end the stream with the response. If a server does not, later calls do
+    /// not wait for the end, and the connection is closed after a while.
+    pub(super) async fn finish(&self, mut reader: Box<AnswerReader>) {
+        const MOMENT: Duration = Duration::from_millis(2);
+        const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+        // Usually the end has already arrived, and the connection's task notices it in its next
+        // turn, without a timer.
+        if in_next_turn(reader.skip_rest()).await.is_some() {
+            return;
+        }
+        let may_end = !self.keeps_streams.load(Ordering::Relaxed);
+        if may_end && timeout(MOMENT, reader.skip_rest()).await.is_ok() {
+            return;
+        }
+        let keeps_streams = Arc::clone(&self.keeps_streams);
+        tokio::spawn(async move {
+            let ended = timeout(MOMENT, reader.skip_rest()).await.is_ok();
+            keeps_streams.store(!ended, Ordering::Relaxed);
+            if !ended {
+                let _ = timeout(DRAIN_TIMEOUT, reader.skip_rest()).await;
+            }
+        });
+    }
+
+    /// Opens an event stream.
+    pub(super) async fn get_stream(
+        &self,
+        extra: HeaderMap,
+    ) -> Result<reqwest::Response, McpErrorKind> {
+        let mut extra = extra;
+        extra.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        let response = check_status(self.get(extra).await?).await?;
+        if !is_event_stream(&response) {
+            let content_type = content_type(&response).into_owned();
+            return Err(McpErrorKind::ContentType { content_type });
+        }
+        Ok(response)
+    }
+
+    /// Sends a GET request and returns the head of the response, whatever its status.
+    pub(super) async fn get(&self, extra: HeaderMap) -> Result<reqwest::Response, McpErrorKind> {
+        let mut headers = self.headers.clone();
+        headers.extend(extra);
+        let request = self.client.request(Method::GET, &self.url, headers)?;
+        self.send(request).await
+    }
+
+    /// Ends a session, ignoring the response.
+    pub(super) async fn delete(&self, extra: HeaderMap) {
+        let mut headers = self.headers.clone();
+        headers.extend(extra);
+        let Ok(request) = self.client.request(Method::DELETE, &self.url, headers) else {
+            return; // Without a valid URL there was no session.
+        };
+        // Does not ask the user for an authorization.
+        let _ = match &self.authorizer {
+            Some(authorizer) => authorizer.send_once(request).await,
+            None => request.send().await.map_err(sending),
+        };
+    }
+
+    /// Runs `work` with a time limit, which restarts after each authorization that it needs,
+    /// because a user's time does not count. Returns `None` if the limit passes.
+    pub(super) async fn in_time<T>(
+        &self,
+        patience: Duration,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        // The work continues where it was: restarted, it could ask a user again who has just
+        // refused.
+        let mut work = pin!(work);
+        loop {
+            match timeout(patience, work.as_mut()).await {
+                Ok(outcome) => return Some(outcome),
+                Err(_) if self.authorization_ended().await => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Waits for a running authorization. Returns `false` if there is none.
+    async fn authorization_ended(&self) -> bool {
+        match &self.authorizer {
+            Some(authorizer) => authorizer.ended().await,
+            None => false,
+        }
+    }
+
+    fn send(
+        &self,
+        request: reqwest::RequestBuilder,
+    ) -> impl Future<Output = Result<reqwest::Response, McpErrorKind>> {
+        match &self.authorizer {
+            Some(authorizer) => Either::Left(Box::pin(authorizer.send(request))),
+            None => Either::Right(request.send().map_err(sending)),
+        }
+    }
+}
+
+/// Returns the output of `work` if it is ready at once or after the other ready tasks have run.
+/// `tokio::task::yield_now` would poll the I/O driver first, and wake up again if the work is ready
+/// by then.
+async fn in_next_turn<T>(work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    let mut turns_left = 1;
+    poll_fn(|context| match (work.as_mut().poll(context), turns_left) {
+        (Poll::Ready(outcome), _) => Poll::Ready(Some(outcome)),
+        (Poll::Pending, 0) => Poll::Ready(None),
+        (Poll::Pending, _) => {
+            turns_left -= 1;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+pub(super) fn sending(error: reqwest::Error) -> McpErrorKind {
+    if let Some(refusal) = EgressError::cause_of(&error) {
+        McpErrorKind::Egress(refusal.clone())
+    } else if error.is_redirect() {
+        McpErrorKind::Redirect
+    } else if error.is_connect() {
+        // Only the origin, because the rest may contain secrets.
+        let origin = error.url().map(|url| url.origin().ascii_serialization());
+        let origin = origin.and_then(|origin| origin.parse().ok());
+        let error = error.without_url();
+        McpErrorKind::Connect(match origin {
+            Some(origin) => error.with_url(origin),
+            None => error,
+        })
+    } else {
+        McpErrorKind::Broken(error.without_url().into())
+    }
+}
+
+/// Returns the response if its status is a success.
+pub(super) async fn check_status(
+    response: reqwest::Response,
+) -> Result<reqwest::Response, McpErrorKind> {
+    if response.status().is_success() {
+        Ok(response)
+    } else {
+        Err(Box::pin(status_error(response)).await)
+    }
+}
+
+/// Creates the error for a response's status, from its head and body.
+async fn status_error(mut response: reqwest::Response) -> McpErrorKind {
+    const MAX_REASON_LEN: usize = 64 * 1024;
+    const BODY_TIMEOUT: Duration = Duration::from_secs(2);
+    let text = |header: Option<&HeaderValue>| {
+        let text = header?.to_str().ok()?;
+        Some(text.chars().take(1024).collect::<String>())
+    };
+    let headers = response.headers();
+    let seconds = text(headers.get(RETRY_AFTER)).and_then(|text| text.trim().parse().ok());
+    let challenge = text(headers.get(WWW_AUTHENTICATE));
+    let status = response.status().as_u16();
+    let body = timeout(BODY_TIMEOUT, read_body(&mut response, MAX_REASON_LEN)).await;
+    let body = body.ok().and_then(Result::ok).unwrap_or_default();
+    McpErrorKind::HttpStatus {
+        status,
+        retry_after: seconds.map(Duration::from_secs),
+        challenge,
+        rpc: RpcError::of_error_body(&body).map(Box::new),
+    }
+}
+
+/// Returns whether an error is one of these HTTP statuses.
+pub(super) fn is_status(error: &McpErrorKind, statuses: &[StatusCode]) -> bool {
+    matches!(error, McpErrorKind::HttpStatus { status, .. }
+        if statuses.iter().any(|wanted| wanted.as_u16() == *status))
+}
+
+/// Returns the error for completing an authorization at a server without OAuth.
+pub(super) fn not_oauth() -> McpErrorKind {
+    ServerConfigError::OAuth { key: "type" }.into()
+}

@@ -1,0 +1,323 @@
+//! JSON-RPC 2.0 messages. Parts that the client does not interpret stay raw JSON.
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// The id of a request. The client uses numbers from 1, or strings that start with `mcp_`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum RequestId {
+    Number(i64),
+    Text(String),
+}
+
+/// The error of a JSON-RPC response, as the server sent it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RpcError {
+    /// The error code; -1 if the server sent none.
+    #[serde(default = "unknown_code")]
+    pub code: i64,
+    /// The error message; `Unknown MCP error` if the server sent none.
+    #[serde(default = "unknown_message")]
+    pub message: String,
+    /// Additional data of the server, not interpreted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Box<RawValue>>,
+}
+
+fn unknown_code() -> i64 {
+    -1
+}
+
+fn unknown_message() -> String {
+    "Unknown MCP error".to_owned()
+}
+
+impl RpcError {
+    /// Creates an error for the response to a server's request.
+    #[must_use]
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            data: None,
+        }
+    }
+
+    /// Reads the JSON-RPC error in the body of an HTTP error. For a batch, returns the first error.
+    ///
+    /// Frameworks and proxies also send JSON with an `error` member, such as `{"error": "boom"}`.
+    /// Only a JSON-RPC 2.0 message whose error has a code and a message counts.
+    pub(crate) fn of_error_body(body: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(body).ok()?;
+        let text = text.trim_start_matches('\u{feff}').trim();
+        if !text.starts_with('[') {
+            return Self::of_error_message(text);
+        }
+        let batch: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+        let mut messages = batch.into_iter();
+        messages.find_map(|message| Self::of_error_message(message.get()))
+    }
+
+    fn of_error_message(text: &str) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct ErrorMessage<'a> {
+            #[serde(borrow)]
+            jsonrpc: Cow<'a, str>,
+            error: ErrorObject,
+        }
+        #[derive(Deserialize)]
+        struct ErrorObject {
+            code: i64,
+            message: String,
+            #[serde(default)]
+            data: Option<Box<RawValue>>,
+        }
+        let ErrorMessage { jsonrpc, error } = serde_json::from_str(text).ok()?;
+        let ErrorObject {
+            code,
+            message,
+            data,
+        } = error;
+        (jsonrpc == "2.0").then_some(Self {
+            code,
+            message,
+            data,
+        })
+    }
+}
+
+impl fmt::Display for RpcError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MCP Error {}: {}", self.code, self.message)
+    }
+}
+
+impl std::error::Error for RpcError {}
+
+/// The payload of a response: the raw `result`, or the error.
+pub(crate) type RpcOutcome = Result<Box<RawValue>, RpcError>;
+
+/// A message from a server.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// A response to a request of this client.
+    Response { id: RequestId, outcome: RpcOutcome },
+    /// A request of the server, which expects a response.
+    Request {
+        id: Box<RawValue>,
+        method: String,
+        params: Option<Box<RawValue>>,
+    },
+    /// A notification, which expects no response.
+    Notification {
+        method: String,
+        params: Option<Box<RawValue>>,
+    },
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "even_null")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+/// Distinguishes `"result": null` from a missing result.
+fn even_null<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+impl Incoming {
+    /// Parses one message, or a batch, which revision 2025-03-26 requires clients to accept. Skips
+    /// values in a batch that are not JSON-RPC messages.
+    ///
+    /// # Errors
+    /// If `text` is not JSON, is a single value that is not a JSON-RPC message, or is a batch of
+    /// more than 10,000 values, which would take many times the memory of the text.
+    pub(crate) fn parse(text: &str) -> Result<Vec<Self>, serde_json::Error> {
+        if !text.trim_start().starts_with('[') {
+            return Self::parse_one(text).map(|message| vec![message]);
+        }
+        serde_json::from_str::<Batch>(text).map(|batch| batch.0)
+    }
+
+    fn parse_one(text: &str) -> Result<Self, serde_json::Error> {
+        use serde::de::Error;
+        let envelope: Envelope<'_> = serde_json::from_str(text)?;
+        match (envelope.method, envelope.id) {
+            (Some(method), Some(id)) => Ok(Self::Request {
+                id: id.to_owned(),
+                method: method.into_owned(),
+                params: envelope.params.map(ToOwned::to_owned),
+            }),
+            (Some(method), None) => Ok(Self::Notification {
+                method: method.into_owned(),
+                params: envelope.params.map(ToOwned::to_owned),
+            }),
+            (None, Some(id)) => {
+                let outcome = match (envelope.error, envelope.result) {
+                    (Some(error), _) => Err(lenient_error(error)),
+                    (None, Some(result)) => Ok(result.to_owned()),
+                    (None, None) => {
+                        return Err(Error::custom("a response with neither result nor error"));
+                    }
+                };
+                let id = RequestId::read(id)?;
+                Ok(Self::Response { id, outcome })
+            }
+            (None, None) => match envelope.error {
+                // An error from before the request's id was read: it can only belong to the open
+                // request.
+                Some(error) => Ok(Self::Response {
+                    id: RequestId::Text(String::new()),
+                    outcome: Err(lenient_error(error)),
+                }),
+                None => Err(Error::custom("neither a request nor a response")),
+            },
+        }
+    }
+}
+
+struct Batch(Vec<Incoming>);
+
+impl<'de> Deserialize<'de> for Batch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(BatchVisitor)
+    }
+}
+
+struct BatchVisitor;
+
+impl<'de> Visitor<'de> for BatchVisitor {
+    type Value = Batch;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a batch of messages")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Batch, A::Error> {
+        const MAX_BATCH_MESSAGES: usize = 10_000;
+        let mut messages = Vec::new();
+        let mut seen = 0;
+        while let Some(value) = values.next_element::<&RawValue>()? {
+            seen += 1;
+            if seen > MAX_BATCH_MESSAGES {
+                return Err(serde::de::Error::custom("too many messages in a batch"));
+            }
+            messages.extend(Incoming::parse_one(value.get()));
+        }
+        Ok(Batch(messages))
+    }
+}
+
+impl RequestId {
+    /// Parses a number directly, as most ids are numbers; serde would first determine the type.
+    fn read(raw: &RawValue) -> Result<Self, serde_json::Error> {
+        match raw.get().parse() {
+            Ok(number) => Ok(Self::Number(number)),
+            Err(_) => serde_json::from_str(raw.get()),
+        }
+    }
+
+    /// Returns whether a response with this id answers the request `asked`. A server that could not
+    /// parse a request responds with the id null.
+    pub(crate) fn answers(&self, asked: &Self) -> bool {
+        self == asked || matches!(self, Self::Text(text) if text.is_empty())
+    }
+}
+
+/// Parses an error object; falls back to defaults if it is malformed.
+fn lenient_error(raw: &RawValue) -> RpcError {
+    serde_json::from_str(raw.get()).unwrap_or_else(|_| RpcError {
+        code: unknown_code(),
+        message: unknown_message(),
+        data: Some(raw.to_owned()),
+    })
+}
+
+/// Serializes a request.
+pub(crate) fn request(id: &RequestId, method: &str, params: &(impl Serialize + ?Sized)) -> Bytes {
+    // The frame is written literally: escaping its member names would take longer than everything
+    // else.
+    let written = || -> Result<Vec<u8>, serde_json::Error> {
+        let mut bytes = Vec::with_capacity(512);
+        bytes.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+        serde_json::to_writer(&mut bytes, id)?;
+        bytes.extend_from_slice(br#","method":"#);
+        serde_json::to_writer(&mut bytes, method)?;
+        bytes.extend_from_slice(br#","params":"#);
+        serde_json::to_writer(&mut bytes, params)?;
+        bytes.push(b'}');
+        Ok(bytes)
+    };
+    written().map_or_else(|_| Bytes::new(), Bytes::from)
+}
+
+/// Serializes a notification.
+pub(crate) fn notification<P: Serialize + ?Sized>(method: &str, params: Option<&P>) -> Bytes {
+    #[derive(Serialize)]
+    struct Notification<'a, P: ?Sized> {
+        jsonrpc: &'static str,
+        method: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        params: Option<&'a P>,
+    }
+    encode(&Notification {
+        jsonrpc: "2.0",
+        method,
+        params,
+    })
+}
+
+/// Serializes the response to a server's request.
+pub(crate) fn answer(id: &RawValue, outcome: Result<Value, RpcError>) -> Bytes {
+    #[derive(Serialize)]
+    struct Answer<'a> {
+        jsonrpc: &'static str,
+        id: &'a RawValue,
+        #[serde(flatten)]
+        payload: Payload,
+    }
+    #[derive(Serialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Payload {
+        Result(Value),
+        Error(RpcError),
+    }
+    encode(&Answer {
+        jsonrpc: "2.0",
+        id,
+        payload: match outcome {
+            Ok(result) => Payload::Result(result),
+            Err(error) => Payload::Error(error),
+        },
+    })
+}
+
+/// Maps of strings and raw JSON always serialize; a server would reject an empty body.
+fn encode(message: &impl Serialize) -> Bytes {
+    let mut bytes = Vec::with_capacity(512);
+    match serde_json::to_writer(&mut bytes, message) {
+        Ok(()) => bytes.into(),
+        Err(_) => Bytes::new(),
+    }
+}

@@ -1,0 +1,52 @@
+//! An MCP client for servers over HTTP (all transports in use), over WebSocket, and over the
+//! standard streams of a program.
+//!
+//! [`McpClient`] is the client. Internally, `connect` detects transport and protocol revision, a
+//! session is an open connection, and a transport carries messages. Messages stay raw JSON, so that
+//! nothing that a server sends is lost.
+
+mod call_tool_result;
+mod callbacks;
+mod client;
+mod config;
+mod connect;
+mod dialect;
+mod ending;
+mod entry;
+mod error;
+mod http;
+mod jsonrpc;
+mod metadata;
+mod oauth;
+mod opener;
+mod param_headers;
+mod peer;
+mod probe;
+mod protocol_version;
+mod result_cache;
+mod session;
+mod transport;
+
+pub use call_tool_result::as_call_tool_result;
+pub use callbacks::{Callbacks, Notification, Progress, ProgressCallback};
+pub use client::{
+    ConnectionInfo, LogLevel, McpClient, OpenConnection, RequestOptions, Subscription,
+    SubscriptionFilter, ToolCallResult,
+};
+pub use config::{
+    Authentication, AuthorizationServices, Endpoint, Handshake, Limits, ServerConfig,
+    ServerConfigError, StdioCommand, TransportKind, UnknownTransport,
+};
+pub use entry::{CheckedEntry, EntryError, EntryKind, has_object_output};
+pub use error::{ErrorClass, McpError, McpErrorKind, Wording};
+pub use jsonrpc::RpcError;
+pub use metadata::{CLIENT_CAPABILITIES, RESERVED as RESERVED_META};
+pub use oauth::{
+    AuthorizationChallenge, AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse,
+    ClientRegistration, InMemoryTokenStore, InvalidRedirect, OAuthConfig, OAuthCredentials,
+    OAuthError, OAuthGrant, OAuthTokens, PendingAuthorization, PromptError, PromptFuture, SdkError,
+    SigningAlgorithm, StoreFuture, TokenKey, TokenStore, TokenStoreError,
+};
+pub use param_headers::param_header_mismatch;
+pub use probe::ProbeStep;
+pub use protocol_version::{Feature, ProtocolVersion, UnknownProtocolVersion};

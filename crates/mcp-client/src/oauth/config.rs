@@ -1,0 +1,214 @@
+use std::path::PathBuf;
+
+use secrecy::SecretString;
+use serde::Deserialize;
+
+use super::client::OAuthClient;
+use super::enterprise::IdentityProvider;
+use super::jwt::SigningKey;
+use crate::ServerConfigError;
+
+/// How to obtain tokens (`"type": "oauth"`). `Debug` hides all secrets.
+///
+/// The MCP server names the authorization server. Without other keys than `type`, the client
+/// registers itself dynamically and asks the user through an
+/// [`AuthorizationPrompt`](super::AuthorizationPrompt).
+///
+/// ```
+/// use pillion_mcp_client::{Authentication, OAuthGrant};
+/// let authentication: Authentication = serde_json::from_str(r#"{
+///     "type": "oauth", "grant": "client_credentials", "issuer": "https://login.example.com",
+///     "client_id": "pillion", "client_secret": "s3cret", "scopes": ["mcp:read"]
+/// }"#)?;
+/// assert!(!format!("{authentication:?}").contains("s3cret"));
+/// let Authentication::OAuth(oauth) = authentication else { panic!() };
+/// assert_eq!(oauth.grant, OAuthGrant::ClientCredentials);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct OAuthConfig {
+    /// The grant type. Default `authorization_code`.
+    pub grant: OAuthGrant,
+    /// The client id, if the client is registered at the authorization server.
+    pub client_id: Option<String>,
+    /// The client secret for `client_id`.
+    pub client_secret: Option<SecretString>,
+    /// The issuer identifier (RFC 8414 section 2) of the only authorization server that may see
+    /// this client's credentials. If an MCP server names another authorization server, Pillion
+    /// fails before sending a token or registration request. Required for every grant except
+    /// `authorization_code`, where a person sees the sign-in page.
+    pub issuer: Option<String>,
+    /// The `https` URL of a client id metadata document. It becomes the client id if the
+    /// authorization server supports that and there is no `client_id`.
+    pub client_metadata_url: Option<String>,
+    /// The client name for dynamic registration. Default `Pillion`.
+    pub client_name: Option<String>,
+    /// The redirect URI for the browser, unless the prompt provides one.
+    pub redirect_uri: Option<String>,
+    /// The scopes to request. Default: those that the server requests. Scopes that the server
+    /// requests later are added.
+    pub scopes: Vec<String>,
+    /// A private key in PEM, as PKCS#8 (RSA also as PKCS#1), instead of `client_secret`, for
+    /// `client_credentials` and `enterprise`.
+    pub private_key: Option<SecretString>,
+    /// The signing algorithm of `private_key`. Default `ES256`.
+    pub signing_algorithm: SigningAlgorithm,
+    /// The key id (`kid`) in the assertion, if the authorization server requires one.
+    pub key_id: Option<String>,
+    /// For `jwt_bearer`: the JWT that identifies this workload.
+    pub assertion: Option<SecretString>,
+    /// For `jwt_bearer`: a file with that JWT, read for each token request, because container
+    /// platforms rotate it. At most 64 KiB.
+    pub assertion_file: Option<PathBuf>,
+    /// For `enterprise`: the token endpoint of the identity provider.
+    pub idp_token_endpoint: Option<String>,
+    /// For `enterprise`: the client id at the identity provider.
+    pub idp_client_id: Option<String>,
+    /// For `enterprise`: the client secret for `idp_client_id`. Default: none.
+    pub idp_client_secret: Option<SecretString>,
+    /// For `enterprise`: the user's ID token from the identity provider.
+    pub id_token: Option<SecretString>,
+}
+
+/// The grant by which access tokens are obtained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum OAuthGrant {
+    /// The user's consent in a browser (OAuth 2.1 section 4.1).
+    #[default]
+    AuthorizationCode,
+    /// The client's credentials (extension `oauth-client-credentials`).
+    ClientCredentials,
+    /// A JWT that the platform issued to this workload (RFC 7523 section 2.1).
+    JwtBearer,
+    /// The user's sign-on at an enterprise identity provider (extension
+    /// `enterprise-managed-authorization`).
+    Enterprise,
+}
+
+/// Signing algorithm for client assertions (RFC 7518 section 3.1, RFC 8037).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[non_exhaustive]
+pub enum SigningAlgorithm {
+    /// ECDSA on P-256 with SHA-256.
+    #[default]
+    #[serde(rename = "ES256")]
+    Es256,
+    /// ECDSA on P-384 with SHA-384.
+    #[serde(rename = "ES384")]
+    Es384,
+    /// RSASSA-PKCS1-v1_5 with SHA-256.
+    #[serde(rename = "RS256")]
+    Rs256,
+    /// Ed25519.
+    #[serde(rename = "EdDSA")]
+    EdDsa,
+}
+
+/// A grant with everything that it requires.
+pub(super) enum Grant {
+    AuthorizationCode,
+    ClientCredentials(OAuthClient),
+    JwtBearer {
+        client: Option<OAuthClient>,
+        assertion: AssertionSource,
+    },
+    Enterprise {
+        client: OAuthClient,
+        provider: IdentityProvider,
+    },
+}
+
+pub(super) enum AssertionSource {
+    Value(SecretString),
+    File(PathBuf),
+}
+
+impl OAuthConfig {
+    /// Returns the grant with everything that it requires.
+    ///
+    /// # Errors
+    /// [`ServerConfigError::OAuth`] with the key that is missing or invalid.
+    pub(super) fn resolve(&self) -> Result<Grant, ServerConfigError> {
+        let needs = |key| ServerConfigError::OAuth { key };
+        if let Some(url) = &self.client_metadata_url {
+            // The MCP specification requires a path (client registration).
+            let url = url::Url::parse(url).ok();
+            url.filter(|url| url.scheme() == "https" && url.path().len() > 1)
+                .ok_or(needs("client_metadata_url"))?;
+        }
+        let grant = match self.grant {
+            OAuthGrant::AuthorizationCode => Grant::AuthorizationCode,
+            OAuthGrant::ClientCredentials => {
+                let client = self.client()?.ok_or(needs("client_id"))?;
+                let client = Some(client).filter(OAuthClient::is_confidential);
+                Grant::ClientCredentials(client.ok_or(needs("client_secret"))?)
+            }
+            OAuthGrant::JwtBearer => {
+                let source = match (&self.assertion, &self.assertion_file) {
+                    (Some(value), _) => AssertionSource::Value(value.clone()),
+                    (None, Some(path)) => AssertionSource::File(path.clone()),
+                    (None, None) => return Err(needs("assertion")),
+                };
+                Grant::JwtBearer {
+                    client: self.client()?,
+                    assertion: source,
+                }
+            }
+            OAuthGrant::Enterprise => {
+                let endpoint = self.idp_token_endpoint.as_deref();
+                let endpoint = endpoint.ok_or(needs("idp_token_endpoint"))?;
+                let endpoint = url::Url::parse(endpoint);
+                let client_id = self.idp_client_id.clone();
+                Grant::Enterprise {
+                    client: self.client()?.ok_or(needs("client_id"))?,
+                    provider: IdentityProvider {
+                        token_endpoint: endpoint.map_err(|_| needs("idp_token_endpoint"))?,
+                        client_id: client_id.ok_or(needs("idp_client_id"))?,
+                        client_secret: self.idp_client_secret.clone(),
+                        id_token: self.id_token.clone().ok_or(needs("id_token"))?,
+                    },
+                }
+            }
+        };
+        // Without an issuer, the MCP server would choose who receives the secret or the assertion.
+        let issuer = self.issuer.as_deref().map(url::Url::parse);
+        match issuer {
+            Some(Err(_)) => Err(needs("issuer")),
+            None if !matches!(grant, Grant::AuthorizationCode) => Err(needs("issuer")),
+            _ => Ok(grant),
+        }
+    }
+
+    /// Returns whether this authorization server may see the client's credentials. Issuers are
+    /// compared as strings (RFC 8414 section 3.3). Every issuer is allowed if none is configured.
+    pub(super) fn allows_issuer(&self, issuer: &str) -> bool {
+        self.issuer
+            .as_deref()
+            .is_none_or(|allowed| allowed == issuer)
+    }
+
+    /// Returns the configured client, if any.
+    pub(super) fn client(&self) -> Result<Option<OAuthClient>, ServerConfigError> {
+        let Some(id) = self.client_id.clone() else {
+            return Ok(None);
+        };
+        let Some(pem) = &self.private_key else {
+            return Ok(Some(OAuthClient::with_secret(
+                id,
+                self.client_secret.clone(),
+            )));
+        };
+        let key = SigningKey::from_pem(pem, self.signing_algorithm, self.key_id.clone());
+        let key = key.map_err(|_| ServerConfigError::OAuth { key: "private_key" })?;
+        Ok(Some(OAuthClient::with_key(id, key)))
+    }
+
+    /// Validates the configuration.
+    pub(crate) fn validate(&self) -> Result<(), ServerConfigError> {
+        self.resolve().map(drop)
+    }
+}

@@ -1,0 +1,216 @@
+use std::fmt;
+
+use rmcp::transport::auth::AuthError;
+
+use super::{PromptError, TokenStoreError};
+use crate::ErrorClass;
+use pillion_egress::EgressError;
+
+/// Why no token could be obtained. The messages contain no credentials.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OAuthError {
+    /// A user has to consent, but the client has no prompt.
+    #[error("the server requires authorization, and no user can be asked for it here")]
+    NobodyToAsk,
+    /// The authorization server cannot be discovered, or its metadata is invalid.
+    #[error("the server's authorization server cannot be determined: {0}")]
+    Discovery(#[source] SdkError),
+    /// The authorization server does not announce PKCE with S256, which is required (security
+    /// considerations).
+    #[error("the authorization server does not support PKCE with S256")]
+    PkceUnsupported,
+    /// Requests to an endpoint of the authorization server are not allowed.
+    #[error("an endpoint of the authorization server is not allowed: {0}")]
+    Endpoint(#[from] EgressError),
+    /// The configured client belongs to another authorization server than the one that the MCP
+    /// server names.
+    #[error("the configured OAuth client belongs to an authorization server other than '{found}'")]
+    ForeignClient {
+        /// The issuer that the MCP server names.
+        found: String,
+    },
+    /// The MCP server names another authorization server than the configured `issuer`.
+    #[error(
+        "the server names the authorization server '{found}', but 'issuer' is configured as \
+        '{configured}'"
+    )]
+    ForeignIssuer {
+        /// The issuer that the MCP server names.
+        found: String,
+        /// The configured issuer.
+        configured: String,
+    },
+    /// There is no client id, and no way to register the client.
+    #[error(
+        "the authorization server does not support client registration: configure a 'client_id'"
+    )]
+    NoClient,
+    /// The authorization server rejected the registration of the client.
+    #[error("the OAuth client registration failed: {0}")]
+    Registration(#[source] SdkError),
+    /// There is no redirect URI for the browser.
+    #[error("the authorization needs a 'redirect_uri': configure one")]
+    NoRedirectUri,
+    /// The authorization request cannot be built.
+    #[error("the authorization request cannot be built: {0}")]
+    AuthorizationRequest(#[source] SdkError),
+    /// The user could not be asked, or did not respond.
+    #[error(transparent)]
+    Prompt(#[from] PromptError),
+    /// The browser returned without this client's `state`.
+    #[error("the authorization response belongs to another request (its 'state' does not match)")]
+    WrongState,
+    /// The response has another issuer, or lacks the announced issuer (RFC 9207).
+    #[error("the authorization response comes from another issuer than the authorization server")]
+    WrongIssuer,
+    /// The authorization was denied.
+    #[error("the authorization server denied the authorization: {error}")]
+    Refused {
+        /// The error code, such as `access_denied`.
+        error: String,
+    },
+    /// The authorization response has neither a code nor an error.
+    #[error("the authorization response has no code")]
+    NoCode,
+    /// The authorization server cannot be reached, or its response is incomplete.
+    #[error("the authorization server cannot be reached: {0}")]
+    Request(#[source] reqwest::Error),
+    /// A response is larger than the limit.
+    #[error("the authorization server's response is larger than {limit} bytes")]
+    TooLarge {
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The token endpoint returned an error (RFC 6749 section 5.2).
+    #[error(
+        "the authorization server rejected the token request: {error}{}",
+        described(.description.as_ref())
+    )]
+    TokenRefused {
+        /// The error code, such as `invalid_grant`.
+        error: String,
+        /// The server's description of the error.
+        description: Option<String>,
+    },
+    /// The token endpoint returned an error status without an error code.
+    #[error("the authorization server rejected the token request: HTTP {status}")]
+    TokenStatus {
+        /// The HTTP status.
+        status: u16,
+    },
+    /// The token response cannot be parsed.
+    #[error("the token response is invalid: {0}")]
+    TokenAnswer(#[source] serde_json::Error),
+    /// The token type is not supported.
+    #[error("the token response has an unsupported token type")]
+    TokenType,
+    /// The identity provider did not return an identity assertion.
+    #[error("the identity provider returned no identity assertion")]
+    NoIdentityAssertion,
+    /// The assertion file cannot be read.
+    #[error("the assertion file cannot be read: {0}")]
+    Assertion(#[source] std::io::Error),
+    /// Signing with the private key failed.
+    #[error("the private key cannot sign the client assertion")]
+    Signing,
+    /// Storing or loading the tokens failed.
+    #[error(transparent)]
+    Store(#[from] TokenStoreError),
+    /// The prompt or the token store panicked.
+    #[error("the authorization failed because of an internal error")]
+    Panicked,
+    /// The server publishes no authorization metadata, and client credentials are never sent to a
+    /// guessed endpoint.
+    #[error("the server's protected resource metadata names no authorization server")]
+    Unpublished,
+    /// The authorization timed out.
+    #[error("the authorization timed out")]
+    TimedOut,
+    /// The grant lacks a setting.
+    #[error(transparent)]
+    Config(#[from] crate::ServerConfigError),
+}
+
+impl OAuthError {
+    /// Returns whether the authorization server rejected the request, as opposed to being
+    /// unreachable.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        self.class() == ErrorClass::Denied
+    }
+
+    /// Returns whether the authorization server may have removed the client: because of its error,
+    /// or because the browser never returned, as happens after an error page.
+    pub(super) fn doubts_client(&self) -> bool {
+        match self {
+            Self::Prompt(PromptError::Deferred) => false,
+            Self::Prompt(_) => true,
+            Self::TokenRefused { error, .. } | Self::Refused { error } => {
+                error.starts_with("invalid_client") || error.starts_with("unauthorized_client")
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the class of the error.
+    #[must_use]
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Request(_) | Self::Store(_) | Self::TooLarge { .. } => ErrorClass::Unavailable,
+            Self::TokenStatus { status } if *status >= 500 || *status == 429 => {
+                ErrorClass::Unavailable
+            }
+            Self::Discovery(error) if error.is_out_of_reach() => ErrorClass::Unavailable,
+            Self::TimedOut => ErrorClass::Timeout,
+            Self::Panicked => ErrorClass::Internal,
+            Self::Config(_) | Self::NoRedirectUri | Self::Assertion(_) | Self::Signing => {
+                ErrorClass::InvalidInput
+            }
+            _ => ErrorClass::Denied,
+        }
+    }
+}
+
+/// Cuts a server's description to one line.
+pub(super) fn short(text: &str) -> String {
+    const MAX_DESCRIPTION_CHARS: usize = 300;
+    let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    visible.take(MAX_DESCRIPTION_CHARS).collect()
+}
+
+fn described(description: Option<&String>) -> String {
+    description.map_or(String::new(), |text| format!(" ({text})"))
+}
+
+/// An error of the SDK. The message is cut to one line, because it may contain a whole response.
+pub struct SdkError(AuthError);
+
+impl SdkError {
+    pub(super) fn new(error: AuthError) -> Self {
+        Self(error)
+    }
+
+    fn is_out_of_reach(&self) -> bool {
+        let AuthError::DiscoveryRequestFailed { source, .. } = &self.0 else {
+            return false;
+        };
+        // Either this crate's error below the SDK, or the SDK's own for a status of 500 and above.
+        let ours = source.downcast_ref::<OAuthError>();
+        ours.is_none_or(|error| error.class() == ErrorClass::Unavailable)
+    }
+}
+
+impl fmt::Display for SdkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&short(&self.0.to_string()))
+    }
+}
+
+impl fmt::Debug for SdkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SdkError({self})")
+    }
+}
+
+impl std::error::Error for SdkError {}

@@ -1,0 +1,383 @@
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use secrecy::ExposeSecret;
+use url::Url;
+
+use super::authorization_code::{self, AuthorizationCode};
+use super::challenge::Challenge;
+use super::client::{Form, OAuthClient};
+use super::config::Grant;
+use super::discovery::AuthorizationServer;
+use super::dpop::Dpop;
+use super::registration;
+use super::token_request::TokenEndpoint;
+use super::tokens::{LiveTokens, Origin, TokenAnswer};
+use super::web::Web;
+use super::{
+    AuthorizationPrompt, AuthorizationResponse, ClientRegistration, OAuthConfig, OAuthCredentials,
+    OAuthError, PendingAuthorization, TokenKey, TokenStore,
+};
+
+/// Time limit of one token acquisition, which may include asking a user.
+const ACQUISITION_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
+/// Maximum number of scopes to request, whatever the server requests.
+const MAX_SCOPES: usize = 100;
+
+/// The state of one client, shared by its calls and the running token acquisition.
+pub(super) struct Shared {
+    pub(super) config: OAuthConfig,
+    pub(super) grant: Grant,
+    /// The URL of the MCP server, without query and fragment.
+    pub(super) server: Url,
+    pub(super) prompt: Option<Arc<dyn AuthorizationPrompt>>,
+    pub(super) store: Arc<dyn TokenStore>,
+    pub(super) key: TokenKey,
+    pub(super) web: Web,
+    pub(super) current: Mutex<Current>,
+    pub(super) credentials: Mutex<OAuthCredentials>,
+    pub(super) dpop: OnceLock<Arc<Dpop>>,
+}
+
+/// The current tokens.
+#[derive(Default)]
+pub(super) struct Current {
+    /// Incremented with every change of the tokens.
+    pub(super) generation: u64,
+    pub(super) tokens: Option<Arc<LiveTokens>>,
+    /// The scopes requested so far; only grows.
+    pub(super) scopes: Vec<String>,
+    /// The token endpoint for refreshing, once discovered.
+    endpoint: Option<TokenEndpoint>,
+}
+
+/// Why tokens are needed.
+pub(super) enum TokenReason {
+    /// The tokens expire soon. The user is not asked.
+    Renewal,
+    /// The server rejected a request: without a token, with an invalid one (401), or with
+    /// insufficient scopes (403).
+    Refusal { challenge: Challenge, step_up: bool },
+}
+
+impl Shared {
+    pub(super) async fn run(self: Arc<Self>, errand: TokenReason) -> Result<(), OAuthError> {
+        let errand = async {
+            match errand {
+                TokenReason::Renewal => self.renew().await,
+                TokenReason::Refusal { challenge, step_up } => {
+                    self.authorize(&challenge, step_up).await
+                }
+            }
+        };
+        let timed = tokio::time::timeout(ACQUISITION_TIMEOUT, errand).await;
+        timed.unwrap_or(Err(OAuthError::TimedOut))
+    }
+
+    /// Returns whether new tokens can be obtained without asking a user.
+    pub(super) fn renews_alone(&self, tokens: &LiveTokens) -> bool {
+        tokens.tokens.refresh_token.is_some() || !matches!(self.grant, Grant::AuthorizationCode)
+    }
+
+    async fn renew(&self) -> Result<(), OAuthError> {
+        let (known, scopes) = {
+            let current = self.current.lock();
+            (current.endpoint.clone(), current.scopes.clone())
+        };
+        let endpoint = match known {
+            Some(endpoint) => endpoint,
+            None => self.discover(&Challenge::default()).await?.token,
+        };
+        let renewed = if matches!(self.grant, Grant::AuthorizationCode) {
+            self.refresh(&endpoint).await
+        } else {
+            let tokens = self.current.lock().tokens.clone();
+            let bound = tokens.and_then(|live| live.dpop.clone());
+            self.by_itself(&endpoint, &scopes, bound.as_ref()).await
+        };
+        if renewed.as_ref().is_err_and(OAuthError::is_refusal) {
+            // Without tokens, the server's challenge states what it requires.
+            self.forget().await;
+        }
+        renewed
+    }
+
+    async fn authorize(&self, challenge: &Challenge, step_up: bool) -> Result<(), OAuthError> {
+        let mut server = self.discover(challenge).await?;
+        let tokens = self.current.lock().tokens.clone();
+        let may_refresh = tokens.as_ref().is_some_and(|live| {
+            let is_stale = live.origin != Origin::Refreshed || live.is_accepted();
+            is_stale && !step_up && live.tokens.refresh_token.is_some()
+        });
+        if may_refresh {
+            match self.refresh(&server.token).await {
+                Err(error) if error.is_refusal() => {
+                    tracing::info!(%error, "The authorization server rejected the refresh token");
+                    if error.doubts_client() {
+                        self.forget_client(&server.token.issuer);
+                    }
+                    self.forget().await;
+                }
+                other => return other,
+            }
+        }
+        let scopes = self.scopes(challenge, &server.first_scopes);
+        let bound = tokens.as_ref().is_some_and(|live| live.dpop.is_some());
+        let dpop = if bound || challenge.dpop && server.binds_tokens() {
+            Some(self.dpop_key(tokens.as_deref())?)
+        } else {
+            None
+        };
+        if !matches!(self.grant, Grant::AuthorizationCode) {
+            return self.by_itself(&server.token, &scopes, dpop.as_ref()).await;
+        }
+        let answer = self
+            .ask(&mut server, &scopes, dpop.as_deref(), challenge)
+            .await?;
+        let issuer = &server.token.issuer;
+        let live = LiveTokens::granted(answer, issuer, scopes, dpop.as_ref(), None)?;
+        self.keep(live).await;
+        Ok(())
+    }
+
+    /// Discovers the authorization server, and fails if its issuer is not the configured `issuer`.
+    /// This check precedes every token request, registration and authorization request.
+    async fn discover(&self, challenge: &Challenge) -> Result<AuthorizationServer, OAuthError> {
+        let server = AuthorizationServer::discover(&self.web, &self.server, challenge).await?;
+        if !server.is_published && !matches!(self.grant, Grant::AuthorizationCode) {
+            return Err(OAuthError::Unpublished);
+        }
+        if !self.config.allows_issuer(&server.token.issuer) {
+            return Err(OAuthError::ForeignIssuer {
+                found: super::error::short(&server.token.issuer),
+                configured: self.config.issuer.clone().unwrap_or_default(),
+            });
+        }
+        self.current.lock().endpoint = Some(server.token.clone());
+        Ok(server)
+    }
+
+    /// Asks the user for an authorization.
+    async fn ask(
+        &self,
+        server: &mut AuthorizationServer,
+        scopes: &[String],
+        dpop: Option<&Dpop>,
+        challenge: &Challenge,
+    ) -> Result<TokenAnswer, OAuthError> {
+        let prompt = self.prompt.as_deref().ok_or(OAuthError::NobodyToAsk)?;
+        server.check_for_authorization(&self.web)?;
+        let redirect_uri = prompt.redirect_uri();
+        let redirect_uri = redirect_uri.or_else(|| self.config.redirect_uri.clone());
+        let redirect_uri = redirect_uri.ok_or(OAuthError::NoRedirectUri)?;
+        let mut credentials = self.credentials.lock().clone();
+        let client = registration::client_for(
+            server,
+            &self.config,
+            &redirect_uri,
+            scopes,
+            &mut credentials,
+        )
+        .await?;
+        let registered = credentials.registrations.get(&server.token.issuer);
+        let registered_secret = registered.and_then(|known| known.client_secret.clone());
+        *self.credentials.lock() = credentials;
+        let request = AuthorizationCode {
+            web: &self.web,
+            prompt,
+            client: &client,
+            registered_secret,
+            redirect_uri: &redirect_uri,
+            scopes,
+            dpop,
+            challenge,
+            server: &self.server,
+        };
+        let obtained = request.obtain(server).await;
+        if obtained.as_ref().is_err_and(OAuthError::doubts_client) {
+            self.forget_client(&server.token.issuer);
+        }
+        obtained
+    }
+
+    /// Completes an authorization that another client started, with the response from the browser.
+    pub(super) async fn finish(
+        &self,
+        pending: PendingAuthorization,
+        response: AuthorizationResponse,
+    ) -> Result<(), OAuthError> {
+        let challenge = Challenge {
+            resource_metadata: pending.resource_metadata.clone(),
+            ..Challenge::default()
+        };
+        let server = self.discover(&challenge).await?;
+        let issuer = &server.token.issuer;
+        if *issuer != pending.issuer {
+            let found = super::error::short(issuer);
+            return Err(OAuthError::ForeignClient { found });
+        }
+        let registration = ClientRegistration {
+            client_id: pending.client_id.clone(),
+            client_secret: pending.client_secret.clone(),
+            redirect_uri: pending.redirect_uri.clone(),
+        };
+        let configured = self.config.client()?;
+        let client = configured
+            .filter(|client| client.id == pending.client_id)
+            .unwrap_or_else(|| {
+                let secret = pending.client_secret.clone();
+                OAuthClient::with_secret(pending.client_id.clone(), secret)
+            });
+        let dpop = pending.dpop.then(|| self.dpop_key(None)).transpose()?;
+        let proofs = dpop.as_deref();
+        let answer =
+            authorization_code::exchange(&server, &self.web, &client, proofs, &pending, response);
+        let answer = answer.await?;
+        let scopes = pending.scopes;
+        let live = LiveTokens::granted(answer, issuer, scopes, dpop.as_ref(), None)?;
+        let issuer = issuer.clone();
+        self.credentials
+            .lock()
+            .registrations
+            .insert(issuer, registration);
+        self.keep(live).await;
+        Ok(())
+    }
+
+    /// Uses the refresh token (OAuth 2.1 section 4.3), only with the issuer that issued it.
+    async fn refresh(&self, endpoint: &TokenEndpoint) -> Result<(), OAuthError> {
+        let live = self.current.lock().tokens.clone();
+        let live = live.filter(|live| live.tokens.issuer == endpoint.issuer);
+        let live = live.ok_or(OAuthError::NobodyToAsk)?;
+        let token = live.tokens.refresh_token.as_ref();
+        let token = token.ok_or(OAuthError::NobodyToAsk)?;
+        let client = self.known_client(&endpoint.issuer)?;
+        let form: Form = vec![
+            ("grant_type", "refresh_token".to_owned()),
+            ("refresh_token", token.expose_secret().to_owned()),
+        ];
+        let dpop = live.dpop.as_ref();
+        let proofs = dpop.map(Arc::as_ref);
+        let answer = endpoint
+            .request(&self.web, client.as_ref(), proofs, &form)
+            .await?;
+        let scopes = live.tokens.scopes.clone();
+        let issuer = &endpoint.issuer;
+        let refreshed = LiveTokens::granted(answer, issuer, scopes, dpop, Some(&live.tokens))?;
+        self.keep(refreshed).await;
+        Ok(())
+    }
+
+    /// Returns the client to which this issuer issued tokens.
+    fn known_client(&self, issuer: &str) -> Result<Option<OAuthClient>, OAuthError> {
+        if let Some(client) = self.config.client()? {
+            return Ok(Some(client));
+        }
+        let credentials = self.credentials.lock();
+        if let Some(known) = credentials.registrations.get(issuer) {
+            let (id, secret) = (known.client_id.clone(), known.client_secret.clone());
+            return Ok(Some(OAuthClient::with_secret(id, secret)));
+        }
+        let url = self.config.client_metadata_url.clone();
+        Ok(url.map(|url| OAuthClient::with_secret(url, None)))
+    }
+
+    /// Returns the scopes to request: those requested before, or else the configured ones, or else
+    /// the server's; plus those in the challenge (scope selection strategy, step-up authorization
+    /// flow).
+    fn scopes(&self, challenge: &Challenge, first: &[String]) -> Vec<String> {
+        let asked = self.current.lock().scopes.clone();
+        let base = match (asked.is_empty(), self.config.scopes.is_empty()) {
+            (false, _) => asked,
+            (true, false) => self.config.scopes.clone(),
+            (true, true) => first.to_vec(),
+        };
+        let mut scopes: Vec<String> = Vec::new();
+        for scope in base.iter().chain(&challenge.scopes) {
+            if scopes.len() < MAX_SCOPES && !scopes.contains(scope) {
+                scopes.push(scope.clone());
+            }
+        }
+        scopes
+    }
+
+    fn dpop_key(&self, tokens: Option<&LiveTokens>) -> Result<Arc<Dpop>, OAuthError> {
+        if let Some(dpop) = tokens.and_then(|live| live.dpop.clone()) {
+            return Ok(dpop);
+        }
+        if let Some(dpop) = self.dpop.get() {
+            return Ok(Arc::clone(dpop));
+        }
+        let dpop = Arc::new(Dpop::generate()?);
+        Ok(Arc::clone(self.dpop.get_or_init(|| dpop)))
+    }
+
+    fn install(&self, live: Option<LiveTokens>) {
+        let mut current = self.current.lock();
+        current.generation += 1;
+        if let Some(live) = &live {
+            current.scopes.clone_from(&live.tokens.scopes);
+        }
+        current.tokens = live.map(Arc::new);
+    }
+
+    /// Installs and stores the tokens. If storing fails, this process still uses them.
+    pub(super) async fn keep(&self, live: LiveTokens) {
+        let credentials = {
+            let mut credentials = self.credentials.lock();
+            credentials.tokens = Some(live.tokens.clone());
+            credentials.clone()
+        };
+        self.install(Some(live));
+        if let Err(error) = self.store.save(&self.key, credentials).await {
+            tracing::warn!(
+                %error, mcp.url = %self.server,
+                "Cannot store the OAuth tokens of an MCP server"
+            );
+        }
+    }
+
+    /// Removes a dynamic registration, so that the next authorization registers the client again.
+    fn forget_client(&self, issuer: &str) {
+        if self.config.client_id.is_none() {
+            self.credentials.lock().registrations.remove(issuer);
+        }
+    }
+
+    /// Removes the tokens, but not the registrations.
+    async fn forget(&self) {
+        let credentials = {
+            let mut credentials = self.credentials.lock();
+            credentials.tokens = None;
+            credentials.clone()
+        };
+        self.install(None);
+        let stored = if credentials.registrations.is_empty() {
+            self.store.clear(&self.key).await
+        } else {
+            self.store.save(&self.key, credentials).await
+        };
+        if let Err(error) = stored {
+            tracing::warn!(
+                %error, mcp.url = %self.server,
+                "Cannot remove the OAuth tokens of an MCP server"
+            );
+        }
+    }
+
+    /// Loads the credentials that an earlier process stored.
+    pub(super) async fn load(&self) -> Result<(), OAuthError> {
+        let Some(mut credentials) = self.store.load(&self.key).await? else {
+            return Ok(());
+        };
+        // Drops tokens of an issuer that is no longer the configured one.
+        let tokens = credentials.tokens.take();
+        credentials.tokens = tokens.filter(|tokens| self.config.allows_issuer(&tokens.issuer));
+        let live = credentials.tokens.clone().and_then(LiveTokens::stored);
+        *self.credentials.lock() = credentials;
+        self.install(live);
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, Method, StatusCode};
+use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
+use url::{Host, Url, form_urlencoded};
+
+use super::OAuthError;
+use pillion_egress::{EgressClient, EgressError, EgressPolicy, Purpose, Trust};
+
+/// Timeout of one request to an authorization server.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Maximum size of a response, in bytes; metadata and token responses are small.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// Sends requests to authorization servers, for the SDK and for this crate: within the egress
+/// policy, with small responses, and without credentials beyond those of the request.
+#[derive(Clone)]
+pub(super) struct Web {
+    client: EgressClient,
+    policy: Arc<EgressPolicy>,
+}
+
+/// A completely read response.
+pub(super) struct WebAnswer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<u8>,
+}
+
+impl Web {
+    /// Creates a client under the egress rules for URLs that this server names.
+    pub(super) fn new(egress: &EgressPolicy, server: &Url) -> Result<Self, reqwest::Error> {
+        let policy = egress.for_urls_of(server);
+        let purpose = Purpose {
+            redirects: false,
+            timeout: Some(REQUEST_TIMEOUT),
+            ..Purpose::server(Trust::System)
+        };
+        Ok(Self {
+            client: EgressClient::new(&policy, purpose)?,
+            policy: Arc::new(policy),
+        })
+    }
+
+    /// Checks the destination of a request or of a user's browser: `https`, this machine, or as the
+    /// policy allows (OAuth 2.1 section 1.5).
+    pub(super) fn check(&self, url: &str) -> Result<Url, OAuthError> {
+        let url = Url::parse(url).map_err(|_| EgressError::Scheme)?;
+        self.policy.check_url(&url)?;
+        Ok(url)
+    }
+
+    pub(super) async fn post_form(
+        &self,
+        url: &Url,
+        mut headers: HeaderMap,
+        form: &[(&str, &str)],
+    ) -> Result<WebAnswer, OAuthError> {
+        let body = form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(form)
+            .finish();
+        let form = http::HeaderValue::from_static("application/x-www-form-urlencoded");
+        headers.insert(CONTENT_TYPE, form);
+        self.send(Method::POST, url, headers, body.into()).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        url: &Url,
+        mut headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<WebAnswer, OAuthError> {
+        let json = http::HeaderValue::from_static("application/json");
+        headers.insert(ACCEPT, json);
+        let request = self.client.request(method, url, headers)?.body(body);
+        let mut response = request.send().await.map_err(failed)?;
+        let mut body = Vec::new();
+        let is_stream = response.headers().get(CONTENT_TYPE).is_some_and(|kind| {
+            // A stream may never end, and is not the expected content.
+            kind.as_bytes().starts_with(b"text/event-stream")
+        });
+        while !is_stream && let Some(chunk) = response.chunk().await.map_err(failed)? {
+            if body.len() + chunk.len() > MAX_BYTES {
+                return Err(OAuthError::TooLarge { limit: MAX_BYTES });
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(WebAnswer {
+            status: response.status(),
+            headers: response.headers().clone(),
+            body,
+        })
+    }
+}
+
+fn failed(error: reqwest::Error) -> OAuthError {
+    if let Some(refusal) = EgressError::cause_of(&error) {
+        OAuthError::Endpoint(refusal.clone())
+    } else {
+        OAuthError::Request(error.without_url())
+    }
+}
+
+/// Executes the SDK's requests. The SDK itself follows redirects of metadata, within the origin.
+impl OAuthHttpClient for Web {
+    fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
+        Box::pin(async move {
+            let (head, body) = request.request.into_parts();
+            let url = Url::parse(&head.uri.to_string())?;
+            let answer = self.send(head.method, &url, head.headers, body.into());
+            let answer = answer.await?;
+            let mut response = http::Response::new(answer.body);
+            *response.status_mut() = answer.status;
+            *response.headers_mut() = answer.headers;
+            Ok(response)
+        })
+    }
+}
+
+pub(super) fn is_loopback(host: &Host<&str>) -> bool {
+    match host {
+        Host::Domain(name) => *name == "localhost" || name.ends_with(".localhost"),
+        Host::Ipv4(address) => address.is_loopback(),
+        Host::Ipv6(address) => address.is_loopback(),
+    }
+}

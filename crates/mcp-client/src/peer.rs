@@ -1,0 +1,298 @@
+//! Server-initiated messages, and their handlers.
+
+mod asked;
+mod room;
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::{broadcast, mpsc};
+use tokio::task::JoinSet;
+
+use super::callbacks::{Callbacks, Notification, Progress, ProgressCallback, empty_object};
+use super::jsonrpc::{self, Incoming, RequestId};
+use super::result_cache::ResultCache;
+use super::{McpErrorKind, RpcError};
+use asked::ServerRequests;
+use room::{PeerLimits, Taken};
+
+/// Maximum number of notifications that wait for a slow listener; then the oldest are dropped.
+const MAX_WAITING_NOTICES: usize = 256;
+
+/// The error code for a server that sends too many concurrent requests.
+const TOO_MANY: i64 = -32000;
+
+/// Timeout for sending a response to the server.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The pending response to a server's request.
+pub(super) struct Answer {
+    /// The reserved capacity, held until the response is sent.
+    room: Taken,
+    /// The message; `None` if the server has cancelled its request.
+    message: Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>,
+}
+
+/// Handles the messages of one client's server, across reconnections.
+pub(super) struct Peer {
+    callbacks: Callbacks,
+    room: PeerLimits,
+    asked: ServerRequests,
+    progress: Mutex<HashMap<RequestId, ProgressCallback>>,
+    next_token: AtomicI64,
+    notices: broadcast::Sender<Notification>,
+    /// Recipients of the notifications of each `subscriptions/listen`.
+    subscribers: Mutex<HashMap<RequestId, mpsc::Sender<Notification>>>,
+    results: Arc<ResultCache>,
+}
+
+impl Peer {
+    pub(super) fn new(callbacks: Callbacks, results: Arc<ResultCache>) -> Self {
+        Self {
+            callbacks,
+            results,
+            subscribers: Mutex::default(),
+            room: PeerLimits::new(),
+            asked: ServerRequests::default(),
+            progress: Mutex::default(),
+            next_token: AtomicI64::new(1),
+            notices: broadcast::channel(MAX_WAITING_NOTICES).0,
+        }
+    }
+
+    pub(super) fn callbacks(&self) -> &Callbacks {
+        &self.callbacks
+    }
+
+    /// Returns whether there are listeners for messages outside of responses.
+    pub(super) fn listens(&self) -> bool {
+        self.callbacks.listen() || self.notices.receiver_count() > 0
+    }
+
+    /// Returns a receiver for all later notifications, except progress.
+    pub(super) fn notices(&self) -> broadcast::Receiver<Notification> {
+        self.notices.subscribe()
+    }
+
+    /// Handles a message that is not a response. Delivers a notification at once; for a request,
+    /// returns the future response, which the transport sends.
+    pub(super) fn hear(&self, message: Incoming) -> Option<Answer> {
+        match message {
+            Incoming::Response { .. } => None,
+            Incoming::Notification { method, params } => {
+                let params = params.unwrap_or_else(empty_object);
+                self.hear_notice(Notification { method, params });
+                None
+            }
+            Incoming::Request { id, method, params } => self.answer(id, &method, params),
+        }
+    }
+
+    fn answer(
+        &self,
+        id: Box<RawValue>,
+        method: &str,
+        params: Option<Box<RawValue>>,
+    ) -> Option<Answer> {
+        if !PeerLimits::fits_id(&id) {
+            self.room.lose(method);
+            return None;
+        }
+        let bytes = params.as_ref().map_or(0, |params| params.get().len());
+        // A `ping` does not wait behind input requests for a user.
+        let room = (method != "ping").then(|| self.room.to_work(bytes));
+        let Some(room) = room.flatten() else {
+            return self.answer_shortly(&id, method);
+        };
+        let outcome = self.callbacks.answer(method, params);
+        let question = self.asked.add(&id);
+        let message = Box::pin(async move {
+            let outcome = question.answer(outcome).await?;
+            Some(jsonrpc::answer(&id, outcome))
+        });
+        Some(Answer { room, message })
+    }
+
+    /// Returns the response to `ping`, or an error for any other request.
+    fn answer_shortly(&self, id: &RawValue, method: &str) -> Option<Answer> {
+        let Some(room) = self.room.to_answer() else {
+            self.room.lose(method);
+            return None;
+        };
+        let outcome = match method {
+            "ping" => Ok(serde_json::Map::new().into()),
+            _ => Err(RpcError::new(TOO_MANY, "Too many requests at once")),
+        };
+        let message = Box::pin(std::future::ready(Some(jsonrpc::answer(id, outcome))));
+        Some(Answer { room, message })
+    }
+
+    fn hear_notice(&self, notice: Notification) {
+        let fits = PeerLimits::fits(&notice);
+        if notice.method == "notifications/progress" {
+            match fits {
+                true => self.hear_progress(&notice.params),
+                false => self.room.lose(&notice.method),
+            }
+            return;
+        }
+        if notice.method == "notifications/cancelled" {
+            self.hear_cancelled(&notice.params);
+        }
+        self.results.hear(&notice);
+        self.callbacks.notify(&notice);
+        if !fits {
+            self.room.lose(&notice.method);
+            return;
+        }
+        match self.subscriber(&notice.params) {
+            // A slow subscriber misses notifications, so that the server is not delayed.
+            Some(subscriber) => {
+                if let Err(mpsc::error::TrySendError::Full(notice)) = subscriber.try_send(notice) {
+                    self.room.lose(&notice.method);
+                }
+            }
+            // An error means that there are no listeners.
+            None => drop(self.notices.send(notice)),
+        }
+    }
+
+    /// Returns the recipient of a notification that belongs to a subscription.
+    fn subscriber(&self, params: &RawValue) -> Option<mpsc::Sender<Notification>> {
+        #[derive(Deserialize)]
+        struct Params {
+            #[serde(rename = "_meta")]
+            meta: Meta,
+        }
+        #[derive(Deserialize)]
+        struct Meta {
+            #[serde(rename = "io.modelcontextprotocol/subscriptionId")]
+            subscription_id: RequestId,
+        }
+        let params: Params = serde_json::from_str(params.get()).ok()?;
+        let subscribers = self.subscribers.lock();
+        subscribers.get(&params.meta.subscription_id).cloned()
+    }
+
+    /// Delivers the notifications of a subscription to `sender` until the returned guard is
+    /// dropped.
+    pub(super) fn route(
+        self: &Arc<Self>,
+        id: RequestId,
+        sender: mpsc::Sender<Notification>,
+    ) -> Routed {
+        self.subscribers.lock().insert(id.clone(), sender);
+        Routed {
+            peer: Arc::clone(self),
+            id,
+        }
+    }
+
+    fn hear_cancelled(&self, params: &RawValue) {
+        #[derive(Deserialize)]
+        struct Params<'a> {
+            #[serde(rename = "requestId", borrow)]
+            id: &'a RawValue,
+        }
+        match serde_json::from_str::<Params<'_>>(params.get()) {
+            Ok(Params { id }) => self.asked.take_back(id),
+            Err(error) => tracing::debug!(%error, "Skipped an invalid `notifications/cancelled`"),
+        }
+    }
+
+    fn hear_progress(&self, params: &RawValue) {
+        #[derive(Deserialize)]
+        struct Params {
+            #[serde(rename = "progressToken")]
+            token: RequestId,
+            #[serde(flatten)]
+            progress: Progress,
+        }
+        match serde_json::from_str::<Params>(params.get()) {
+            Ok(Params { token, progress }) => {
+                let callback = self.progress.lock().get(&token).cloned();
+                if let Some(callback) = callback {
+                    callback(progress);
+                }
+            }
+            Err(error) => tracing::debug!(%error, "Skipped an invalid `notifications/progress`"),
+        }
+    }
+
+    /// Delivers progress to `callback` until the returned guard is dropped.
+    pub(super) fn follow(self: &Arc<Self>, callback: ProgressCallback) -> Following {
+        let token = RequestId::Number(self.next_token.fetch_add(1, Ordering::Relaxed));
+        self.progress.lock().insert(token.clone(), callback);
+        Following {
+            peer: Arc::clone(self),
+            token,
+        }
+    }
+}
+
+/// Guard of a progress callback.
+pub(super) struct Following {
+    peer: Arc<Peer>,
+    /// The request's `progressToken`.
+    pub(super) token: RequestId,
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.peer.progress.lock().remove(&self.token);
+    }
+}
+
+/// Guard of a subscription's recipient.
+pub(super) struct Routed {
+    peer: Arc<Peer>,
+    id: RequestId,
+}
+
+impl Drop for Routed {
+    fn drop(&mut self) {
+        self.peer.subscribers.lock().remove(&self.id);
+    }
+}
+
+/// Responses that are being sent to the server. Dropping this value cancels them, so that none
+/// outlives the request or stream of the server's request.
+#[derive(Default)]
+pub(super) struct Answers(Option<JoinSet<()>>);
+
+impl Answers {
+    /// Sends the response when it is ready, without blocking the caller.
+    pub(super) fn send<F>(&mut self, answer: Answer, post: impl FnOnce(Bytes) -> F + Send + 'static)
+    where
+        F: Future<Output = Result<(), McpErrorKind>> + Send,
+    {
+        let tasks = self.0.get_or_insert_default();
+        // Removes finished tasks.
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move {
+            let Answer { room, message } = answer;
+            let _room = room;
+            let Some(message) = message.await else {
+                return;
+            };
+            match tokio::time::timeout(ANSWER_TIMEOUT, post(message)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "The server rejected a response of the client");
+                }
+                Err(_) => tracing::debug!("Sending a response to the server timed out"),
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::value::RawValue;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::Notification;
+
+/// Maximum number of the server's requests that are processed concurrently; they may wait for a
+/// user.
+const MAX_ANSWERS: usize = 16;
+
+/// Maximum total size of their parameters, in KiB.
+const MAX_KIB: usize = 32 * 1024;
+
+/// Maximum number of immediate responses (errors, and responses to `ping`) that are being sent.
+/// Further requests of a server that does not read them get no response.
+const MAX_SHORT_ANSWERS: usize = 64;
+
+/// Maximum size of an id in a response, in bytes.
+const MAX_ID_LEN: usize = 1024;
+
+/// Maximum size of a notification that waits for a listener, in bytes.
+const LARGEST_NOTICE: usize = 64 * 1024;
+
+/// Limits the resources that one server's messages can take.
+pub(super) struct PeerLimits {
+    answers: Arc<Semaphore>,
+    kib: Arc<Semaphore>,
+    short_answers: Arc<Semaphore>,
+    lost: AtomicU64,
+}
+
+/// Reserved capacity, until the response is sent.
+pub(super) struct Taken {
+    _permits: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
+}
+
+impl PeerLimits {
+    pub(super) fn new() -> Self {
+        Self {
+            answers: Arc::new(Semaphore::new(MAX_ANSWERS)),
+            kib: Arc::new(Semaphore::new(MAX_KIB)),
+            short_answers: Arc::new(Semaphore::new(MAX_SHORT_ANSWERS)),
+            lost: AtomicU64::new(0),
+        }
+    }
+
+    /// Reserves capacity for a request with parameters of this size.
+    pub(super) fn to_work(&self, bytes: usize) -> Option<Taken> {
+        // The response limits may be configured above this limit: one such request is accepted.
+        let kib = u32::try_from(bytes.div_ceil(1024).min(MAX_KIB)).ok()?;
+        let answer = Arc::clone(&self.answers).try_acquire_owned().ok()?;
+        let held = Arc::clone(&self.kib).try_acquire_many_owned(kib).ok()?;
+        Some(Taken {
+            _permits: (answer, Some(held)),
+        })
+    }
+
+    /// Returns whether an id is short enough for a response.
+    pub(super) fn fits_id(id: &RawValue) -> bool {
+        id.get().len() <= MAX_ID_LEN
+    }
+
+    /// Reserves capacity for an immediate response.
+    pub(super) fn to_answer(&self) -> Option<Taken> {
+        let answer = Arc::clone(&self.short_answers).try_acquire_owned().ok()?;
+        Some(Taken {
+            _permits: (answer, None),
+        })
+    }
+
+    /// Returns whether a notification is small enough to wait for a listener.
+    pub(super) fn fits(notice: &Notification) -> bool {
+        notice.method.len() + notice.params.get().len() <= LARGEST_NOTICE
+    }
+
+    /// Counts and logs a dropped message; the first one as a warning.
+    pub(super) fn lose(&self, method: &str) {
+        let lost = self.lost.fetch_add(1, Ordering::Relaxed) + 1;
+        let method: String = method.chars().take(100).collect();
+        if lost == 1 {
+            tracing::warn!(
+                method,
+                "An MCP server sends messages faster than they can be handled; some are dropped"
+            );
+        } else {
+            tracing::debug!(method, lost, "Dropped a message of an MCP server");
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,169 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A revision of the Model Context Protocol. Newer revisions are greater.
+///
+/// Code must not compare revisions to decide on a behavior; use [`supports`](Self::supports).
+///
+/// ```
+/// use pillion_mcp_client::{Feature, ProtocolVersion};
+/// let version: ProtocolVersion = "2025-06-18".parse().unwrap();
+/// assert!(version > ProtocolVersion::V2024_11_05);
+/// assert!(version.supports(Feature::ProtocolVersionHeader));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "&'static str")]
+#[non_exhaustive]
+pub enum ProtocolVersion {
+    /// HTTP+SSE with an `endpoint` event.
+    V2024_11_05,
+    /// Streamable HTTP, sessions, batches.
+    V2025_03_26,
+    /// The version header, structured output; no batches.
+    V2025_06_18,
+    /// Resumption by polling, JSON Schema 2020-12.
+    V2025_11_25,
+    /// Stateless: no handshake and no sessions; every request carries all metadata.
+    V2026_07_28,
+}
+
+/// A feature that only some revisions have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Feature {
+    /// A connection starts with `initialize`; the server may send requests and pushes
+    /// notifications. Until 2025-11-25.
+    Handshake,
+    /// The `MCP-Protocol-Version` header on every request. Since 2025-06-18.
+    ProtocolVersionHeader,
+    /// Every request carries revision, client and capabilities in `_meta`, and mirrors its method,
+    /// name and parameters in `Mcp-*` headers. Since 2026-07-28.
+    RequestMetadata,
+    /// Over HTTP, closing the stream of a response cancels the request; before, it had no meaning.
+    /// Since 2026-07-28.
+    CancelByClosing,
+    /// Structured results of tools, and their schemas, may have any JSON type; before, only objects
+    /// were allowed. Since 2026-07-28.
+    AnyStructuredContent,
+    /// A connecting client lists the resources right after the tools, as clients of this revision
+    /// did. Only 2024-11-05.
+    ResourcesAfterTools,
+}
+
+/// Error for an unknown revision.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Unknown MCP protocol version '{0}'")]
+pub struct UnknownProtocolVersion(pub String);
+
+impl ProtocolVersion {
+    /// The newest supported revision.
+    pub const LATEST: Self = Self::V2026_07_28;
+
+    /// The newest revision with a handshake.
+    pub const LATEST_WITH_HANDSHAKE: Self = Self::V2025_11_25;
+
+    const ALL: [Self; 5] = [
+        Self::V2024_11_05,
+        Self::V2025_03_26,
+        Self::V2025_06_18,
+        Self::V2025_11_25,
+        Self::V2026_07_28,
+    ];
+
+    /// Returns the revision's name in the protocol: a date.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V2024_11_05 => "2024-11-05",
+            Self::V2025_03_26 => "2025-03-26",
+            Self::V2025_06_18 => "2025-06-18",
+            Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
+        }
+    }
+
+    /// Returns whether this revision has `feature`.
+    #[must_use]
+    pub fn supports(self, feature: Feature) -> bool {
+        match feature {
+            Feature::Handshake => self <= Self::LATEST_WITH_HANDSHAKE,
+            Feature::ResourcesAfterTools => self <= Self::V2024_11_05,
+            Feature::ProtocolVersionHeader => self >= Self::V2025_06_18,
+            Feature::RequestMetadata | Feature::CancelByClosing | Feature::AnyStructuredContent => {
+                self >= Self::V2026_07_28
+            }
+        }
+    }
+
+    /// Returns the revision for a server that responds to the handshake with `text`: the newest
+    /// revision with a handshake that is not newer than `text`. Revisions are dates, so they sort
+    /// as text. A server may use a revision that is newer than this client and compatible enough.
+    pub(crate) fn closest_to(text: &str) -> Self {
+        let not_newer = Self::ALL
+            .into_iter()
+            .rev()
+            .filter(|known| known.supports(Feature::Handshake))
+            .find(|known| known.as_str() <= text);
+        not_newer.unwrap_or(Self::V2024_11_05)
+    }
+
+    /// Returns the newest revision that both a server and this client support.
+    pub(crate) fn newest_of<'a>(offered: impl IntoIterator<Item = &'a str>) -> Option<Self> {
+        let known = offered.into_iter().filter_map(|text| text.parse().ok());
+        known.max()
+    }
+}
+
+impl fmt::Display for ProtocolVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for ProtocolVersion {
+    type Err = UnknownProtocolVersion;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known = Self::ALL.into_iter().find(|known| known.as_str() == text);
+        known.ok_or_else(|| UnknownProtocolVersion(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for ProtocolVersion {
+    type Error = UnknownProtocolVersion;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<ProtocolVersion> for &'static str {
+    fn from(version: ProtocolVersion) -> Self {
+        version.as_str()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revisions_are_ordered_and_an_unknown_revision_falls_back() {
+        assert!(ProtocolVersion::ALL.is_sorted());
+        assert_eq!(
+            ProtocolVersion::closest_to("2025-07-01"),
+            ProtocolVersion::V2025_06_18
+        );
+        assert_eq!(
+            ProtocolVersion::closest_to("1999-01-01"),
+            ProtocolVersion::V2024_11_05
+        );
+        assert_eq!(
+            ProtocolVersion::closest_to("2099-01-01"),
+            ProtocolVersion::V2025_11_25
+        );
+        assert!("2025".parse::<ProtocolVersion>().is_err());
+    }
+}

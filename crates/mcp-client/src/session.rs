@@ -1,0 +1,315 @@
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+
+use super::callbacks::Notification;
+use super::ending::Ending;
+use super::jsonrpc::{self, RequestId, RpcOutcome};
+use super::metadata::{self, Metadata, Mirrored};
+use super::peer::Peer;
+use super::transport::{Outgoing, Transport};
+use super::{Feature, McpErrorKind, ProtocolVersion};
+
+/// An open connection: the transport, and what was negotiated.
+pub(super) struct Session {
+    transport: Box<dyn Transport>,
+    peer: Arc<Peer>,
+    ids: IdStyle,
+    next_id: AtomicI64,
+    version: Option<ProtocolVersion>,
+    /// The `_meta` entries of every request in this revision, created on first use.
+    per_request: OnceLock<metadata::Shared>,
+    hello: Option<Box<RawValue>>,
+    /// Set when the session was closed locally.
+    ended: Ending,
+}
+
+/// The form of request ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IdStyle {
+    /// `1`, `2`, ...
+    Number,
+    /// `mcp_` followed by random characters.
+    Mcp,
+}
+
+/// Additions to one request beyond its parameters.
+#[derive(Default)]
+pub(super) struct Extras {
+    /// Entries of `_meta`; those of the request itself take precedence.
+    pub(super) meta: Map<String, Value>,
+    /// Headers that mirror parameters (`Mcp-Param-*`).
+    pub(super) mirrored: Mirrored,
+    /// The recipient of the notifications of a `subscriptions/listen`.
+    pub(super) subscriber: Option<mpsc::Sender<Notification>>,
+}
+
+impl Session {
+    pub(super) fn new(transport: Box<dyn Transport>, peer: Arc<Peer>, ids: IdStyle) -> Self {
+        Self {
+            transport,
+            peer,
+            ids,
+            next_id: AtomicI64::new(1),
+            version: None,
+            per_request: OnceLock::new(),
+            hello: None,
+            ended: Ending::default(),
+        }
+    }
+
+    /// Returns the revision in use; `None` if it was not negotiated.
+    pub(super) fn version(&self) -> Option<ProtocolVersion> {
+        self.version
+    }
+
+    pub(super) fn has(&self, feature: Feature) -> bool {
+        self.version
+            .is_some_and(|version| version.supports(feature))
+    }
+
+    /// Returns the server's own description: the result of `initialize` or `server/discover`.
+    pub(super) fn hello(&self) -> Option<&RawValue> {
+        self.hello.as_deref()
+    }
+
+    /// Sets a revision without handshake.
+    pub(super) fn speak(&mut self, version: ProtocolVersion) {
+        self.version = Some(version);
+        self.per_request = OnceLock::new();
+        self.transport.negotiated(version);
+    }
+
+    /// Resets the revision, for a handshake to negotiate.
+    pub(super) fn unspeak(&mut self) {
+        self.version = None;
+    }
+
+    pub(super) fn introduced(&mut self, hello: Box<RawValue>) {
+        self.hello = Some(hello);
+    }
+
+    /// Sends a request and waits for its response. Dropping the future, or closing the session,
+    /// cancels the request on the server.
+    pub(super) async fn exchange(
+        self: &Arc<Self>,
+        method: &str,
+        params: &RawValue,
+        extras: Extras,
+    ) -> Result<RpcOutcome, McpErrorKind> {
+        let subscriber = extras.subscriber.clone();
+        let request = self.outgoing(method, params, extras)?;
+        let _routed = subscriber.map(|sender| self.peer.route(request.id.clone(), sender));
+        let guard = CancelOnDrop {
+            session: self,
+            id: Some(request.id.clone()),
+        };
+        let exchange = self.transport.exchange(request);
+        let outcome = self.ended.unless_it_comes(exchange).await?;
+        guard.disarm();
+        match outcome {
+            Err(McpErrorKind::HttpStatus {
+                status,
+                retry_after: None,
+                rpc: Some(error),
+                ..
+            }) if !matches!(status, 401 | 403 | 407 | 429) => Ok(Err(*error)),
+            other => other,
+        }
+    }
+
+    /// Sends a notification of the caller.
+    pub(super) async fn notify(&self, method: &str, params: &RawValue) -> Result<(), McpErrorKind> {
+        let message = jsonrpc::notification(method, Some(params));
+        let sent = self.transport.notify(message);
+        self.ended.unless_it_comes(sent).await?
+    }
+
+    /// Sends a request that is part of opening the session: it is never cancelled, and HTTP error
+    /// statuses are returned as they are.
+    pub(super) async fn ask(
+        &self,
+        method: &str,
+        params: &RawValue,
+    ) -> Result<RpcOutcome, McpErrorKind> {
+        let mut request = self.outgoing(method, params, Extras::default())?;
+        request.opens = true;
+        self.transport.exchange(request).await
+    }
+
+    fn outgoing(
+        &self,
+        method: &str,
+        params: &RawValue,
+        extras: Extras,
+    ) -> Result<Outgoing, McpErrorKind> {
+        let id = match (self.ids, method) {
+            // A server that responds on a stream may respond to this request late, on the stream of
+            // a later session. And a server may key the notification streams of all clients by this
+            // id.
+            (IdStyle::Mcp, _) | (_, "server/discover" | "subscriptions/listen") => {
+                RequestId::Text(format!("mcp_{}", uuid::Uuid::new_v4().simple()))
+            }
+            (IdStyle::Number, _) => RequestId::Number(self.next_id.fetch_add(1, Ordering::Relaxed)),
+        };
+        let Extras {
+            meta,
+            mut mirrored,
+            subscriber,
+        } = extras;
+        let endless = subscriber.is_some();
+        let stateless = self
+            .version
+            .filter(|version| version.supports(Feature::RequestMetadata));
+        if stateless.is_none() && meta.is_empty() {
+            let message = jsonrpc::request(&id, method, params);
+            return Ok(Outgoing {
+                id,
+                message,
+                mirrored: Mirrored::new(),
+                endless,
+                opens: false,
+            });
+        }
+        let mut request = Metadata::of(params).map_err(McpErrorKind::Encode)?;
+        request.add(meta).map_err(McpErrorKind::Encode)?;
+        if let Some(version) = stateless {
+            let per_request = self.per_request(version).map_err(McpErrorKind::Encode)?;
+            request.share(per_request);
+            request.mirror(method, &mut mirrored);
+        } else {
+            mirrored.clear();
+        }
+        let message = jsonrpc::request(&id, method, &request);
+        Ok(Outgoing {
+            id,
+            message,
+            mirrored,
+            endless,
+            opens: false,
+        })
+    }
+
+    fn per_request(
+        &self,
+        version: ProtocolVersion,
+    ) -> Result<&metadata::Shared, serde_json::Error> {
+        if let Some(made) = self.per_request.get() {
+            return Ok(made);
+        }
+        let made = metadata::per_request(version, self.capabilities())?;
+        Ok(self.per_request.get_or_init(|| made))
+    }
+
+    fn capabilities(&self) -> Map<String, Value> {
+        metadata::with_tasks(self.peer.callbacks().capabilities())
+    }
+
+    /// Negotiates the session: sends `initialize`, then `notifications/initialized`.
+    pub(super) async fn initialize(
+        &mut self,
+        offered: ProtocolVersion,
+    ) -> Result<(), McpErrorKind> {
+        /// Timeout for a response that is not needed.
+        const INITIALIZED_TIMEOUT: Duration = Duration::from_secs(2);
+        let mut capabilities = self.peer.callbacks().capabilities();
+        if offered == ProtocolVersion::V2024_11_05 {
+            // Clients of that time announced these, and servers may check for them.
+            for known in ["tools", "resources"] {
+                capabilities.insert(known.to_owned(), json!({}));
+            }
+        }
+        let params = json!({
+            "protocolVersion": offered.as_str(),
+            "capabilities": capabilities,
+            "clientInfo": metadata::client_info(),
+        });
+        let params = to_raw_value(&params).map_err(McpErrorKind::Encode)?;
+        let result = self.ask("initialize", &params).await??;
+        #[derive(serde::Deserialize)]
+        struct Initialized {
+            #[serde(rename = "protocolVersion", default)]
+            protocol_version: Option<String>,
+        }
+        let initialized: Initialized = serde_json::from_str(result.get()).map_err(|source| {
+            let method = "initialize";
+            McpErrorKind::UnexpectedResult { method, source }
+        })?;
+        let spoken = initialized.protocol_version.as_deref();
+        self.speak(spoken.map_or(offered, ProtocolVersion::closest_to));
+        self.introduced(result);
+        let done = jsonrpc::notification::<Value>("notifications/initialized", None);
+        match tokio::time::timeout(INITIALIZED_TIMEOUT, self.transport.notify(done)).await {
+            Ok(Ok(())) => {}
+            // Some servers respond with an error but work anyway.
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "The server rejected `notifications/initialized`");
+            }
+            Err(_) => {
+                tracing::debug!("Sending `notifications/initialized` to the server timed out");
+            }
+        }
+        if self.peer.listens() {
+            self.transport.listen().await;
+        }
+        Ok(())
+    }
+
+    /// Starts to receive messages outside of responses.
+    pub(super) async fn listen(&self) {
+        self.transport.listen().await;
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.transport.is_open()
+    }
+
+    /// Closes the session, also for callers that wait for a response.
+    pub(super) async fn close(&self) {
+        self.ended.come();
+        self.transport.close().await;
+    }
+
+    /// Returns whether cancelling a request requires a notification.
+    fn cancels_in_words(&self) -> bool {
+        let seen = self.transport.closes_with_exchange() && self.has(Feature::CancelByClosing);
+        self.version.is_some() && !seen
+    }
+}
+
+/// Sends `notifications/cancelled` if its request is dropped before the response arrives.
+struct CancelOnDrop<'a> {
+    session: &'a Arc<Session>,
+    id: Option<RequestId>,
+}
+
+impl CancelOnDrop<'_> {
+    fn disarm(mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
+        let Some(id) = self.id.take() else { return };
+        if !self.session.cancels_in_words() {
+            return;
+        }
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        let session = Arc::clone(self.session);
+        runtime.spawn(tokio::time::timeout(CANCEL_TIMEOUT, async move {
+            let params = json!({"requestId": id, "reason": "The caller gave up"});
+            let message = jsonrpc::notification("notifications/cancelled", Some(&params));
+            if let Err(error) = session.transport.notify(message).await {
+                tracing::debug!(%error, "The server rejected `notifications/cancelled`");
+            }
+        }));
+    }
+}

@@ -1,0 +1,301 @@
+//! A bidirectional channel that multiplexes messages, for stdio and WebSocket. Responses are
+//! matched to requests by id.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+use super::Outgoing;
+use super::message_id::MessageId;
+use super::waiting::PendingRequests;
+use crate::McpErrorKind;
+use crate::jsonrpc::{Incoming, RequestId, RpcOutcome};
+use crate::peer::{Answers, Peer};
+
+/// Maximum number of messages that wait for a server that does not read; further callers wait, too.
+const MAX_QUEUED: usize = 64;
+
+/// The channel's end for callers.
+pub(super) struct Duplex {
+    waiting: Arc<PendingRequests>,
+    outbox: mpsc::Sender<Queued>,
+}
+
+/// The channel's end for the task that writes to the server.
+pub(super) struct Outbox {
+    waiting: Arc<PendingRequests>,
+    messages: mpsc::Receiver<Queued>,
+}
+
+/// Marks whether a request was written, if its caller needs to know.
+pub(super) struct Departure(Option<Arc<AtomicBool>>);
+
+/// The channel's end for the task that reads from the server.
+pub(super) struct Inbox {
+    waiting: Arc<PendingRequests>,
+    outbox: mpsc::WeakSender<Queued>,
+    peer: Arc<Peer>,
+    /// Responses that are being sent to the server; dropped with the connection.
+    answers: Answers,
+    /// Whether any request has received its result.
+    has_answered: bool,
+}
+
+enum Queued {
+    Message {
+        /// The request's id and its mark of being written, if the message is a request.
+        request: Option<(RequestId, Arc<AtomicBool>)>,
+        message: Bytes,
+    },
+    /// Ends the writing task.
+    End,
+}
+
+/// Creates the three ends of a channel. Callers get an error as soon as the inbox or the outbox is
+/// dropped.
+pub(super) fn duplex(peer: Arc<Peer>) -> (Duplex, Outbox, Inbox) {
+    let waiting = Arc::new(PendingRequests::new());
+    let (outbox, messages) = mpsc::channel(MAX_QUEUED);
+    let inbox = Inbox {
+        waiting: Arc::clone(&waiting),
+        outbox: outbox.downgrade(),
+        peer,
+        answers: Answers::default(),
+        has_answered: false,
+    };
+    let duplex = Duplex {
+        waiting: Arc::clone(&waiting),
+        outbox,
+    };
+    (duplex, Outbox { waiting, messages }, inbox)
+}
+
+impl Duplex {
+    /// Sends a request and waits for its response.
+    ///
+    /// # Errors
+    /// The reason for which the connection ended; [`McpErrorKind::SessionExpired`] if no byte of
+    /// the request was written and the request may be sent over another connection.
+    pub(super) async fn exchange(&self, request: Outgoing) -> Result<RpcOutcome, McpErrorKind> {
+        let may_go_elsewhere = !request.opens;
+        let has_left = Arc::new(AtomicBool::new(false));
+        let reply = self.send_and_wait(request, &has_left).await;
+        if may_go_elsewhere && reply.is_err() && !has_left.load(Ordering::Acquire) {
+            return Err(McpErrorKind::SessionExpired);
+        }
+        reply
+    }
+
+    async fn send_and_wait(
+        &self,
+        request: Outgoing,
+        has_left: &Arc<AtomicBool>,
+    ) -> Result<RpcOutcome, McpErrorKind> {
+        let mut place = self.waiting.place(&request.id)?;
+        let queued = Queued::Message {
+            request: Some((request.id.clone(), Arc::clone(has_left))),
+            message: request.message,
+        };
+        tokio::select! {
+            biased;
+            // The connection may end while a server that does not read blocks the sending.
+            reply = place.reply() => return reply,
+            _ = self.outbox.send(queued) => {}
+        }
+        // If sending failed, the connection has ended, and the reply contains the reason.
+        place.reply().await
+    }
+
+    /// Sends a message without a response.
+    pub(super) async fn notify(&self, message: Bytes) -> Result<(), McpErrorKind> {
+        let sent = self.outbox.send(Queued::notice(message)).await;
+        sent.map_err(|_| McpErrorKind::StreamClosed)
+    }
+
+    /// Ends the writing task after it has written all waiting messages.
+    pub(super) async fn end(&self) {
+        let _ = self.outbox.send(Queued::End).await;
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.waiting.is_open()
+    }
+}
+
+impl Queued {
+    /// Returns a message without a response.
+    fn notice(message: Bytes) -> Self {
+        let request = None;
+        Self::Message { request, message }
+    }
+}
+
+impl Departure {
+    fn of(request: Option<(RequestId, Arc<AtomicBool>)>) -> Self {
+        Self(request.map(|(_, has_left)| has_left))
+    }
+
+    /// Marks the message as not written at all, so that it may be sent over another connection.
+    pub(super) fn undo(&self) {
+        if let Some(has_left) = &self.0 {
+            has_left.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl Outbox {
+    /// Returns the next message to write; `None` when the connection is to end.
+    pub(super) async fn next(&mut self) -> Option<(Bytes, Departure)> {
+        loop {
+            match self.messages.recv().await? {
+                Queued::Message { request, message } if self.may_leave(request.as_ref()) => {
+                    return Some((message, Departure::of(request)));
+                }
+                Queued::Message { .. } => {}
+                Queued::End => return None,
+            }
+        }
+    }
+
+    /// Returns a message that can be written together with the previous one.
+    pub(super) fn next_waiting(&mut self) -> Option<(Bytes, Departure)> {
+        match self.messages.try_recv().ok()? {
+            Queued::Message { request, message } => self
+                .may_leave(request.as_ref())
+                .then(|| (message, Departure::of(request))),
+            Queued::End => {
+                self.messages.close();
+                None
+            }
+        }
+    }
+
+    /// Returns whether to write a message: the caller of a request may be gone.
+    fn may_leave(&self, request: Option<&(RequestId, Arc<AtomicBool>)>) -> bool {
+        let Some((id, has_left)) = request else {
+            return true;
+        };
+        // Set first: once a request may have been written, it must not be sent again.
+        has_left.store(true, Ordering::Release);
+        self.waiting.has(id)
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.waiting.close(|| McpErrorKind::StreamClosed);
+    }
+}
+
+impl Inbox {
+    /// Handles a message or batch from the server. Skips input that is not JSON-RPC, unless it is
+    /// recognizable as the response to a waiting request.
+    pub(super) fn take(&mut self, bytes: &[u8]) {
+        if bytes.trim_ascii().is_empty() {
+            return;
+        }
+        let parsed = match std::str::from_utf8(bytes) {
+            Ok(text) => Incoming::parse(text).map_err(McpErrorKind::InvalidMessage),
+            Err(_) => Err(McpErrorKind::InvalidUtf8),
+        };
+        match parsed {
+            Ok(messages) => messages
+                .into_iter()
+                .for_each(|message| self.dispatch(message)),
+            Err(error) => {
+                let bytes_read = bytes.len();
+                tracing::debug!(
+                    %error, bytes_read,
+                    "Skipped server output that is not a JSON-RPC message"
+                );
+                if let Some(id) = MessageId::of(bytes) {
+                    self.waiting.reply(&id, Err(error));
+                }
+            }
+        }
+    }
+
+    /// Handles a message larger than `limit` bytes: fails its request. If the message has no id and
+    /// exactly one request is waiting, fails that one.
+    pub(super) fn take_too_large(&self, id: Option<RequestId>, limit: usize) {
+        tracing::debug!(limit, "Skipped a server message above the size limit");
+        if let Some(id) = id.or_else(|| self.waiting.only()) {
+            self.waiting
+                .reply(&id, Err(McpErrorKind::TooLarge { limit }));
+        }
+    }
+
+    /// Returns whether any request has received its result.
+    pub(super) fn has_answered(&self) -> bool {
+        self.has_answered
+    }
+
+    /// Fails all waiting requests with the reason for which the connection ended.
+    pub(super) fn close(&self, ending: impl Fn() -> McpErrorKind + Send + Sync + 'static) {
+        self.waiting.close(ending);
+    }
+
+    /// Handles a request that only clients send. If it is this client's own request, the other end
+    /// echoes: it would echo responses, too, which would then look like the server's.
+    fn take_echo(&self, id: &RawValue, method: &str) {
+        let id: Option<RequestId> = serde_json::from_str(id.get()).ok();
+        if !id.is_some_and(|id| self.waiting.reply(&id, Err(McpErrorKind::Echo))) {
+            tracing::debug!(
+                method,
+                "Skipped a server request with a method that only clients may call"
+            );
+        }
+    }
+
+    fn dispatch(&mut self, message: Incoming) {
+        match message {
+            Incoming::Response { id, outcome } => {
+                self.has_answered |= outcome.is_ok();
+                // An error without an id could belong to any request, so it must not end one.
+                if !self.waiting.reply(&id, Ok(outcome)) {
+                    tracing::debug!(?id, "Skipped a response without a waiting request");
+                }
+            }
+            Incoming::Request { id, method, .. } if only_clients_ask(&method) => {
+                self.take_echo(&id, &method);
+            }
+            other => {
+                let (Some(answer), Some(outbox)) = (self.peer.hear(other), self.outbox.upgrade())
+                else {
+                    return;
+                };
+                self.answers.send(answer, move |message| async move {
+                    let sent = outbox.send(Queued::notice(message)).await;
+                    sent.map_err(|_| McpErrorKind::StreamClosed)
+                });
+            }
+        }
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        self.waiting.close(|| McpErrorKind::StreamClosed);
+    }
+}
+
+/// Returns whether only clients send this method, in all revisions.
+fn only_clients_ask(method: &str) -> bool {
+    let kind = method.split('/').next();
+    matches!(
+        kind,
+        Some(
+            "initialize"
+                | "server"
+                | "tools"
+                | "resources"
+                | "prompts"
+                | "completion"
+                | "logging"
+                | "subscriptions"
+        )
+    )
+}

@@ -1,0 +1,349 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use parking_lot::Mutex;
+use tokio_util::task::AbortOnDropHandle;
+use url::Url;
+
+use super::waiting::PendingRequests;
+use super::{Outgoing, Transport, TransportFuture};
+use crate::http::{Answer, AnswerReader, HttpLink, check_status, messages_of, read_answer};
+use crate::jsonrpc::{Incoming, RequestId, RpcOutcome};
+use crate::peer::{Answers, Peer};
+use crate::{McpErrorKind, ProtocolVersion};
+
+/// Timeout for the HTTP response to a POST after the JSON-RPC response has arrived.
+const POST_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The URL for POST requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EndpointRule {
+    /// The URL in the first `endpoint` event (MCP 2024-11-05).
+    Announced,
+    /// The URL of the stream, unless an `endpoint` event names another.
+    SameUrl,
+}
+
+/// Sends requests by POST and receives responses on a GET stream.
+///
+/// A separate task reads the stream while the transport exists.
+pub(crate) struct EventStreamTransport {
+    poster: Arc<Poster>,
+    reader: Mutex<Option<AbortOnDropHandle<()>>>,
+}
+
+/// State shared by the reading task and the callers.
+struct Poster {
+    link: HttpLink,
+    peer: Arc<Peer>,
+    endpoint: Url,
+    /// Whether the server has forgotten the session of the endpoint, although the stream is open.
+    forgotten: AtomicBool,
+    waiting: PendingRequests,
+}
+
+impl EventStreamTransport {
+    /// Opens the stream and waits for the endpoint, if the rule requires that.
+    pub(crate) async fn open(
+        link: HttpLink,
+        rule: EndpointRule,
+        peer: Arc<Peer>,
+    ) -> Result<Self, McpErrorKind> {
+        let response = link.get_stream(HeaderMap::new()).await?;
+        let mut reader = AnswerReader::endless(response, &link.limits);
+        let endpoint = match rule {
+            EndpointRule::SameUrl => link.url.clone(),
+            EndpointRule::Announced => announced_endpoint(&mut reader, &link.url).await?,
+        };
+        let poster = Arc::new(Poster {
+            link,
+            peer,
+            endpoint,
+            forgotten: AtomicBool::new(false),
+            waiting: PendingRequests::new(),
+        });
+        let task = tokio::spawn(read_responses(Arc::clone(&poster), reader));
+        Ok(Self {
+            poster,
+            reader: Mutex::new(Some(AbortOnDropHandle::new(task))),
+        })
+    }
+}
+
+async fn announced_endpoint(reader: &mut AnswerReader, base: &Url) -> Result<Url, McpErrorKind> {
+    while let Some(event) = reader.next().await? {
+        if event.event == "endpoint" {
+            return endpoint_url(base, &event.data);
+        }
+    }
+    Err(McpErrorKind::StreamClosed)
+}
+
+/// Resolves an endpoint against the stream's URL. Rejects another origin, to which the credential
+/// would be sent.
+fn endpoint_url(base: &Url, announced: &str) -> Result<Url, McpErrorKind> {
+    let endpoint = base.join(announced.trim());
+    let endpoint = endpoint.map_err(|_| McpErrorKind::ForeignEndpoint)?;
+    if endpoint.origin() != base.origin() {
+        return Err(McpErrorKind::ForeignEndpoint);
+    }
+    Ok(endpoint)
+}
+
+async fn read_responses(poster: Arc<Poster>, mut reader: AnswerReader) {
+    // However the task ends, waiting requests fail.
+    let _ending = CloseOnDrop(&poster.waiting);
+    let mut answers = Answers::default();
+    loop {
+        match reader.next().await {
+            Ok(Some(event)) if event.event == "endpoint" => {}
+            Ok(Some(event)) => {
+                for message in messages_of(&event) {
+                    poster.dispatch(message, &mut answers);
+                }
+            }
+            Ok(None) => break,
+            Err(error) => {
+                tracing::debug!(%error, "The event stream failed");
+                break;
+            }
+        }
+    }
+}
+
+struct CloseOnDrop<'a>(&'a PendingRequests);
+
+impl Drop for CloseOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.close(|| McpErrorKind::StreamClosed);
+    }
+}
+
+impl Poster {
+    fn dispatch(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
+        match message {
+            Incoming::Response { id, outcome } => {
+                // An error without an id could belong to any request, so it must not end one.
+                self.waiting.reply(&id, Ok(outcome));
+            }
+            other => self.hear(other, answers),
+        }
+    }
+
+    fn hear(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
+        if let Some(answer) = self.peer.hear(message) {
+            let poster = Arc::clone(self);
+            answers.send(answer, move |message| async move {
+                poster.post(message).await.map(drop)
+            });
+        }
+    }
+
+    async fn post(&self, message: Bytes) -> Result<Answer, McpErrorKind> {
+        let headers = self.link.message_headers();
+        let response = self.link.post(&self.endpoint, headers, message).await?;
+        let response = check_status(response).await?;
+        match read_answer(response, &self.link.limits).await {
+            // Most servers respond with `Accepted` as `text/plain`; the JSON-RPC response comes
+            // later.
+            Err(McpErrorKind::ContentType { .. } | McpErrorKind::InvalidMessage(_)) => {
+                Ok(Answer::Empty)
+            }
+            other => other,
+        }
+    }
+
+    /// Returns whether an error means that the session does not exist, so that the request was not
+    /// processed. Only an announced endpoint identifies a session, not the stream's own URL.
+    fn is_forgotten(&self, error: &McpErrorKind) -> bool {
+        let is_not_found = matches!(
+            error,
+            McpErrorKind::HttpStatus {
+                status: 404,
+                rpc: None,
+                ..
+            }
+        );
+        is_not_found && self.endpoint != self.link.url
+    }
+
+    /// Sends a POST, and returns the JSON-RPC response only if it is in the body of the HTTP
+    /// response.
+    async fn post_for(
+        self: &Arc<Self>,
+        id: &RequestId,
+        message: Bytes,
+    ) -> Result<Option<RpcOutcome>, McpErrorKind> {
+        let mut answers = Answers::default();
+        let mut response_in = |messages: &mut dyn Iterator<Item = Incoming>| {
+            let mut found = None;
+            for message in messages {
+                match message {
+                    Incoming::Response { id: other, outcome } if other.answers(id) => {
+                        found = Some(outcome);
+                    }
+                    other => self.hear(other, &mut answers),
+                }
+            }
+            found
+        };
+        match self.post(message).await? {
+            Answer::Empty => Ok(None),
+            Answer::Messages(messages) => Ok(response_in(&mut messages.into_iter())),
+            Answer::Stream(mut reader) => {
+                while let Some(event) = reader.next().await? {
+                    let messages = messages_of(&event);
+                    if let Some(outcome) = response_in(&mut messages.into_iter()) {
+                        self.link.finish(reader).await;
+                        return Ok(Some(outcome));
+                    }
+                }
+                Ok(None)
+            }
+        }
+    }
+}
+
+impl Transport for EventStreamTransport {
+    fn exchange(&self, request: Outgoing) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
+        Box::pin(async move {
+            let poster = &self.poster;
+            let id = &request.id;
+            let mut place = poster.waiting.place(id).map_err(|ending| {
+                if request.opens {
+                    return ending; // There was no session yet.
+                }
+                // Nothing was sent: the request may use another connection.
+                McpErrorKind::SessionExpired
+            })?;
+            let mut post = {
+                let (poster, id) = (Arc::clone(poster), id.clone());
+                Box::pin(async move { poster.post_for(&id, request.message).await })
+            };
+            let in_answer = tokio::select! {
+                biased;
+                reply = place.reply() => {
+                    // The response arrived before the POST finished. The POST is still read to its
+                    // end, because the connection could not be reused otherwise.
+                    tokio::spawn(tokio::time::timeout(POST_TIMEOUT, post));
+                    return reply;
+                }
+                in_answer = &mut post => match in_answer {
+                    Err(error) if !request.opens && poster.is_forgotten(&error) => {
+                        // Other requests may still get their responses on the stream.
+                        poster.forgotten.store(true, Ordering::Release);
+                        return Err(McpErrorKind::SessionExpired);
+                    }
+                    in_answer => in_answer?,
+                },
+            };
+            match in_answer {
+                Some(outcome) => Ok(outcome),
+                None => place.reply().await,
+            }
+        })
+    }
+
+    fn notify(&self, message: Bytes) -> TransportFuture<'_, Result<(), McpErrorKind>> {
+        Box::pin(async {
+            if let Answer::Stream(reader) = self.poster.post(message).await? {
+                self.poster.link.finish(reader).await;
+            }
+            Ok(())
+        })
+    }
+
+    fn is_open(&self) -> bool {
+        self.poster.waiting.is_open() && !self.poster.forgotten.load(Ordering::Acquire)
+    }
+
+    /// The revisions with this transport have no version header.
+    fn negotiated(&self, _version: ProtocolVersion) {}
+
+    /// Closes the stream; there is no other way to end the session.
+    fn close(&self) -> TransportFuture<'_, ()> {
+        Box::pin(async {
+            let reader = self.reader.lock().take();
+            if let Some(reader) = reader {
+                reader.abort();
+                // Closes the connection by ending the task.
+                let _ = reader.await;
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::callbacks::Callbacks;
+    use crate::result_cache::ResultCache;
+    use crate::{ServerConfig, jsonrpc};
+
+    fn request(opens: bool) -> Outgoing {
+        let id = RequestId::Number(1);
+        Outgoing {
+            message: jsonrpc::request(&id, "initialize", &serde_json::json!({})),
+            id,
+            mirrored: Vec::new(),
+            endless: false,
+            opens,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_handshake_on_a_closed_stream_fails() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/sse", listener.local_addr().unwrap());
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+            let event = "event: endpoint\ndata: /messages\n\n";
+            let answer = format!("{head}{event}");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        });
+        let link = HttpLink::new(&ServerConfig::new("x", &url).unwrap()).unwrap();
+        let peer = Arc::new(Peer::new(
+            Callbacks::new(),
+            Arc::new(ResultCache::default()),
+        ));
+        let transport = EventStreamTransport::open(link, EndpointRule::Announced, peer);
+        let transport = transport.await.unwrap();
+        server.await.unwrap();
+        while transport.is_open() {
+            tokio::task::yield_now().await;
+        }
+        let opening = transport.exchange(request(true)).await.unwrap_err();
+        assert!(matches!(opening, McpErrorKind::StreamClosed), "{opening}");
+        let later = transport.exchange(request(false)).await.unwrap_err();
+        assert!(matches!(later, McpErrorKind::SessionExpired), "{later}");
+    }
+
+    #[test]
+    fn e7_an_endpoint_is_relative_or_absolute_but_of_the_same_origin() {
+        let base = Url::parse("http://h.example:8000/app/sse").unwrap();
+        let endpoint = |announced| endpoint_url(&base, announced).map(String::from).ok();
+        let expected = Some("http://h.example:8000/messages/?s=1".to_owned());
+        assert_eq!(endpoint("/messages/?s=1"), expected);
+        assert_eq!(endpoint("http://h.example:8000/messages/?s=1"), expected);
+        assert_eq!(
+            endpoint("message").as_deref(),
+            Some("http://h.example:8000/app/message")
+        );
+        for foreign in [
+            "http://evil.example/m",
+            "//evil.example/m",
+            "https://h.example:8000/m",
+            "http://h.example/m",
+        ] {
+            assert_eq!(endpoint(foreign), None, "{foreign}");
+        }
+    }
+}

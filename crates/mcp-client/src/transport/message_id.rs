@@ -1,0 +1,168 @@
+use crate::jsonrpc::RequestId;
+
+/// Maximum size of ids and keys to consider, in bytes; this client's ids are shorter.
+const MAX_TOKEN_LEN: usize = 64;
+
+/// Finds the id of a response in a message that cannot be parsed, because it is too large or not
+/// valid JSON. It scans the bytes as they arrive, and stores only keys and plain values of the
+/// outermost object.
+///
+/// The input may be anything. The scan may miss an id, but never returns one that is not there.
+#[derive(Default)]
+pub(super) struct MessageId {
+    depth: usize,
+    string: InString,
+    /// The current string, number or word at the outermost level.
+    token: Vec<u8>,
+    token_is_too_long: bool,
+    key: Option<Vec<u8>>,
+    id: Option<RequestId>,
+    has_method: bool,
+}
+
+#[derive(Default, PartialEq, Eq)]
+enum InString {
+    #[default]
+    No,
+    Yes,
+    /// After a backslash.
+    Escaped,
+}
+
+impl MessageId {
+    /// Returns the id in a complete message.
+    pub(super) fn of(message: &[u8]) -> Option<RequestId> {
+        let mut scan = Self::default();
+        scan.read(message);
+        scan.finish()
+    }
+
+    /// Scans more bytes.
+    pub(super) fn read(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.read_byte(byte);
+        }
+    }
+
+    /// Returns the id, if the message was a response with an id.
+    pub(super) fn finish(self) -> Option<RequestId> {
+        self.id.filter(|_| !self.has_method)
+    }
+
+    fn read_byte(&mut self, byte: u8) {
+        if self.string != InString::No {
+            self.keep(byte);
+            self.string = match (&self.string, byte) {
+                (InString::Yes, b'\\') => InString::Escaped,
+                (InString::Yes, b'"') => InString::No,
+                _ => InString::Yes,
+            };
+            return;
+        }
+        match byte {
+            b'"' => {
+                self.string = InString::Yes;
+                self.keep(byte);
+            }
+            b'{' | b'[' => self.depth = self.depth.saturating_add(1),
+            b'}' | b']' => {
+                self.end_member();
+                self.depth = self.depth.saturating_sub(1);
+            }
+            b':' if self.depth == 1 && self.key.is_none() => {
+                let key = self.take_token();
+                self.has_method |= key == br#""method""#;
+                self.key = Some(key);
+            }
+            b',' => self.end_member(),
+            byte if byte.is_ascii_whitespace() => {}
+            _ => self.keep(byte),
+        }
+    }
+
+    fn end_member(&mut self) {
+        if self.depth != 1 {
+            return;
+        }
+        let value = self.take_token();
+        if self.key.take().is_some_and(|key| key == br#""id""#) {
+            self.id = serde_json::from_slice(&value).ok();
+        }
+    }
+
+    fn keep(&mut self, byte: u8) {
+        if self.depth != 1 {
+            return;
+        }
+        if self.token.len() < MAX_TOKEN_LEN {
+            self.token.push(byte);
+        } else {
+            self.token_is_too_long = true;
+        }
+    }
+
+    /// Returns the bytes since the last colon or comma; empty if they are too long for an id of
+    /// this client.
+    fn take_token(&mut self) -> Vec<u8> {
+        let token = std::mem::take(&mut self.token);
+        if std::mem::take(&mut self.token_is_too_long) {
+            return Vec::new();
+        }
+        token
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_response_is_found_at_any_position() {
+        let long = "x".repeat(1000);
+        for text in [
+            r#"{"jsonrpc":"2.0","id":7,"result":{"id":8}}"#.to_owned(),
+            r#"{"result":{"a":[{"id":1},"\"id\":2,}"]},"jsonrpc":"2.0","id":7}"#.to_owned(),
+            r#"{ "id" : 7 , "result" : NaN }"#.to_owned(),
+            format!(r#"{{"{long}":"{long}","result":"{long}","id":7}}"#),
+            r#"{"id":7,"result":"cut o"#.to_owned(),
+        ] {
+            assert_eq!(
+                MessageId::of(text.as_bytes()),
+                Some(RequestId::Number(7)),
+                "{text}"
+            );
+        }
+        let text = br#"{"result":1,"id":"mcp_7"}"#;
+        assert_eq!(MessageId::of(text), Some(RequestId::Text("mcp_7".into())));
+    }
+
+    #[test]
+    fn other_messages_have_no_response_id() {
+        for text in [
+            r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#,
+            r#"{"method":"ping","id":7}"#,
+            r#"{"result":{"id":7}}"#,
+            r#"[{"id":7}]"#,
+            r#"{"id":{"id":7}}"#,
+            r#"{"id":7.5,"result":1}"#,
+            r#""id":7"#,
+            "}}}}{{:,:",
+            "",
+        ] {
+            assert_eq!(MessageId::of(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn chunk_boundaries_do_not_change_the_id(bytes: Vec<u8>, cut: prop::sample::Index) {
+            let mut pieces = MessageId::default();
+            let (first, second) = bytes.split_at(cut.index(bytes.len() + 1));
+            pieces.read(first);
+            pieces.read(second);
+            prop_assert_eq!(pieces.finish(), MessageId::of(&bytes));
+        }
+    }
+}

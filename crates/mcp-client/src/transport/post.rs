@@ -1,0 +1,352 @@
+mod listener;
+mod pauses;
+mod resumption;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::Either;
+use http::header::HeaderName;
+use http::{HeaderMap, HeaderValue};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::{Outgoing, Transport, TransportFuture};
+use crate::http::{Answer, AnswerReader, HttpLink, check_status, messages_of, read_answer};
+use crate::jsonrpc::{Incoming, RequestId, RpcOutcome};
+use crate::metadata::Mirrored;
+use crate::peer::{Answers, Peer};
+use crate::{Feature, McpErrorKind, ProtocolVersion, RpcError};
+use listener::Listener;
+use resumption::Resumption;
+
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+
+/// Sends every request by POST to the server's URL; the response is in the HTTP response, as JSON
+/// or as an event stream. Used for Streamable HTTP, POST-SSE and plain HTTP.
+pub(crate) struct PostTransport {
+    line: Arc<PostConnection>,
+    listener: Mutex<Option<Listener>>,
+}
+
+/// State shared by requests, responses to the server, and the listening task.
+struct PostConnection {
+    link: HttpLink,
+    peer: Arc<Peer>,
+    session: OnceLock<HeaderValue>,
+    version: OnceLock<ProtocolVersion>,
+    /// Headers of every message, after the revision was negotiated.
+    message_headers: OnceLock<HeaderMap>,
+    /// Whether the session has expired or was closed.
+    over: AtomicBool,
+    /// Requests whose stream broke: some servers respond to them on another stream.
+    astray: Mutex<HashMap<RequestId, oneshot::Sender<RpcOutcome>>>,
+}
+
+impl PostTransport {
+    pub(crate) fn new(link: HttpLink, peer: Arc<Peer>) -> Self {
+        Self {
+            line: Arc::new(PostConnection {
+                link,
+                peer,
+                session: OnceLock::new(),
+                version: OnceLock::new(),
+                message_headers: OnceLock::new(),
+                over: AtomicBool::new(false),
+                astray: Mutex::default(),
+            }),
+            listener: Mutex::default(),
+        }
+    }
+}
+
+impl PostConnection {
+    fn has(&self, feature: Feature) -> bool {
+        self.version
+            .get()
+            .is_some_and(|version| version.supports(feature))
+    }
+
+    /// Adds the headers of this session's requests to `extra`.
+    fn headers(&self, mut extra: HeaderMap) -> HeaderMap {
+        if let Some(session) = self.session.get() {
+            extra.insert(SESSION_ID, session.clone());
+        }
+        if let Some(version) = self.version.get()
+            && version.supports(Feature::ProtocolVersionHeader)
+        {
+            extra.insert(PROTOCOL_VERSION, HeaderValue::from_static(version.as_str()));
+        }
+        extra
+    }
+
+    /// Returns the headers of this session's messages.
+    fn message_headers(&self) -> HeaderMap {
+        match self.message_headers.get() {
+            Some(headers) => headers.clone(),
+            None => self.headers(self.link.message_headers()),
+        }
+    }
+
+    async fn post(
+        &self,
+        message: Bytes,
+        mirrored: Mirrored,
+    ) -> Result<reqwest::Response, McpErrorKind> {
+        let url = &self.link.url;
+        let mut headers = self.message_headers();
+        for (name, value) in mirrored {
+            headers.insert(name, value);
+        }
+        let response = self.link.post(url, headers, message).await?;
+        let response = self.check_session(check_status(response).await)?;
+        // Only the response to `initialize` may set the session id; before that, there is no
+        // revision.
+        if self.version.get().is_none()
+            && let Some(session) = response.headers().get(&SESSION_ID)
+        {
+            let mut session = session.clone();
+            session.set_sensitive(true);
+            let _ = self.session.set(session);
+        }
+        Ok(response)
+    }
+
+    /// Converts the status for an unknown session to [`McpErrorKind::SessionExpired`]. The
+    /// specification requires 404; many servers, including the official examples, send 400 and `No
+    /// valid session ID provided` after a restart. In both cases the request was not processed,
+    /// unlike a request whose parameters are rejected.
+    fn check_session<T>(&self, outcome: Result<T, McpErrorKind>) -> Result<T, McpErrorKind> {
+        let Err(McpErrorKind::HttpStatus { status, rpc, .. }) = &outcome else {
+            return outcome;
+        };
+        let is_about_it = |error: &RpcError| {
+            matches!(error.code, -32600 | -32099..=-32000 | -1)
+                && error.message.to_ascii_lowercase().contains("session")
+        };
+        let forgotten = *status == 404 || *status == 400 && rpc.as_deref().is_some_and(is_about_it);
+        if forgotten && self.session.get().is_some() {
+            return Err(McpErrorKind::SessionExpired);
+        }
+        outcome
+    }
+
+    /// Marks the session as closed: the next request must open another one. Returns `false` if it
+    /// already was.
+    fn end_session(&self) -> bool {
+        !self.over.swap(true, Ordering::AcqRel)
+    }
+
+    /// Deletes the session on the server, if there is one (MCP 2025-11-25, "Session Management").
+    async fn say_goodbye(&self) {
+        if self.session.get().is_some() {
+            self.link.delete(self.headers(HeaderMap::new())).await;
+        }
+    }
+
+    async fn exchange(self: &Arc<Self>, request: Outgoing) -> Result<RpcOutcome, McpErrorKind> {
+        let posted = self.post(request.message, request.mirrored).await;
+        if matches!(posted, Err(McpErrorKind::SessionExpired)) {
+            // Not for notifications: some servers reject those with 404 but work anyway.
+            self.end_session();
+        }
+        let response = posted?;
+        let mut answers = Answers::default();
+        match read_answer(response, &self.link.limits).await? {
+            Answer::Empty => Err(McpErrorKind::NoResponse),
+            Answer::Messages(messages) => self
+                .find_response(&request.id, messages, &mut answers)
+                .ok_or(McpErrorKind::NoResponse),
+            Answer::Stream(mut reader) => {
+                if request.endless {
+                    reader.without_totals();
+                }
+                let read = self.read_stream(&request.id, &mut reader, &mut answers);
+                let outcome = read.await?;
+                self.link.finish(reader).await;
+                Ok(outcome)
+            }
+        }
+    }
+
+    /// Reads a stream until the response arrives, resuming the stream if possible.
+    async fn read_stream(
+        self: &Arc<Self>,
+        id: &RequestId,
+        reader: &mut AnswerReader,
+        answers: &mut Answers,
+    ) -> Result<RpcOutcome, McpErrorKind> {
+        let mut resumption = Resumption::new(self.has(Feature::Handshake));
+        loop {
+            let end = match reader.next().await {
+                Ok(Some(event)) => {
+                    let messages = messages_of(&event);
+                    if !messages.is_empty() {
+                        resumption.heard();
+                    }
+                    if let Some(outcome) = self.find_response(id, messages, answers) {
+                        return Ok(outcome);
+                    }
+                    continue;
+                }
+                Ok(None) => McpErrorKind::NoResponse,
+                Err(error @ McpErrorKind::Broken(_)) => error,
+                Err(error) => return Err(error),
+            };
+            let Some(wait) = resumption.wait(reader) else {
+                return Err(end);
+            };
+            let answered = self.answered_elsewhere(id);
+            let resumed = async {
+                let headers = self.headers(wait.await);
+                self.check_session(self.link.get_stream(headers).await)
+            };
+            // Boxed, because it is rare and every exchange would be larger otherwise.
+            let next = Box::pin(async {
+                tokio::select! {
+                    biased;
+                    Ok(outcome) = answered => Ok(Either::Left(outcome)),
+                    stream = resumed => match stream {
+                        // The request was accepted, so sending it again is not safe.
+                        Err(McpErrorKind::SessionExpired) => {
+                            self.end_session();
+                            Err(McpErrorKind::StreamClosed)
+                        }
+                        stream => stream.map(Either::Right),
+                    },
+                }
+            });
+            match next.await? {
+                Either::Left(outcome) => return Ok(outcome),
+                Either::Right(stream) => reader.resume(stream),
+            }
+        }
+    }
+
+    /// Waits for the response to `id` on the listening stream.
+    async fn answered_elsewhere(&self, id: &RequestId) -> Result<RpcOutcome, McpErrorKind> {
+        struct Astray<'a>(&'a PostConnection, &'a RequestId);
+        impl Drop for Astray<'_> {
+            fn drop(&mut self) {
+                self.0.astray.lock().remove(self.1);
+            }
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.astray.lock().insert(id.clone(), sender);
+        let _astray = Astray(self, id);
+        receiver.await.map_err(|_| McpErrorKind::StreamClosed)
+    }
+
+    /// Returns the response to `id` in `messages`. Answers requests of the server, delivers
+    /// notifications, and skips other responses.
+    fn find_response(
+        self: &Arc<Self>,
+        id: &RequestId,
+        messages: impl IntoIterator<Item = Incoming>,
+        answers: &mut Answers,
+    ) -> Option<RpcOutcome> {
+        let mut found = None;
+        for message in messages {
+            match message {
+                Incoming::Response { id: other, outcome } if other.answers(id) => {
+                    found = Some(outcome);
+                }
+                other => self.hear(other, answers),
+            }
+        }
+        found
+    }
+
+    fn hear(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
+        if let Incoming::Response { id, outcome } = message {
+            if let Some(caller) = self.astray.lock().remove(&id) {
+                let _ = caller.send(outcome);
+            }
+            return;
+        }
+        if let Some(answer) = self.peer.hear(message) {
+            let line = Arc::clone(self);
+            answers.send(answer, move |message| async move {
+                line.post(message, Mirrored::new()).await.map(drop)
+            });
+        }
+    }
+}
+
+impl Transport for PostTransport {
+    fn exchange(&self, request: Outgoing) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
+        Box::pin(self.line.exchange(request))
+    }
+
+    fn notify(&self, message: Bytes) -> TransportFuture<'_, Result<(), McpErrorKind>> {
+        Box::pin(async {
+            let response = self.line.post(message, Mirrored::new()).await?;
+            // The body contains no response, whatever it is; reading it frees the connection.
+            if let Ok(Answer::Stream(reader)) = read_answer(response, &self.line.link.limits).await
+            {
+                self.line.link.finish(reader).await;
+            }
+            Ok(())
+        })
+    }
+
+    fn is_open(&self) -> bool {
+        !self.line.over.load(Ordering::Acquire)
+    }
+
+    fn negotiated(&self, version: ProtocolVersion) {
+        let line = &self.line;
+        if line.version.set(version).is_ok() {
+            // The session id is known by now, if there is a session.
+            let headers = line.headers(line.link.message_headers());
+            let _ = line.message_headers.set(headers);
+        }
+    }
+
+    fn listen(&self) -> TransportFuture<'_, ()> {
+        Box::pin(async {
+            if self.line.has(Feature::Handshake) && self.is_open() {
+                let ready = {
+                    let mut listener = self.listener.lock();
+                    let listener =
+                        listener.get_or_insert_with(|| Listener::start(Arc::clone(&self.line)));
+                    listener.ready()
+                };
+                ready.await;
+            }
+        })
+    }
+
+    fn closes_with_exchange(&self) -> bool {
+        true
+    }
+
+    fn close(&self) -> TransportFuture<'_, ()> {
+        Box::pin(async {
+            self.line.end_session();
+            drop(self.listener.lock().take());
+            self.line.say_goodbye().await;
+        })
+    }
+}
+
+impl Drop for PostTransport {
+    /// Deletes the session on the server also if connecting was abandoned or the client was
+    /// dropped.
+    fn drop(&mut self) {
+        const DELETE_TIMEOUT: Duration = Duration::from_secs(2);
+        if !self.line.end_session() || self.line.session.get().is_none() {
+            return;
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let line = Arc::clone(&self.line);
+            runtime.spawn(tokio::time::timeout(DELETE_TIMEOUT, async move {
+                line.say_goodbye().await;
+            }));
+        }
+    }
+}

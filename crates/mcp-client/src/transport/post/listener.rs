@@ -1,0 +1,216 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::pauses::Pauses;
+use super::resumption::{DEFAULT_WAIT, place_in};
+use super::{Outgoing, PostConnection};
+use crate::McpErrorKind;
+use crate::http::{AnswerReader, messages_of};
+use crate::jsonrpc::{self, RequestId};
+use crate::metadata::Mirrored;
+use crate::peer::Answers;
+
+/// Pause before a stream that cannot be resumed is requested again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Maximum pause while streams bring no messages.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+
+/// Minimum lifetime after which a stream counts as useful, even without messages.
+const LONG_ENOUGH: Duration = Duration::from_secs(10);
+
+/// How long to wait for the stream to open. Some servers send the response head only with the first
+/// event.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+
+/// Timeout for checking whether the server knows the session.
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Receives messages on the GET stream until dropped (MCP 2025-11-25, "Listening for Messages from
+/// the Server"). A server without such a stream is not asked again; if the server has forgotten the
+/// session, listening ends.
+pub(super) struct Listener {
+    ready: watch::Receiver<bool>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Listener {
+    pub(super) fn start(line: Arc<PostConnection>) -> Self {
+        let (sender, ready) = watch::channel(false);
+        Self {
+            ready,
+            _task: AbortOnDropHandle::new(tokio::spawn(listen(line, sender))),
+        }
+    }
+
+    /// Waits until the first attempt to open the stream has succeeded or failed.
+    pub(super) fn ready(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut ready = self.ready.clone();
+        async move {
+            let ready = ready.wait_for(|ready| *ready);
+            // Neither an ended nor a slow task is an error.
+            let _ = tokio::time::timeout(MAX_WAIT, ready).await;
+        }
+    }
+}
+
+/// How to handle a rejected stream.
+enum Refused {
+    /// Retry later: the server is unreachable or busy.
+    ForNow,
+    /// Retry at once without `Last-Event-ID`.
+    ToResume,
+    /// Stop: the server has no such stream.
+    ForGood,
+    /// Stop: the session does not exist.
+    Forgotten,
+}
+
+async fn listen(line: Arc<PostConnection>, ready: watch::Sender<bool>) {
+    let mut place = HeaderMap::new();
+    let mut pauses = Pauses::up_to(MAX_PAUSE);
+    let mut had_stream = false;
+    // These outlive the stream in which the request arrived, because they are sent by POST.
+    let mut answers = Answers::default();
+    loop {
+        let resumes = !place.is_empty();
+        let stream = line.link.get_stream(line.headers(place)).await;
+        ready.send_replace(true);
+        place = HeaderMap::new();
+        let asked = match stream {
+            Ok(response) => {
+                had_stream = true;
+                let ended = read(&line, response, &mut answers).await;
+                if ended.was_of_use {
+                    pauses.begin_again();
+                }
+                place = ended.place;
+                ended.retry
+            }
+            Err(error) => {
+                let retry_after = retry_after(&error);
+                match refused(&line, error, resumes, had_stream).await {
+                    Refused::ForNow => retry_after,
+                    Refused::ToResume => continue,
+                    Refused::ForGood => return,
+                    Refused::Forgotten => {
+                        line.end_session();
+                        return;
+                    }
+                }
+            }
+        };
+        let usual = if place.is_empty() {
+            PAUSE
+        } else {
+            DEFAULT_WAIT
+        };
+        tokio::time::sleep(pauses.next(asked.unwrap_or(usual))).await;
+    }
+}
+
+fn retry_after(error: &McpErrorKind) -> Option<Duration> {
+    match error {
+        McpErrorKind::HttpStatus { retry_after, .. } => *retry_after,
+        _ => None,
+    }
+}
+
+/// Interprets a rejection. Status 404 means that the session does not exist, but many servers also
+/// send it if they have no such stream: if there never was a stream, a request determines which.
+async fn refused(
+    line: &Arc<PostConnection>,
+    error: McpErrorKind,
+    resumes: bool,
+    had_stream: bool,
+) -> Refused {
+    tracing::debug!(%error, "The server opened no stream for notifications");
+    let McpErrorKind::HttpStatus { status, .. } = error else {
+        return Refused::ForNow;
+    };
+    match status {
+        408 | 425 | 429 | 500.. => Refused::ForNow,
+        400 | 404 => match line.check_session(Err::<(), _>(error)) {
+            Err(McpErrorKind::SessionExpired) if had_stream => Refused::Forgotten,
+            _ if resumes => Refused::ToResume,
+            _ => match line.knows_session().await {
+                Some(true) => Refused::ForGood,
+                Some(false) => Refused::Forgotten,
+                None => Refused::ForNow,
+            },
+        },
+        // The server may have rejected the `Last-Event-ID`.
+        _ if resumes && status != 405 => Refused::ToResume,
+        _ => Refused::ForGood,
+    }
+}
+
+impl PostConnection {
+    /// Returns whether the server knows the session; `None` if unknown.
+    async fn knows_session(self: &Arc<Self>) -> Option<bool> {
+        if self.session.get().is_none() {
+            return Some(true);
+        }
+        let id = RequestId::Text(format!("mcp_{}", uuid::Uuid::new_v4().simple()));
+        let ping = Outgoing {
+            message: jsonrpc::request(&id, "ping", &serde_json::Map::new()),
+            id,
+            mirrored: Mirrored::new(),
+            endless: false,
+            opens: false,
+        };
+        match tokio::time::timeout(PING_TIMEOUT, self.exchange(ping)).await {
+            Ok(Ok(_)) => Some(true),
+            Ok(Err(McpErrorKind::SessionExpired)) => Some(false),
+            Ok(Err(McpErrorKind::HttpStatus { status, .. })) if status < 500 => Some(true),
+            Ok(Err(_)) | Err(_) => None,
+        }
+    }
+}
+
+/// How a stream ended.
+struct StreamEnd {
+    /// Whether the stream brought messages or lasted for a while.
+    was_of_use: bool,
+    /// The header for resuming the stream; empty if that is not possible.
+    place: HeaderMap,
+    /// The reconnection time that the server requested.
+    retry: Option<Duration>,
+}
+
+/// Reads a stream to its end.
+async fn read(
+    line: &Arc<PostConnection>,
+    response: reqwest::Response,
+    answers: &mut Answers,
+) -> StreamEnd {
+    let since = Instant::now();
+    let mut reader = AnswerReader::endless(response, &line.link.limits);
+    let mut has_said = false;
+    let can_go_on = loop {
+        match reader.next().await {
+            Ok(Some(event)) => {
+                for message in messages_of(&event) {
+                    has_said = true;
+                    line.hear(message, answers);
+                }
+            }
+            Ok(None) | Err(McpErrorKind::Broken(_)) => break true,
+            Err(error) => {
+                tracing::debug!(%error, "The server's notification stream cannot be read");
+                break false;
+            }
+        }
+    };
+    let place = place_in(&reader).filter(|_| can_go_on);
+    StreamEnd {
+        was_of_use: has_said || since.elapsed() >= LONG_ENOUGH,
+        place: place.unwrap_or_default(),
+        retry: reader.retry(),
+    }
+}

@@ -1,0 +1,65 @@
+use std::time::Duration;
+
+use rand::RngExt;
+
+/// Minimum pause, whatever the server requests, so that streams that close at once do not cause a
+/// flood of requests.
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+
+/// Maximum pause that a server can request.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// Pauses before a stream that ended is requested again. They grow while streams bring nothing.
+#[derive(Debug)]
+pub(super) struct Pauses {
+    /// Maximum pause, unless the server requests a longer one.
+    longest: Duration,
+    in_vain: u32,
+}
+
+impl Pauses {
+    pub(super) fn up_to(longest: Duration) -> Self {
+        Self {
+            longest,
+            in_vain: 0,
+        }
+    }
+
+    /// Resets the pauses, because a stream brought something.
+    pub(super) fn begin_again(&mut self) {
+        self.in_vain = 0;
+    }
+
+    /// Returns the next pause, where the server requests `asked`: at least that, and otherwise half
+    /// to all of the grown pause, so that clients do not reconnect at the same time.
+    pub(super) fn next(&mut self, asked: Duration) -> Duration {
+        let asked = asked.clamp(MIN_PAUSE, MAX_RETRY_AFTER);
+        let grown = asked.saturating_mul(2_u32.saturating_pow(self.in_vain));
+        self.in_vain = self.in_vain.saturating_add(1);
+        let jitter = rand::rng().random_range(0.5..=1.0);
+        grown.min(self.longest).mul_f64(jitter).max(asked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_until_data_arrives_and_are_at_least_the_requested_time() {
+        let longest = Duration::from_secs(3);
+        let mut pauses = Pauses::up_to(longest);
+        assert_eq!(pauses.next(Duration::ZERO), MIN_PAUSE);
+        for nth in 1..50_u32 {
+            let pause = pauses.next(Duration::ZERO);
+            let grown = MIN_PAUSE.saturating_mul(2_u32.saturating_pow(nth));
+            let grown = grown.min(longest);
+            assert!(pause >= grown.mul_f64(0.49) && pause <= grown, "{pause:?}");
+        }
+        pauses.begin_again();
+        assert_eq!(pauses.next(Duration::ZERO), MIN_PAUSE);
+        let asked = Duration::from_secs(10);
+        assert_eq!(pauses.next(asked), asked);
+        assert_eq!(pauses.next(Duration::MAX), MAX_RETRY_AFTER);
+    }
+}

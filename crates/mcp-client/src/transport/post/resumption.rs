@@ -1,0 +1,84 @@
+use std::time::Duration;
+
+use http::header::HeaderName;
+use http::{HeaderMap, HeaderValue};
+
+use super::pauses::Pauses;
+use crate::http::AnswerReader;
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Maximum size of a returned event id, in bytes. Servers reject requests with larger headers.
+const MAX_EVENT_ID_LEN: usize = 4 * 1024;
+
+/// The reconnection time, if the server has not requested one.
+pub(super) const DEFAULT_WAIT: Duration = Duration::from_millis(500);
+
+/// Maximum pause while a request waits for its response.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+
+/// Number of consecutive streams without a new event after which the response counts as lost.
+const MAX_EMPTY_STREAMS: u32 = 10;
+
+/// Returns the header for resuming a stream; `None` if the server sent no event id.
+pub(super) fn place_in(reader: &AnswerReader) -> Option<HeaderMap> {
+    let id = reader.last_event_id()?;
+    if id.len() > MAX_EVENT_ID_LEN {
+        tracing::debug!(bytes = id.len(), "An event id is too long and was ignored");
+        return None;
+    }
+    let header = HeaderValue::from_str(id).ok()?;
+    Some(HeaderMap::from_iter([(LAST_EVENT_ID, header)]))
+}
+
+/// Resumes a stream that ended before the response (MCP 2025-11-25, "Resumability and Redelivery"):
+/// after `retry` milliseconds, by a GET with `Last-Event-ID`.
+pub(super) struct Resumption {
+    allowed: bool,
+    pauses: Pauses,
+    empty_streams: u32,
+    /// The last event id of the previous stream. Not a header yet, because every exchange reserves
+    /// space for it.
+    last_id: Option<Box<str>>,
+}
+
+impl Resumption {
+    pub(super) fn new(allowed: bool) -> Self {
+        Self {
+            allowed,
+            pauses: Pauses::up_to(MAX_WAIT),
+            empty_streams: 0,
+            last_id: None,
+        }
+    }
+
+    /// Notes that a stream brings something.
+    pub(super) fn heard(&mut self) {
+        self.pauses.begin_again();
+    }
+
+    /// Waits for the reconnection time, and returns the header for resuming; `None` if the stream
+    /// cannot be resumed.
+    pub(super) fn wait(
+        &mut self,
+        reader: &AnswerReader,
+    ) -> Option<impl Future<Output = HeaderMap> + Send + use<>> {
+        let place = place_in(reader).filter(|_| self.allowed)?;
+        let id = reader.last_event_id();
+        if self.last_id.as_deref() == id {
+            self.empty_streams += 1;
+            if self.empty_streams > MAX_EMPTY_STREAMS {
+                return None;
+            }
+        } else {
+            self.empty_streams = 0;
+            self.last_id = id.map(Into::into);
+        }
+        let wait = self.pauses.next(reader.retry().unwrap_or(DEFAULT_WAIT));
+        tracing::debug!(?wait, "The event stream ended early and will be resumed");
+        Some(async move {
+            tokio::time::sleep(wait).await;
+            place
+        })
+    }
+}

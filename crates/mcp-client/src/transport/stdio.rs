@@ -1,0 +1,297 @@
+//! Servers that are local programs, with one message per line on their standard streams (MCP
+//! specification, transports, stdio).
+
+mod lines;
+mod process;
+mod restarts;
+mod spawn;
+mod stderr;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use secrecy::SecretString;
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::pipe;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+use self::lines::{Lines, OutputLine};
+use self::process::{ServerProcess, Streams};
+use self::restarts::Restarts;
+use self::stderr::{LastWords, StderrLog};
+use super::duplex::{Departure, Duplex, Inbox, Outbox, duplex};
+use super::{Outgoing, Transport, TransportFuture};
+use crate::jsonrpc::RpcOutcome;
+use crate::peer::Peer;
+use crate::{Limits, McpErrorKind, ProtocolVersion, StdioCommand};
+
+/// Number of bytes after which a batch of waiting messages is written.
+const WRITE_AT_ONCE: usize = 64 * 1024;
+
+/// How long output is still read after a process has ended or stopped reading.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// How long a server that has closed its output may take to exit.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How to start one server, and its crash history. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct StdioLink {
+    command: Arc<StdioCommand>,
+    label: Arc<str>,
+    limits: Limits,
+    restarts: Arc<Restarts>,
+}
+
+/// A connection to a running server.
+pub(crate) struct StdioTransport {
+    duplex: Duplex,
+    process: Arc<ServerProcess>,
+    _connection: AbortOnDropHandle<()>,
+}
+
+impl StdioLink {
+    pub(crate) fn new(command: StdioCommand, label: &str, limits: Limits) -> Self {
+        Self {
+            command: Arc::new(command),
+            label: label.into(),
+            limits,
+            restarts: Arc::default(),
+        }
+    }
+
+    /// Returns whether a program whose start failed should be started again at once.
+    pub(crate) fn may_start_again(&self) -> bool {
+        self.restarts.may_start_again()
+    }
+
+    /// Ignores the last crash, which a request before the handshake caused.
+    pub(crate) fn forgive(&self) {
+        self.restarts.forgive();
+    }
+}
+
+impl StdioTransport {
+    /// Starts the server, after a backoff if it has crashed recently.
+    ///
+    /// # Errors
+    /// [`McpErrorKind::Spawn`]; [`McpErrorKind::KnownDown`] at once while the server keeps
+    /// crashing.
+    pub(crate) async fn open(link: &StdioLink, peer: Arc<Peer>) -> Result<Self, McpErrorKind> {
+        link.restarts.wait().await?;
+        let (process, streams) = ServerProcess::start(&link.command).await?;
+        let process = Arc::new(process);
+        let Streams {
+            input,
+            output,
+            errors,
+        } = streams;
+        let last_words = LastWords::default();
+        let secrets = secrets(&link.command);
+        let log = StderrLog::new(link.label.to_string(), secrets, last_words.clone());
+        let (duplex, outbox, inbox) = duplex(peer);
+        let connection = Connection {
+            inbox,
+            process: Arc::clone(&process),
+            restarts: Arc::clone(&link.restarts),
+            last_words,
+            log: AbortOnDropHandle::new(tokio::spawn(log.copy(errors))),
+            started: Instant::now(),
+            limit: link.limits.max_event_bytes,
+        };
+        let connection = tokio::spawn(connection.run(output, write(input, outbox)));
+        Ok(Self {
+            duplex,
+            process,
+            _connection: AbortOnDropHandle::new(connection),
+        })
+    }
+}
+
+/// Returns the possible credentials in the server's environment: all configured values, and the
+/// inherited ones that are not paths.
+fn secrets(command: &StdioCommand) -> Vec<SecretString> {
+    let inherited = command.inherit_env.iter();
+    let inherited = inherited.filter_map(|name| std::env::var(name).ok());
+    let inherited = inherited.filter(|value| !value.starts_with('/'));
+    let configured = command.env.values().cloned();
+    configured
+        .chain(inherited.map(SecretString::from))
+        .collect()
+}
+
+/// Writes messages until the server stops reading; then returns the outbox.
+async fn write(mut input: pipe::Sender, mut outbox: Outbox) -> Outbox {
+    let mut batch = Batch::default();
+    while let Some((message, departure)) = outbox.next().await {
+        batch.add(&message, departure);
+        while batch.lines.len() < WRITE_AT_ONCE
+            && let Some((message, departure)) = outbox.next_waiting()
+        {
+            batch.add(&message, departure);
+        }
+        if let Err(error) = batch.write(&mut input).await {
+            tracing::debug!(%error, "The server process closed its standard input");
+            return outbox;
+        }
+    }
+    // Closing the input asks the server to exit; its remaining output is still read.
+    drop(input);
+    std::future::pending().await
+}
+
+/// Messages that are written together.
+#[derive(Default)]
+struct Batch {
+    lines: Vec<u8>,
+    /// The start of each message in `lines`.
+    departures: Vec<(usize, Departure)>,
+}
+
+impl Batch {
+    /// Adds a message as one line. Line breaks in JSON are only white space, because those in
+    /// strings are escaped.
+    fn add(&mut self, message: &[u8], departure: Departure) {
+        let from = self.lines.len();
+        self.departures.push((from, departure));
+        self.lines.extend_from_slice(message);
+        for byte in &mut self.lines[from..] {
+            if matches!(byte, b'\n' | b'\r') {
+                *byte = b' ';
+            }
+        }
+        self.lines.push(b'\n');
+    }
+
+    /// Writes and clears the batch. Messages of which no byte was written are marked as not
+    /// written.
+    async fn write(&mut self, input: &mut pipe::Sender) -> std::io::Result<()> {
+        let mut written = 0;
+        while written < self.lines.len() {
+            match input.write(&self.lines[written..]).await {
+                Ok(count) => written += count,
+                Err(error) => {
+                    let whole = self.departures.iter().filter(|(from, _)| *from >= written);
+                    whole.for_each(|(_, departure)| departure.undo());
+                    return Err(error);
+                }
+            }
+        }
+        self.lines.clear();
+        self.lines.shrink_to(WRITE_AT_ONCE);
+        self.departures.clear();
+        Ok(())
+    }
+}
+
+/// The task that communicates with the server and waits for its end.
+struct Connection {
+    inbox: Inbox,
+    process: Arc<ServerProcess>,
+    restarts: Arc<Restarts>,
+    last_words: LastWords,
+    /// Copies the server's standard error.
+    log: AbortOnDropHandle<()>,
+    started: Instant,
+    limit: usize,
+}
+
+impl Connection {
+    async fn run(mut self, output: pipe::Receiver, writing: impl Future<Output = Outbox>) {
+        // Keeps the outbox, because dropping it would fail callers with a less specific error.
+        tokio::pin!(writing);
+        let mut deaf = None;
+        let process = Arc::clone(&self.process);
+        let ended = async {
+            process.ended().await;
+            // A process that left the group may keep the output open forever.
+            tokio::time::sleep(LINGER).await;
+        };
+        tokio::select! {
+            () = self.read(output) => {}
+            () = ended => {}
+            () = async {
+                deaf = Some((&mut writing).await);
+                // The server may still respond to what it has read.
+                tokio::time::sleep(LINGER).await;
+            } => {}
+        }
+        // The server may still run, but without reading or writing it is useless.
+        let ended = tokio::time::timeout(END_TIMEOUT, self.process.ended()).await;
+        self.process.end();
+        let (lived, has_answered) = (self.started.elapsed(), self.inbox.has_answered());
+        match ended {
+            Ok(ended) if ended.asked => {}
+            Ok(ended) => {
+                // Its last output may not have been read yet.
+                let _ = tokio::time::timeout(LINGER, &mut self.log).await;
+                let (status, last_words) = (ended.status, self.last_words.get());
+                tracing::debug!(?status, last_words, "The server process ended");
+                self.restarts.crashed(lived, has_answered);
+                self.inbox.close(move || McpErrorKind::ProcessEnded {
+                    status,
+                    last_words: last_words.clone(),
+                });
+            }
+            Err(_) => self.restarts.crashed(lived, has_answered),
+        }
+        drop(deaf);
+    }
+
+    async fn read(&mut self, output: pipe::Receiver) {
+        let mut lines = Lines::new(output, self.limit);
+        loop {
+            match lines.next().await {
+                Ok(Some(OutputLine::Whole(line))) => self.inbox.take(&line),
+                Ok(Some(OutputLine::TooLong(id))) => self.inbox.take_too_large(id, self.limit),
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::debug!(%error, "Reading the server's standard output failed");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Connection {
+    /// A runtime that shuts down drops its tasks, so the server would be left running.
+    fn drop(&mut self) {
+        self.process.end();
+    }
+}
+
+impl Transport for StdioTransport {
+    fn exchange(&self, request: Outgoing) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
+        Box::pin(self.duplex.exchange(request))
+    }
+
+    fn notify(&self, message: Bytes) -> TransportFuture<'_, Result<(), McpErrorKind>> {
+        Box::pin(self.duplex.notify(message))
+    }
+
+    fn is_open(&self) -> bool {
+        self.process.is_running() && self.duplex.is_open()
+    }
+
+    /// The messages themselves contain the revision, if necessary.
+    fn negotiated(&self, _version: ProtocolVersion) {}
+
+    /// Lets the server exit by itself, otherwise terminates it, and waits for its end.
+    fn close(&self) -> TransportFuture<'_, ()> {
+        Box::pin(async {
+            self.process.end();
+            self.duplex.end().await;
+            self.process.ended().await;
+        })
+    }
+}
+
+impl Drop for StdioTransport {
+    /// The tasks keep the process until their runtime drops them, possibly never.
+    fn drop(&mut self) {
+        self.process.end();
+    }
+}

@@ -1,0 +1,159 @@
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use crate::jsonrpc::RequestId;
+use crate::transport::message_id::MessageId;
+
+/// Capacity of the empty buffer; a larger one is released.
+const IDLE_BUFFER: usize = 64 * 1024;
+
+/// One line of a server's output.
+#[derive(Debug)]
+pub(super) enum OutputLine {
+    /// A line without its line break.
+    Whole(Bytes),
+    /// A line longer than the limit. It was discarded, except for the id if it was a response.
+    TooLong(Option<RequestId>),
+}
+
+/// Splits a stream into lines. Holds at most one line of the allowed length.
+pub(super) struct Lines<R> {
+    input: R,
+    buffer: BytesMut,
+    /// Length of the part of the buffer that is known to have no line break.
+    searched: usize,
+    limit: usize,
+    /// Set while an overlong line is discarded.
+    skipping: Option<MessageId>,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    pub(super) fn new(input: R, limit: usize) -> Self {
+        Self {
+            input,
+            buffer: BytesMut::new(),
+            searched: 0,
+            limit,
+            skipping: None,
+        }
+    }
+
+    /// Returns the next line; `None` at the end. Text after the last line break is a line, too.
+    /// Cancel-safe: dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// If reading fails.
+    pub(super) async fn next(&mut self) -> io::Result<Option<OutputLine>> {
+        loop {
+            if let Some(line) = self.take_line() {
+                return Ok(Some(line));
+            }
+            if self.buffer.is_empty() && self.buffer.capacity() != IDLE_BUFFER {
+                self.buffer = BytesMut::with_capacity(IDLE_BUFFER);
+            }
+            self.buffer.reserve(IDLE_BUFFER / 8);
+            if self.input.read_buf(&mut self.buffer).await? == 0 {
+                return Ok(self.take_rest());
+            }
+        }
+    }
+
+    fn take_line(&mut self) -> Option<OutputLine> {
+        let end = self.buffer[self.searched..]
+            .iter()
+            .position(|&byte| byte == b'\n')
+            .map(|at| self.searched + at);
+        let in_line = end.unwrap_or(self.buffer.len());
+        if self.skipping.is_none() && in_line > self.limit {
+            self.skipping = Some(MessageId::default());
+        }
+        if let Some(skipped) = &mut self.skipping {
+            skipped.read(&self.buffer[..in_line]);
+            let _ = self.buffer.split_to(end.map_or(in_line, |end| end + 1));
+            self.searched = 0;
+            end?;
+            return self
+                .skipping
+                .take()
+                .map(|id| OutputLine::TooLong(id.finish()));
+        }
+        let Some(end) = end else {
+            self.searched = self.buffer.len();
+            return None;
+        };
+        let line = self.buffer.split_to(end + 1).freeze();
+        self.searched = 0;
+        Some(OutputLine::Whole(line.slice(..end)))
+    }
+
+    fn take_rest(&mut self) -> Option<OutputLine> {
+        self.searched = 0;
+        if let Some(skipped) = self.skipping.take() {
+            return Some(OutputLine::TooLong(skipped.finish()));
+        }
+        let rest = self.buffer.split().freeze();
+        (!rest.is_empty()).then_some(OutputLine::Whole(rest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    /// Returns the lines of `input`, read in pieces of `piece` bytes; `Err` for an overlong line.
+    fn lines(input: &[u8], piece: usize, limit: usize) -> Vec<Result<Vec<u8>, Option<RequestId>>> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let (mut writer, reader) = tokio::io::duplex(piece);
+            let input = input.to_vec();
+            tokio::spawn(async move { writer.write_all(&input).await });
+            let mut lines = Lines::new(reader, limit);
+            let mut all = Vec::new();
+            while let Some(line) = lines.next().await.unwrap() {
+                all.push(match line {
+                    OutputLine::Whole(line) => Ok(line.to_vec()),
+                    OutputLine::TooLong(id) => Err(id),
+                });
+            }
+            all
+        })
+    }
+
+    #[test]
+    fn lines_of_any_length_are_split() {
+        let long = format!(r#"{{"result":"{}","id":3}}"#, "x".repeat(100));
+        let input = format!("a\n\n{long}\nb\r\n{long}\nlast");
+        for piece in [1, 2, 3, 7, 50, 1000] {
+            let expected = [
+                Ok(b"a".to_vec()),
+                Ok(vec![]),
+                Err(Some(RequestId::Number(3))),
+                Ok(b"b\r".to_vec()),
+                Err(Some(RequestId::Number(3))),
+                Ok(b"last".to_vec()),
+            ];
+            assert_eq!(lines(input.as_bytes(), piece, 20), expected, "{piece}");
+        }
+        assert_eq!(
+            lines(b"12345\n123456\n123456", 4, 5),
+            [Ok(b"12345".to_vec()), Err(None), Err(None)]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn chunk_boundaries_do_not_change_the_lines(
+            input in proptest::collection::vec(prop_oneof![Just(b'\n'), any::<u8>()], 0..200),
+            piece in 1usize..20,
+        ) {
+            prop_assert_eq!(lines(&input, piece, 10), lines(&input, 200, 10));
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Runs a server's process in a separate thread.
+//!
+//! A thread rather than tasks, for three reasons. The kernel kills a child with the *thread* that
+//! started it, and tokio's threads come and go. Terminating a child (wait, SIGTERM, wait, SIGKILL,
+//! reap) must continue after the runtime has stopped. And waiting requires no SIGCHLD handler,
+//! which would be a second one in PHP.
+
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::process::{Child, ExitStatus};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, kill_process_group,
+    pidfd_open, waitid,
+};
+use tokio::net::unix::pipe;
+use tokio::sync::{oneshot, watch};
+
+use super::spawn::spawn;
+use crate::{McpErrorKind, StdioCommand};
+
+/// How long a server may take to exit after its input was closed, and again after SIGTERM.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Polling interval where the kernel cannot report a process's end (before 5.3).
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+const SHELL: &str = "/bin/sh";
+
+/// A server's process and its process group. Dropping this value terminates them in the background;
+/// [`ended`](Self::ended) waits for that.
+pub(super) struct ServerProcess {
+    /// A byte here, or closing it, asks the thread to terminate the process.
+    stop: PipeWriter,
+    /// Kept open so that writing never fails: PHP may not ignore SIGPIPE.
+    _stop_reader: Arc<PipeReader>,
+    ended: watch::Receiver<Option<ProcessEnd>>,
+    /// The id of the process that owns this value: a forked child has no such thread and must not
+    /// terminate its parent's server.
+    owner: u32,
+}
+
+/// How a server's process ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ProcessEnd {
+    /// `None` if other code has reaped the process.
+    pub(super) status: Option<ExitStatus>,
+    /// Whether the client asked the process to end.
+    pub(super) asked: bool,
+}
+
+/// The client's ends of the server's standard streams.
+pub(super) struct Streams {
+    pub(super) input: pipe::Sender,
+    pub(super) output: pipe::Receiver,
+    pub(super) errors: pipe::Receiver,
+}
+
+impl ServerProcess {
+    /// Starts the server.
+    ///
+    /// # Errors
+    /// [`McpErrorKind::Spawn`].
+    pub(super) async fn start(command: &StdioCommand) -> Result<(Self, Streams), McpErrorKind> {
+        Self::start_with(command, Path::new(SHELL)).await
+    }
+
+    async fn start_with(
+        command: &StdioCommand,
+        shell: &Path,
+    ) -> Result<(Self, Streams), McpErrorKind> {
+        let failed = |source| McpErrorKind::Spawn {
+            program: command.program.display().to_string(),
+            source,
+        };
+        let (stop_reader, stop) = io::pipe().map_err(failed)?;
+        let stop_reader = Arc::new(stop_reader);
+        let (tell_end, ended) = watch::channel(None);
+        let (tell_start, started) = oneshot::channel();
+        let (to_start, shell) = (command.clone(), shell.to_owned());
+        let asking = Arc::clone(&stop_reader);
+        std::thread::Builder::new()
+            .name("pillion-stdio".to_owned())
+            .stack_size(256 * 1024)
+            .spawn(move || run(&to_start, &shell, tell_start, &asking, &tell_end))
+            .map_err(failed)?;
+        // From here on, dropping this value, including by dropping the future, terminates the
+        // process.
+        let process = Self {
+            stop,
+            _stop_reader: stop_reader,
+            ended,
+            owner: std::process::id(),
+        };
+        let pipes = started
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into()));
+        let streams = pipes.and_then(Streams::try_from).map_err(failed)?;
+        Ok((process, streams))
+    }
+
+    /// Asks the process to exit by closing its input; after a while sends SIGTERM, then SIGKILL, to
+    /// the whole group.
+    pub(super) fn end(&self) {
+        if self.owner == std::process::id() {
+            // A byte rather than closing the pipe, because a forked child may hold the pipe, too.
+            let _ = (&self.stop).write_all(b".");
+        }
+    }
+
+    /// Returns whether the process is still running, as far as known.
+    pub(super) fn is_running(&self) -> bool {
+        self.ended.borrow().is_none()
+    }
+
+    /// Waits until the process and its group are gone and reaped.
+    pub(super) async fn ended(&self) -> ProcessEnd {
+        let mut ended = self.ended.clone();
+        let known = ended.wait_for(Option::is_some).await;
+        // Without its thread, the outcome is unknown.
+        known.ok().and_then(|known| *known).unwrap_or(ProcessEnd {
+            status: None,
+            asked: true,
+        })
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+type Pipes = (OwnedFd, OwnedFd, OwnedFd);
+
+impl TryFrom<Pipes> for Streams {
+    type Error = io::Error;
+
+    fn try_from((input, output, errors): Pipes) -> io::Result<Self> {
+        Ok(Self {
+            input: pipe::Sender::from_owned_fd(input)?,
+            output: pipe::Receiver::from_owned_fd(output)?,
+            errors: pipe::Receiver::from_owned_fd(errors)?,
+        })
+    }
+}
+
+/// Runs the thread from start to end.
+fn run(
+    command: &StdioCommand,
+    shell: &Path,
+    tell_start: oneshot::Sender<io::Result<Pipes>>,
+    stop: &PipeReader,
+    tell_end: &watch::Sender<Option<ProcessEnd>>,
+) {
+    let mut spawned = match spawn(command, shell) {
+        Ok(spawned) => spawned,
+        Err(error) => {
+            let _ = tell_start.send(Err(error));
+            return;
+        }
+    };
+    let _ = tell_start.send(take_pipes(&mut spawned.server));
+    let pid = Pid::from_child(&spawned.server);
+    let group = Pid::from_raw(spawned.group().cast_signed());
+    let watch = Watch {
+        pid,
+        pidfd: pidfd_open(pid, PidfdFlags::empty()).ok(),
+    };
+    let signal = |signal| {
+        // Also by process id, because a server may have left the group. Neither id can be reused
+        // before it is reaped.
+        if watch.is_ours() {
+            let _ = kill_process(pid, signal);
+        }
+        if let Some(group) = group {
+            let _ = kill_process_group(group, signal);
+        }
+    };
+    let asked = !watch.wait(Some(stop), None);
+    if asked && !watch.wait(None, Some(EXIT_TIMEOUT)) {
+        signal(Signal::TERM);
+        watch.wait(None, Some(EXIT_TIMEOUT));
+    }
+    // Kills the rest of the group, including the supervisor and an exited server.
+    signal(Signal::KILL);
+    let status = spawned.server.wait().ok();
+    if let Some(mut supervisor) = spawned.supervisor {
+        let _ = supervisor.wait();
+    }
+    let _ = tell_end.send(Some(ProcessEnd { status, asked }));
+}
+
+fn take_pipes(server: &mut Child) -> io::Result<Pipes> {
+    let (input, output, errors) = (
+        server.stdin.take(),
+        server.stdout.take(),
+        server.stderr.take(),
+    );
+    match (input, output, errors) {
+        (Some(input), Some(output), Some(errors)) => {
+            Ok((input.into(), output.into(), errors.into()))
+        }
+        _ => Err(io::ErrorKind::BrokenPipe.into()),
+    }
+}
+
+/// Detects a process's end without reaping it, so that its ids are not reused.
+struct Watch {
+    pid: Pid,
+    pidfd: Option<OwnedFd>,
+}
+
+impl Watch {
+    /// Waits until the process has ended (returns `true`), or until `stop` has input or the time
+    /// limit passes (returns `false`).
+    fn wait(&self, stop: Option<&PipeReader>, longest: Option<Duration>) -> bool {
+        let deadline = longest.map(|longest| Instant::now() + longest);
+        loop {
+            if self.has_ended() {
+                return true;
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return false;
+            }
+            let nap = match (&self.pidfd, left) {
+                (Some(_), left) => left,
+                (None, left) => Some(left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY))),
+            };
+            let descriptors = self.pidfd.iter().map(AsFd::as_fd);
+            let descriptors = descriptors.chain(stop.iter().map(|stop| stop.as_fd()));
+            let mut asked: Vec<_> = descriptors
+                .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
+                .collect();
+            let nap = nap.and_then(|nap| Timespec::try_from(nap).ok());
+            // Interrupted or out of memory: retry, but not too often.
+            if poll(&mut asked, nap.as_ref()).is_err() {
+                std::thread::sleep(Duration::from_millis(1));
+            } else if stop.is_some() && asked.last().is_some_and(|stop| !stop.revents().is_empty())
+            {
+                return self.has_ended();
+            }
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        !matches!(self.look(), Ok(None))
+    }
+
+    /// Returns `false` if other code has reaped the process, as PHP's `pcntl_wait` does with any
+    /// child.
+    fn is_ours(&self) -> bool {
+        self.look().is_ok()
+    }
+
+    fn look(&self) -> rustix::io::Result<Option<WaitIdStatus>> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        waitid(WaitId::Pid(self.pid), options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sleeping() -> StdioCommand {
+        let mut command = StdioCommand::new("sleep");
+        command.args = vec!["1000".to_owned()];
+        command
+    }
+
+    #[tokio::test]
+    async fn a_process_ends_on_request_with_and_without_a_supervisor() {
+        for shell in [SHELL, "/no/such/shell"] {
+            let (process, streams) = ServerProcess::start_with(&sleeping(), Path::new(shell))
+                .await
+                .unwrap();
+            assert!(process.is_running());
+            process.end();
+            // `sleep` does not read its input.
+            drop(streams);
+            let ended = process.ended().await;
+            assert!(ended.asked, "{shell}");
+            assert!(!process.is_running());
+            let status = ended.status.unwrap();
+            assert_eq!(status.to_string(), "signal: 15 (SIGTERM)", "{shell}");
+        }
+    }
+
+    #[tokio::test]
+    async fn without_pidfd_the_end_of_a_process_is_noticed_by_polling() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let watch = Watch {
+            pid: Pid::from_child(&child),
+            pidfd: None,
+        };
+        assert!(watch.wait(None, None));
+        // A later `wait` still finds the process.
+        assert!(watch.is_ours());
+        assert!(child.wait().unwrap().success());
+        assert!(!watch.is_ours());
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        let watch = Watch {
+            pid: Pid::from_child(&child),
+            pidfd: None,
+        };
+        assert!(!watch.wait(None, Some(Duration::from_millis(120))));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,171 @@
+//! Starts the two processes of a stdio server: the server and its supervisor.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use secrecy::ExposeSecret;
+
+use crate::StdioCommand;
+
+/// The supervisor's script: waits for the end of its input, which comes when the client's process
+/// ends for any reason, and then terminates its process group, including itself. SIGTERM to the
+/// group, which servers may send themselves, must not end the supervisor.
+const SUPERVISOR_SCRIPT: &str =
+    "trap '' HUP INT QUIT TERM; read -r _; kill -s TERM 0; sleep 2; kill -s KILL 0";
+
+/// A running server. Its process group has the id of the supervisor, so that id cannot be reused
+/// before the supervisor is reaped.
+pub(super) struct Spawned {
+    pub(super) server: Child,
+    /// The supervisor; `None` if there is no shell to run it. The server then leads the group.
+    pub(super) supervisor: Option<Child>,
+}
+
+impl Spawned {
+    pub(super) fn group(&self) -> u32 {
+        self.supervisor.as_ref().unwrap_or(&self.server).id()
+    }
+}
+
+/// Starts the supervisor and the server. The calling thread must live as long as they do, because
+/// the kernel kills them with it.
+///
+/// # Errors
+/// If the server cannot be started: no such program, no such directory, no permission, or no more
+/// processes.
+pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<Spawned> {
+    if let Some(cwd) = &command.cwd
+        && !cwd.is_dir()
+    {
+        // The error of `spawn` would look as if the program were missing.
+        let error = "the working directory is not a directory";
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, error));
+    }
+    let supervisor = match start_supervisor(shell) {
+        Ok(supervisor) => Some(supervisor),
+        Err(error) => {
+            tracing::warn!(
+                %error,
+                shell = %shell.display(),
+                "Child processes of an MCP server may outlive Pillion if Pillion is killed"
+            );
+            None
+        }
+    };
+    let mut start = Command::new(&command.program);
+    start
+        .args(&command.args)
+        .env_clear()
+        .env("PATH", StdioCommand::DEFAULT_PATH)
+        .envs(command.inherit_env.iter().filter_map(|name| {
+            let value = std::env::var_os(name)?;
+            Some((name, value))
+        }))
+        .envs(
+            command
+                .env
+                .iter()
+                .map(|(name, value)| (name, value.expose_secret())),
+        )
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if let Some(cwd) = &command.cwd {
+        start.current_dir(cwd);
+    }
+    let group = supervisor
+        .as_ref()
+        .map_or(0, |supervisor| supervisor.id().cast_signed());
+    match isolate(&mut start, group).spawn() {
+        Ok(server) => Ok(Spawned { server, supervisor }),
+        Err(error) => {
+            if let Some(mut supervisor) = supervisor {
+                // Both fail only if the supervisor has already ended.
+                let _ = supervisor.kill();
+                let _ = supervisor.wait();
+            }
+            Err(error)
+        }
+    }
+}
+
+fn start_supervisor(shell: &Path) -> io::Result<Child> {
+    let mut start = Command::new(shell);
+    start
+        .args(["-c", SUPERVISOR_SCRIPT])
+        .env_clear()
+        .env("PATH", StdioCommand::DEFAULT_PATH)
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    // Without a parent-death signal: the kernel could kill the supervisor just when it has to
+    // terminate the group.
+    start.process_group(0);
+    clean(&mut start, None).spawn()
+}
+
+/// Puts the process into a group (0: a new one), and has the kernel signal it when the calling
+/// thread ends.
+fn isolate(command: &mut Command, group: i32) -> &mut Command {
+    let signal = if group == 0 {
+        // There is no supervisor to kill it later.
+        rustix::process::Signal::KILL
+    } else {
+        rustix::process::Signal::TERM
+    };
+    command.process_group(group);
+    clean(command, Some(signal))
+}
+
+/// Resets what a process would inherit besides its environment: blocked signals (in PHP, the
+/// client's threads block all signals, and a server that cannot receive SIGTERM or SIGCHLD is
+/// broken), and file descriptors without close-on-exec (such as PHP's sockets: a client's
+/// connection would stay open while the server runs).
+fn clean(command: &mut Command, dies_with_us: Option<rustix::process::Signal>) -> &mut Command {
+    let take_off = move || {
+        unblock_signals()?;
+        close_on_exec_from(3);
+        rustix::process::set_parent_process_death_signal(dies_with_us)?;
+        Ok(())
+    };
+    #[expect(
+        unsafe_code,
+        reason = "std has no other way to run something between fork and exec"
+    )]
+    // SAFETY: the child only makes four system calls: no allocation, no lock.
+    unsafe {
+        command.pre_exec(take_off)
+    }
+}
+
+#[expect(unsafe_code, reason = "no safe wrapper of ours needs it anywhere else")]
+fn unblock_signals() -> io::Result<()> {
+    // SAFETY: `sigemptyset` initializes the set; both calls are async-signal-safe.
+    let result = unsafe {
+        let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut())
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+#[expect(unsafe_code, reason = "no crate here wraps close_range")]
+fn close_on_exec_from(first: libc::c_uint) {
+    // SAFETY: the arguments are integers; a kernel before 5.11 returns an error, which has the same
+    // effect as omitting the call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            first,
+            libc::c_uint::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        );
+    }
+}

@@ -1,0 +1,199 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use secrecy::{ExposeSecret, SecretString};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::Instant;
+
+/// Maximum length of a logged line, in bytes; the rest is discarded.
+const MAX_LINE_LEN: usize = 2048;
+
+/// Maximum number of logged lines per time window; further lines are only counted.
+const LINES_AT_ONCE: u32 = 50;
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// Maximum length of the last line in an error, in characters.
+const LAST_WORDS: usize = 300;
+
+/// Minimum length of a secret, in bytes: masking shorter values would hide too much.
+const MIN_SECRET_LEN: usize = 4;
+
+/// The last line on a server's standard error, which usually explains a crash.
+#[derive(Clone, Default)]
+pub(super) struct LastWords(Arc<Mutex<String>>);
+
+impl LastWords {
+    pub(super) fn get(&self) -> String {
+        self.0.lock().clone()
+    }
+
+    fn set(&self, line: &str) {
+        *self.0.lock() = line.chars().take(LAST_WORDS).collect();
+    }
+}
+
+/// Copies a server's standard error to the log, line by line. It waits only for the server: a
+/// server that writes a flood costs time, but no memory, and is not blocked.
+pub(super) struct StderrLog {
+    label: String,
+    /// Values of the server's environment, which may be credentials.
+    secrets: Vec<SecretString>,
+    last_words: LastWords,
+    line: Vec<u8>,
+    window: Window,
+}
+
+impl StderrLog {
+    pub(super) fn new(label: String, secrets: Vec<SecretString>, last_words: LastWords) -> Self {
+        Self {
+            label,
+            secrets,
+            last_words,
+            line: Vec::new(),
+            window: Window::new(),
+        }
+    }
+
+    /// Copies to the end.
+    pub(super) async fn copy(mut self, mut errors: impl AsyncRead + Unpin) {
+        let mut piece = vec![0; 8 * 1024];
+        loop {
+            match errors.read(&mut piece).await {
+                Ok(0) | Err(_) => break,
+                Ok(read) => self.take(&piece[..read]),
+            }
+        }
+        self.end_line();
+        self.window.say_what_was_left_out(&self.label);
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        let mut lines = bytes.split(|&byte| byte == b'\n').peekable();
+        while let Some(part) = lines.next() {
+            let room = MAX_LINE_LEN - self.line.len();
+            self.line.extend_from_slice(&part[..part.len().min(room)]);
+            if lines.peek().is_some() {
+                self.end_line();
+            }
+        }
+    }
+
+    fn end_line(&mut self) {
+        let line = String::from_utf8_lossy(&self.line);
+        let line = line.trim_end();
+        if !line.trim_start().is_empty() {
+            let is_logged = self.window.admits(&self.label);
+            let line = self.presentable(line);
+            self.last_words.set(&line);
+            if is_logged {
+                tracing::info!(mcp.server = self.label, "{line}");
+            }
+        }
+        self.line.clear();
+    }
+
+    /// Returns the line without control characters and secrets.
+    fn presentable(&self, line: &str) -> String {
+        let mut line: String = line
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
+        for secret in &self.secrets {
+            let secret = secret.expose_secret();
+            if secret.len() >= MIN_SECRET_LEN && line.contains(secret) {
+                line = line.replace(secret, "***");
+            }
+        }
+        line
+    }
+}
+
+/// Counts the recently logged lines.
+struct Window {
+    since: Instant,
+    logged: u32,
+    left_out: u64,
+}
+
+impl Window {
+    fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            logged: 0,
+            left_out: 0,
+        }
+    }
+
+    fn admits(&mut self, label: &str) -> bool {
+        if self.since.elapsed() >= WINDOW {
+            self.say_what_was_left_out(label);
+            *self = Self::new();
+        }
+        if self.logged == LINES_AT_ONCE {
+            self.left_out += 1;
+            return false;
+        }
+        self.logged += 1;
+        true
+    }
+
+    fn say_what_was_left_out(&self, label: &str) {
+        let lines = self.left_out;
+        if lines > 0 {
+            tracing::info!(
+                mcp.server = label,
+                lines,
+                "Dropped lines of a server's standard error"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn last_words_of(input: &[u8], piece: usize) -> String {
+        let last_words = LastWords::default();
+        let secrets = vec!["s3cret".into(), "1".into()];
+        let log = StderrLog::new("test".to_owned(), secrets, last_words.clone());
+        let (mut writer, reader) = tokio::io::duplex(piece);
+        let copying = tokio::spawn(log.copy(reader));
+        tokio::io::AsyncWriteExt::write_all(&mut writer, input)
+            .await
+            .unwrap();
+        drop(writer);
+        copying.await.unwrap();
+        last_words.get()
+    }
+
+    #[tokio::test]
+    async fn l1_the_last_line_has_no_secrets_and_no_control_characters() {
+        for piece in [1, 7, 1000] {
+            let words =
+                last_words_of(b"first\n\x1b[31mbad key s3cret 1\x1b[0m\r\n \n", piece).await;
+            assert_eq!(words, " [31mbad key *** 1 [0m");
+            assert_eq!(last_words_of(b"a\nno end", piece).await, "no end");
+            assert_eq!(last_words_of(b"\n\n", piece).await, "");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_last_line_of_a_flood_is_kept() {
+        let mut flood = b"x".repeat(1_000_000);
+        flood.push(b'\n');
+        flood.extend(b"y\n".repeat(100_000));
+        assert_eq!(last_words_of(&flood, 64 * 1024).await, "y");
+        let words = last_words_of(&b"\xff".repeat(100_000), 64 * 1024).await;
+        assert_eq!(words.chars().count(), LAST_WORDS);
+    }
+
+    #[test]
+    fn lines_of_a_flood_are_counted_instead_of_logged() {
+        let mut window = Window::new();
+        let admitted = (0..1000).filter(|_| window.admits("test")).count();
+        assert_eq!(admitted, 50);
+        assert_eq!(window.left_out, 950);
+    }
+}

@@ -1,0 +1,126 @@
+use std::collections::HashMap;
+use std::mem;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::McpErrorKind;
+use crate::jsonrpc::{RequestId, RpcOutcome};
+
+type Reply = Result<RpcOutcome, McpErrorKind>;
+
+/// Creates the error for requests on a closed connection.
+type Ending = Box<dyn Fn() -> McpErrorKind + Send + Sync>;
+
+/// The requests that wait for their response on a multiplexed stream, by request id.
+pub(super) struct PendingRequests {
+    state: Mutex<State>,
+}
+
+enum State {
+    Open(HashMap<RequestId, oneshot::Sender<Reply>>),
+    Closed(Ending),
+}
+
+/// A waiting request; dropping this value stops waiting.
+pub(super) struct PendingRequest<'a> {
+    waiting: &'a PendingRequests,
+    id: &'a RequestId,
+    reply: oneshot::Receiver<Reply>,
+}
+
+impl PendingRequests {
+    pub(super) fn new() -> Self {
+        Self {
+            state: Mutex::new(State::Open(HashMap::new())),
+        }
+    }
+
+    /// Registers a request; call this before sending it.
+    ///
+    /// # Errors
+    /// The reason for which the connection ended.
+    pub(super) fn place<'a>(
+        &'a self,
+        id: &'a RequestId,
+    ) -> Result<PendingRequest<'a>, McpErrorKind> {
+        match &mut *self.state.lock() {
+            State::Open(callers) => {
+                let (sender, reply) = oneshot::channel();
+                callers.insert(id.clone(), sender);
+                Ok(PendingRequest {
+                    waiting: self,
+                    id,
+                    reply,
+                })
+            }
+            State::Closed(ending) => Err(ending()),
+        }
+    }
+
+    /// Delivers the reply to a request. Returns `false` if no request with this id is waiting.
+    pub(super) fn reply(&self, id: &RequestId, reply: Reply) -> bool {
+        let caller = match &mut *self.state.lock() {
+            State::Open(callers) => callers.remove(id),
+            State::Closed(_) => None,
+        };
+        caller.is_some_and(|caller| caller.send(reply).is_ok())
+    }
+
+    /// Returns whether a request with this id is waiting.
+    pub(super) fn has(&self, id: &RequestId) -> bool {
+        matches!(&*self.state.lock(), State::Open(callers) if callers.contains_key(id))
+    }
+
+    /// Returns the id of the only waiting request; `None` if there are none or several.
+    pub(super) fn only(&self) -> Option<RequestId> {
+        match &*self.state.lock() {
+            State::Open(callers) if callers.len() == 1 => callers.keys().next().cloned(),
+            State::Open(_) | State::Closed(_) => None,
+        }
+    }
+
+    /// Returns whether responses can still arrive.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(&*self.state.lock(), State::Open(_))
+    }
+
+    /// Fails all waiting and later requests. Only the first call has an effect.
+    pub(super) fn close(&self, ending: impl Fn() -> McpErrorKind + Send + Sync + 'static) {
+        let mut state = self.state.lock();
+        if let State::Open(callers) = &mut *state {
+            for (_, caller) in mem::take(callers) {
+                let _ = caller.send(Err(ending()));
+            }
+            *state = State::Closed(Box::new(ending));
+        }
+    }
+
+    /// Returns the reason for which the connection ended.
+    fn ending(&self) -> McpErrorKind {
+        match &*self.state.lock() {
+            State::Open(_) => McpErrorKind::StreamClosed,
+            State::Closed(ending) => ending(),
+        }
+    }
+}
+
+impl PendingRequest<'_> {
+    /// Waits for the reply. Can be called again after its future was dropped.
+    pub(super) async fn reply(&mut self) -> Reply {
+        match (&mut self.reply).await {
+            Ok(reply) => reply,
+            // The sender was dropped without a reply: another request with the same id has replaced
+            // this one.
+            Err(_) => Err(self.waiting.ending()),
+        }
+    }
+}
+
+impl Drop for PendingRequest<'_> {
+    fn drop(&mut self) {
+        if let State::Open(callers) = &mut *self.waiting.state.lock() {
+            callers.remove(self.id);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! WebSocket with the subprotocol `mcp`: each MCP message is a text message.
+//!
+//! No revision of the specification defines this transport; servers that support it agree on this
+//! much. The opening request uses the normal HTTP client, so redirects, TLS, proxies and
+//! credentials work as for HTTP.
+
+mod upgrade;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use tokio::time::MissedTickBehavior;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::{AbortOnDrop, AbortOnDropHandle};
+
+use super::duplex::{Duplex, Inbox, Outbox, duplex};
+use super::{Outgoing, Transport, TransportFuture};
+use crate::http::HttpLink;
+use crate::jsonrpc::RpcOutcome;
+use crate::peer::Peer;
+use crate::{McpErrorKind, ProtocolVersion};
+
+type Socket = WebSocketStream<reqwest::Upgraded>;
+
+/// Interval of pings to the server. If nothing arrives between two pings, the connection is dead,
+/// even if the system does not know it yet.
+const PING_EVERY: Duration = Duration::from_secs(20);
+
+/// Timeout for sending one message.
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Timeout for the server's close frame.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// An open WebSocket.
+pub(crate) struct WebSocketTransport {
+    duplex: Duplex,
+    ended: CancellationToken,
+    connection: AbortOnDropHandle<()>,
+}
+
+impl WebSocketTransport {
+    /// Opens a WebSocket.
+    ///
+    /// # Errors
+    /// Same as for HTTP requests; [`McpErrorKind::NotWebSocket`] if the server responds but does
+    /// not open a WebSocket.
+    pub(crate) async fn open(link: &HttpLink, peer: Arc<Peer>) -> Result<Self, McpErrorKind> {
+        let limit = link.limits.max_event_bytes;
+        let limits = WebSocketConfig::default()
+            .max_message_size(Some(limit))
+            .max_frame_size(Some(limit));
+        let upgraded = upgrade::request(link).await?;
+        let socket = Socket::from_raw_socket(upgraded, Role::Client, Some(limits)).await;
+        let (duplex, outbox, inbox) = duplex(peer);
+        let ended = CancellationToken::new();
+        let guard = ended.clone().drop_guard();
+        let connection = tokio::spawn(async move {
+            let _guard = guard;
+            run(socket, outbox, inbox, limit).await;
+        });
+        Ok(Self {
+            duplex,
+            ended,
+            connection: AbortOnDropHandle::new(connection),
+        })
+    }
+}
+
+/// Communicates with the server until either side closes the connection.
+async fn run(socket: Socket, mut outbox: Outbox, inbox: Inbox, limit: usize) {
+    let (sink, stream) = socket.split();
+    let heard = Arc::new(AtomicBool::new(true));
+    let reading = read(stream, inbox, Arc::clone(&heard), limit);
+    tokio::pin!(reading);
+    let said_goodbye = tokio::select! {
+        () = &mut reading => false,
+        said_goodbye = write(sink, &mut outbox, &heard) => said_goodbye,
+    };
+    if said_goodbye {
+        // The server's close frame ends the connection; messages before it are still handled.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, reading).await;
+    }
+}
+
+/// Reads until the server closes the connection or it breaks. Pings are answered while reading.
+async fn read(
+    mut stream: SplitStream<Socket>,
+    mut inbox: Inbox,
+    heard: Arc<AtomicBool>,
+    limit: usize,
+) {
+    while let Some(message) = stream.next().await {
+        heard.store(true, Ordering::Relaxed);
+        match message {
+            Ok(Message::Text(text)) => inbox.take(text.as_bytes()),
+            Ok(Message::Binary(bytes)) => inbox.take(&bytes),
+            Ok(Message::Close(frame)) => {
+                tracing::debug!(?frame, "The server closed the WebSocket");
+            }
+            Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => {}
+            Err(error) => {
+                tracing::debug!(%error, "The WebSocket connection failed");
+                match error {
+                    // The rest of the message cannot be skipped, so the connection is unusable.
+                    Error::Capacity(_) => inbox.close(move || McpErrorKind::TooLarge { limit }),
+                    Error::Utf8(_) => inbox.close(|| McpErrorKind::InvalidUtf8),
+                    _ => {}
+                }
+                return;
+            }
+        }
+    }
+}
+
+/// Writes messages and pings. Returns `true` if the client closed the connection.
+async fn write(
+    mut sink: SplitSink<Socket, Message>,
+    outbox: &mut Outbox,
+    heard: &AtomicBool,
+) -> bool {
+    let mut pings = tokio::time::interval_at(tokio::time::Instant::now() + PING_EVERY, PING_EVERY);
+    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let message = tokio::select! {
+            message = outbox.next() => match message {
+                Some((message, _)) => text(message),
+                None => break,
+            },
+            _ = pings.tick() => {
+                if !heard.swap(false, Ordering::Relaxed) {
+                    tracing::debug!("The server no longer answers pings");
+                    return false;
+                }
+                Some(Message::Ping(Bytes::new()))
+            }
+        };
+        if let Some(message) = message
+            && !send(&mut sink, message).await
+        {
+            return false;
+        }
+    }
+    send(&mut sink, Message::Close(None)).await
+}
+
+async fn send(sink: &mut SplitSink<Socket, Message>, message: Message) -> bool {
+    match tokio::time::timeout(SEND_TIMEOUT, sink.send(message)).await {
+        Ok(Ok(())) => true,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "The WebSocket no longer accepts messages");
+            false
+        }
+        Err(_) => {
+            tracing::debug!("The server no longer reads from the WebSocket");
+            false
+        }
+    }
+}
+
+/// Converts a message; messages are JSON and thus UTF-8.
+fn text(message: Bytes) -> Option<Message> {
+    Utf8Bytes::try_from(message).ok().map(Message::Text)
+}
+
+impl Transport for WebSocketTransport {
+    fn exchange(&self, request: Outgoing) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
+        Box::pin(self.duplex.exchange(request))
+    }
+
+    fn notify(&self, message: Bytes) -> TransportFuture<'_, Result<(), McpErrorKind>> {
+        Box::pin(self.duplex.notify(message))
+    }
+
+    fn is_open(&self) -> bool {
+        self.duplex.is_open()
+    }
+
+    /// There are no headers for the revision.
+    fn negotiated(&self, _version: ProtocolVersion) {}
+
+    /// Sends a close frame and waits for the server's, with a timeout.
+    fn close(&self) -> TransportFuture<'_, ()> {
+        Box::pin(async {
+            // Also if the caller drops the future.
+            let _abort = AbortOnDrop::new(self.connection.abort_handle());
+            let goodbye = async {
+                self.duplex.end().await;
+                self.ended.cancelled().await;
+            };
+            let _ = tokio::time::timeout(2 * CLOSE_TIMEOUT, goodbye).await;
+        })
+    }
+}

@@ -1,0 +1,238 @@
+//! Tools of MCP servers as tools of the engine: [`McpTool`] calls a server's tool through an
+//! [`McpClient`], and [`error_code`] translates the client's errors.
+
+use std::sync::Arc;
+
+use pillion_core::digest::sha256_hex;
+use pillion_core::tool::{
+    ApprovalPolicy, CallContext, DefinitionError, ErrorCode, JsonObject, Tool, ToolDefinition,
+    ToolFailure, ToolFuture, ToolOrigin, ToolOutput,
+};
+use pillion_mcp_client::{ErrorClass, McpClient, McpError, RequestOptions, ServerConfig};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// A tool of an MCP server, as a [`Tool`].
+///
+/// Its result is the unchanged JSON-RPC result. A result with `isError` is a failed call, which
+/// keeps the content. If structured content does not match the tool's `outputSchema`, the call
+/// still succeeds, with the reason as `output_mismatch` in the metadata.
+#[derive(Debug)]
+pub struct McpTool {
+    client: McpClient,
+    definition: ToolDefinition,
+    /// The tool's name on the server.
+    remote_name: String,
+    approval_policy: Option<ApprovalPolicy>,
+}
+
+/// Why an entry of `tools/list` cannot be used. Other entries are unaffected.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpToolError {
+    /// The entry has no name.
+    #[error("the entry has an unexpected form: {0}")]
+    Form(#[from] serde_json::Error),
+    /// The name or the schema is invalid.
+    #[error(transparent)]
+    Definition(#[from] DefinitionError),
+}
+
+/// A `title` or `description` that is not a string is ignored.
+#[derive(Deserialize)]
+struct Listed {
+    name: String,
+    #[serde(default)]
+    title: Value,
+    #[serde(default)]
+    description: Value,
+    #[serde(rename = "inputSchema", default)]
+    input_schema: Option<Value>,
+}
+
+impl McpTool {
+    /// Creates a tool from an entry of `tools/list`. Its name is `prefix` followed by the name on
+    /// the server.
+    ///
+    /// # Errors
+    /// [`McpToolError`].
+    pub fn from_listed(
+        client: McpClient,
+        prefix: &str,
+        listed: &RawValue,
+    ) -> Result<Self, McpToolError> {
+        let listed: Listed = serde_json::from_str(listed.get())?;
+        let mut descriptions = [&listed.description, &listed.title]
+            .into_iter()
+            .filter_map(Value::as_str);
+        let description = descriptions.find(|text| !text.trim().is_empty());
+        let definition = ToolDefinition::builder(
+            format!("{prefix}{}", listed.name),
+            description.unwrap_or(&listed.name),
+        )
+        .schema(listed.input_schema.unwrap_or_else(|| serde_json::json!({})))
+        .category("mcp")
+        .build()?;
+        Ok(Self {
+            client,
+            definition,
+            remote_name: listed.name,
+            approval_policy: None,
+        })
+    }
+
+    /// Lists all tools of a server. Skips invalid entries with a warning.
+    ///
+    /// # Errors
+    /// [`McpError`] if the list cannot be fetched.
+    pub async fn discover(
+        client: &McpClient,
+        prefix: &str,
+    ) -> Result<Vec<Arc<dyn Tool>>, McpError> {
+        let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        for listed in client.list_tools().await? {
+            match Self::from_listed(client.clone(), prefix, &listed) {
+                Ok(tool) => tools.push(Arc::new(tool)),
+                Err(error) => tracing::warn!(
+                    mcp.server = client.config().label, %error,
+                    "Skipped an unusable tool of MCP server `{}`", client.config().label
+                ),
+            }
+        }
+        Ok(tools)
+    }
+}
+
+impl McpTool {
+    /// Sets the approval policy from the configuration of the server.
+    #[must_use]
+    pub fn with_approval_policy(mut self, policy: Option<ApprovalPolicy>) -> Self {
+        self.approval_policy = policy;
+        self
+    }
+
+    /// Returns the tool's name on the server.
+    #[must_use]
+    pub fn remote_name(&self) -> &str {
+        &self.remote_name
+    }
+
+    /// Calls the tool over another client of its server, for example with another credential.
+    ///
+    /// # Errors
+    /// Same as for a call of the tool.
+    pub async fn call_over(
+        &self,
+        client: &McpClient,
+        arguments: &JsonObject,
+        context: CallContext,
+    ) -> Result<ToolOutput, ToolFailure> {
+        let trace = context.trace.map(|trace| trace.to_meta());
+        let mut options = RequestOptions::default();
+        options.meta = trace.unwrap_or_default();
+        let called = client.call_tool_with(&self.remote_name, arguments, &options);
+        let called = called.await;
+        let output = Self::outcome(called.as_ref().map(|called| &*called.result))?;
+        Ok(
+            match called.ok().and_then(|called| called.output_mismatch) {
+                Some(mismatch) => output.with_metadata("output_mismatch", mismatch.into()),
+                None => output,
+            },
+        )
+    }
+
+    /// Converts a server's response to `tools/call` into the outcome of the call.
+    ///
+    /// # Errors
+    /// The error of the call. For a result with `isError`, its text, with the result.
+    pub fn outcome(answer: Result<&RawValue, &McpError>) -> Result<ToolOutput, ToolFailure> {
+        let result = answer.map_err(failure)?;
+        let result: Value = serde_json::from_str(result.get()).map_err(|error| {
+            ToolFailure::internal(format!(
+                "The MCP server's result is not valid JSON: {error}"
+            ))
+        })?;
+        if result.get("isError") == Some(&Value::Bool(true)) {
+            let message = text_content(&result);
+            return Err(ToolFailure::new(ErrorCode::InternalError, message).with_result(result));
+        }
+        Ok(ToolOutput::value(result))
+    }
+}
+
+impl Tool for McpTool {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn origin(&self) -> ToolOrigin {
+        ToolOrigin::Mcp {
+            server_label: self.client.config().label.clone(),
+            server_url: self.client.config().display_url(),
+        }
+    }
+
+    fn digest(&self) -> Option<String> {
+        Some(endpoint_digest(self.client.config()))
+    }
+
+    fn approval_policy(&self) -> Option<ApprovalPolicy> {
+        self.approval_policy
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
+        Box::pin(async move { self.call_over(&self.client, &arguments, context).await })
+    }
+}
+
+/// Returns the engine's error code for an error of the MCP client or of its authorization.
+///
+/// ```
+/// use pillion_core::tool::ErrorCode;
+/// use pillion_mcp_client::ErrorClass;
+/// assert_eq!(pillion_mcp_tools::error_code(ErrorClass::Internal), ErrorCode::InternalError);
+/// ```
+#[must_use]
+pub fn error_code(class: ErrorClass) -> ErrorCode {
+    match class {
+        ErrorClass::InvalidInput => ErrorCode::InvalidInput,
+        ErrorClass::NotFound => ErrorCode::NotFound,
+        ErrorClass::RateLimited => ErrorCode::RateLimited,
+        ErrorClass::Timeout => ErrorCode::Timeout,
+        ErrorClass::Denied => ErrorCode::Denied,
+        ErrorClass::Unavailable => ErrorCode::Unavailable,
+        ErrorClass::Cancelled => ErrorCode::Cancelled,
+        ErrorClass::Internal => ErrorCode::InternalError,
+    }
+}
+
+/// Returns the SHA-256 of the server's endpoint, in hexadecimal digits. An approval or a pin stays
+/// valid only while the endpoint is the same.
+#[must_use]
+pub fn endpoint_digest(server: &ServerConfig) -> String {
+    sha256_hex(&server.endpoint_identity())
+}
+
+fn failure(error: &McpError) -> ToolFailure {
+    let failure = ToolFailure::new(error_code(error.class()), error.to_string());
+    match error.retry_after() {
+        Some(wait) => failure.with_retry_after(wait),
+        None => failure,
+    }
+}
+
+/// Returns the text blocks of a result, joined by newlines.
+fn text_content(result: &Value) -> String {
+    let blocks = result.get("content").and_then(Value::as_array);
+    let texts: Vec<_> = blocks
+        .into_iter()
+        .flatten()
+        .filter_map(|block| block.get("text")?.as_str())
+        .collect();
+    if texts.is_empty() {
+        "The tool reported an error".to_owned()
+    } else {
+        texts.join("\n")
+    }
+}

@@ -1,0 +1,117 @@
+//! Limits the work of one check. A schema may come from a malicious server, and a few hundred bytes
+//! of schema can take an astronomical number of steps.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Instant;
+
+use jsonschema::{Keyword, ValidationError};
+use serde_json::Value;
+
+/// Maximum stack use of a check, in bytes.
+const MAX_STACK_BYTES: usize = 512 * 1024;
+
+/// Number of steps between two checks of the clock, if no step takes long.
+const STEPS_A_LOOK: u64 = 16;
+
+/// Why a check was aborted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unchecked {
+    /// The check exceeded its time limit.
+    #[error("checking it against its schema takes too long")]
+    Time,
+    /// The schema is nested too deeply.
+    #[error("its schema is nested too deeply")]
+    Depth,
+    /// The object has too many names for the number of patterns in the schema.
+    #[error("it has too many property names for the patterns of its schema")]
+    Names,
+}
+
+#[derive(Clone, Copy)]
+struct Allowance {
+    until: Instant,
+    /// Remaining number of steps.
+    steps_left: u64,
+    /// Number of steps between two checks of the clock.
+    steps_a_look: u64,
+    /// Stack pointer at the start of the check.
+    stack: usize,
+}
+
+thread_local! {
+    /// The limits of the check that runs on this thread; the validator cannot carry them.
+    static CURRENT: Cell<Option<Allowance>> = const { Cell::new(None) };
+}
+
+/// Limits of a check.
+pub(super) struct Limits {
+    pub(super) until: Instant,
+    pub(super) most_steps: u64,
+    /// Whether a step may take long: then every step checks the clock.
+    pub(super) steps_are_long: bool,
+}
+
+/// Runs a check, and aborts it if it exceeds `limits`.
+pub(super) fn within<T>(limits: &Limits, check: impl FnOnce() -> T) -> Result<T, Unchecked> {
+    let allowance = Allowance {
+        until: limits.until,
+        steps_left: limits.most_steps,
+        steps_a_look: if limits.steps_are_long {
+            1
+        } else {
+            STEPS_A_LOOK
+        },
+        stack: stack_pointer(),
+    };
+    let outer = CURRENT.replace(Some(allowance));
+    // Unwind-safe: an aborted check borrows the validator and the value read-only.
+    let outcome = catch_unwind(AssertUnwindSafe(check));
+    CURRENT.set(outer);
+    outcome.or_else(|payload| match payload.downcast::<Unchecked>() {
+        Ok(unchecked) => Err(*unchecked),
+        Err(panic) => resume_unwind(panic),
+    })
+}
+
+/// Returns the approximate stack pointer.
+fn stack_pointer() -> usize {
+    let here = 0_u8;
+    std::hint::black_box(std::ptr::from_ref(&here)).addr()
+}
+
+/// A keyword that always validates and counts the steps of a check. It unwinds after too many
+/// steps, because the validator cannot be stopped otherwise.
+pub(super) struct Step;
+
+fn step() {
+    let Some(mut allowance) = CURRENT.get() else {
+        return;
+    };
+    if allowance.stack.abs_diff(stack_pointer()) > MAX_STACK_BYTES {
+        resume_unwind(Box::new(Unchecked::Depth));
+    }
+    let steps_left = allowance.steps_left.checked_sub(1);
+    let is_late =
+        |left: u64| left.is_multiple_of(allowance.steps_a_look) && Instant::now() > allowance.until;
+    match steps_left {
+        Some(left) if !is_late(left) => {
+            allowance.steps_left = left;
+            CURRENT.set(Some(allowance));
+        }
+        _ => resume_unwind(Box::new(Unchecked::Time)),
+    }
+}
+
+impl<'i> Keyword<'i> for Step {
+    fn validate(&self, _instance: &'i Value) -> Result<(), ValidationError<'i>> {
+        step();
+        Ok(())
+    }
+
+    fn is_valid(&self, _instance: &'i Value) -> bool {
+        step();
+        true
+    }
+}

@@ -1,0 +1,313 @@
+//! Adds a step counter to each subschema, and enforces the size limits of a schema.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+
+use super::SchemaError;
+use super::patterns::Patterns;
+
+/// The keyword that counts a step.
+pub(super) const STEP: &str = "x-pillion-step";
+
+/// Maximum number of subschemas.
+const MAX_PARTS: usize = 50_000;
+/// Maximum nesting of subschemas. Parsed JSON is never nested deeper.
+const MAX_LEVELS: usize = 128;
+/// Maximum number of references: the compiler follows chains of references on the stack.
+const MAX_REFERENCES: usize = 1_000;
+/// Maximum number of regular expressions: each takes time to compile.
+const MAX_PATTERNS: usize = 512;
+
+#[derive(Default)]
+struct Counts {
+    parts: usize,
+    references: Vec<String>,
+    patterns: Patterns,
+    /// Whether a subschema has an identifier, to which references in it are relative.
+    has_schemas_with_names: bool,
+}
+
+/// The location of a subschema.
+#[derive(Clone, Copy, Default)]
+struct SchemaLocation {
+    level: usize,
+    /// Whether `$ref` overrides its sibling keywords, as up to draft 7.
+    references_stand_alone: bool,
+}
+
+impl SchemaLocation {
+    /// Returns this location within `schema`, which may declare another dialect.
+    fn within(self, schema: &Value) -> Self {
+        match schema.get("$schema").and_then(Value::as_str) {
+            Some(dialect) => Self {
+                references_stand_alone: dialect.contains("draft-0"),
+                ..self
+            },
+            None => self,
+        }
+    }
+}
+
+/// Returns `schema` with a step counter in each subschema, and its patterns.
+///
+/// The counter is in `allOf`, which the validator evaluates before all keywords that multiply the
+/// work of a check (`anyOf`, `oneOf`, `not`, `if`, references), and which leaves the targets of
+/// references in place. A subschema that fails before its `allOf` has multiplied no work. A
+/// `pattern`, which may take long by itself, is moved behind the counter.
+///
+/// # Errors
+/// If the schema is too large, or a reference leads to a location that does not exist or is not a
+/// schema.
+pub(super) fn counted(schema: &Value) -> Result<(Value, Patterns), SchemaError> {
+    let mut counts = Counts::default();
+    let mut counted = schema.clone();
+    visit(&mut counted, SchemaLocation::default(), &mut counts)?;
+    // A reference can make a schema of a value at a location that is not a schema.
+    let place = SchemaLocation {
+        level: 1,
+        ..SchemaLocation::default().within(schema)
+    };
+    let mut has_odd_places = false;
+    let mut followed = 0;
+    while let Some(reference) = counts.references.get(followed) {
+        followed += 1;
+        if let Some(pointer) = odd_place_of(reference)? {
+            has_odd_places = true;
+            visit_odd_place(&mut counted, &pointer, place, &mut counts)?;
+        }
+    }
+    if has_odd_places && counts.has_schemas_with_names {
+        // The base of the reference is ambiguous.
+        return Err(refused("a $ref points to something that is not a schema"));
+    }
+    Ok((counted, counts.patterns))
+}
+
+/// What kind of schemas a keyword contains.
+pub(super) enum Holds {
+    Schema,
+    List,
+    Either,
+    Named,
+    Nothing,
+}
+
+impl Holds {
+    pub(super) fn of(keyword: &str) -> Self {
+        match keyword {
+            "additionalItems"
+            | "additionalProperties"
+            | "contains"
+            | "contentSchema"
+            | "else"
+            | "if"
+            | "not"
+            | "propertyNames"
+            | "then"
+            | "unevaluatedItems"
+            | "unevaluatedProperties" => Self::Schema,
+            "allOf" | "anyOf" | "oneOf" | "prefixItems" => Self::List,
+            "items" => Self::Either,
+            "$defs" | "definitions" | "dependencies" | "dependentSchemas" | "patternProperties"
+            | "properties" => Self::Named,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+fn visit(
+    schema: &mut Value,
+    mut place: SchemaLocation,
+    counts: &mut Counts,
+) -> Result<(), SchemaError> {
+    place = place.within(schema);
+    let Value::Object(entries) = schema else {
+        return Ok(());
+    };
+    counts.parts += 1;
+    if counts.parts > MAX_PARTS || place.level > MAX_LEVELS {
+        return Err(refused(
+            "the schema has too many subschemas or is nested too deeply",
+        ));
+    }
+    let is_name = |keyword| entries.get(keyword).is_some_and(Value::is_string);
+    counts.has_schemas_with_names |= place.level > 0 && (is_name("$id") || is_name("id"));
+    let below = SchemaLocation {
+        level: place.level + 1,
+        ..place
+    };
+    for (keyword, value) in entries.iter_mut() {
+        match (keyword.as_str(), Holds::of(keyword), value) {
+            ("$ref" | "$dynamicRef" | "$recursiveRef", _, Value::String(reference)) => {
+                counts.references.push(reference.clone());
+                if counts.references.len() > MAX_REFERENCES {
+                    return Err(refused("the schema has too many references"));
+                }
+            }
+            // The compiler rejects a pattern that is not a string.
+            ("pattern", _, pattern) => counts.add_pattern(pattern.as_str().unwrap_or_default())?,
+            (_, Holds::Schema | Holds::Either, schema @ Value::Object(_)) => {
+                visit(schema, below, counts)?;
+            }
+            (_, Holds::List | Holds::Either, Value::Array(schemas)) => {
+                for schema in schemas {
+                    visit(schema, below, counts)?;
+                }
+            }
+            (keyword, Holds::Named, Value::Object(named)) => {
+                if keyword == "patternProperties" {
+                    for pattern in named.keys() {
+                        counts.add_pattern(pattern)?;
+                        counts.patterns.add_for_names(pattern);
+                    }
+                }
+                for schema in named.values_mut() {
+                    visit(schema, below, counts)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    if place.references_stand_alone && entries.get("$ref").is_some_and(Value::is_string) {
+        set_aside(entries);
+    }
+    count_here(entries);
+    Ok(())
+}
+
+impl Counts {
+    fn add_pattern(&mut self, pattern: &str) -> Result<(), SchemaError> {
+        self.patterns.add(pattern);
+        if self.patterns.count > MAX_PATTERNS {
+            return Err(refused("the schema has too many patterns"));
+        }
+        Ok(())
+    }
+}
+
+/// Moves a `$ref` that overrides its siblings into `allOf`, beside a step counter.
+fn set_aside(entries: &mut Map<String, Value>) {
+    let reference = entries.shift_remove("$ref");
+    let holds_others = |keyword: &str| matches!(keyword, "$schema" | "definitions" | "$defs");
+    entries.retain(|keyword, _| holds_others(keyword));
+    let all_of = json!([{ STEP: true }, { "$ref": reference }]);
+    entries.insert("allOf".to_owned(), all_of);
+}
+
+fn count_here(entries: &mut Map<String, Value>) {
+    // The compiler rejects an `allOf` of another type.
+    if !entries.get("allOf").is_none_or(Value::is_array) {
+        return;
+    }
+    let pattern = entries.shift_remove("pattern");
+    let all_of = entries.entry("allOf").or_insert_with(|| json!([]));
+    if let Value::Array(all_of) = all_of {
+        all_of.push(json!({ STEP: true }));
+        all_of.extend(pattern.map(|pattern| json!({ "pattern": pattern })));
+    }
+}
+
+/// Restores the original form of an instrumented subschema.
+pub(super) fn as_written(part: &mut Value) {
+    match part {
+        Value::Array(parts) => parts.iter_mut().for_each(as_written),
+        Value::Object(entries) => {
+            entries.values_mut().for_each(as_written);
+            let Some(Value::Array(all_of)) = entries.get_mut("allOf") else {
+                return;
+            };
+            let is_counter = |part: &Value| part.get(STEP).is_some();
+            let Some(counter) = all_of.iter().position(is_counter) else {
+                return;
+            };
+            // Only moved parts follow the counter.
+            let moved = all_of.split_off(counter);
+            if all_of.is_empty() {
+                entries.shift_remove("allOf");
+            }
+            for part in moved {
+                let Value::Object(mut moved) = part else {
+                    continue;
+                };
+                moved.shift_remove(STEP);
+                entries.append(&mut moved);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Returns the target of a reference if that location is not normally a schema. Excludes references
+/// by name, which resolve only to schemas, and references to the JSON Schema meta-schemas.
+fn odd_place_of(reference: &str) -> Result<Option<String>, SchemaError> {
+    let (document, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+    let is_meta_schema = ["https://json-schema.org/", "http://json-schema.org/"]
+        .iter()
+        .any(|origin| document.starts_with(origin));
+    if is_meta_schema || !fragment.starts_with('/') {
+        return Ok(None);
+    }
+    let pointer = percent_decoded(fragment);
+    let pointer = pointer.ok_or_else(|| refused("a $ref is not a valid URL"))?;
+    let mut keys = pointer.split('/').skip(1);
+    while let Some(keyword) = keys.next() {
+        let leads_on = match Holds::of(keyword) {
+            Holds::Schema => true,
+            Holds::List | Holds::Named => keys.next().is_some(),
+            Holds::Either | Holds::Nothing => false,
+        };
+        if !leads_on {
+            return Ok(Some(pointer.into_owned()));
+        }
+    }
+    Ok(None)
+}
+
+fn visit_odd_place(
+    root: &mut Value,
+    pointer: &str,
+    place: SchemaLocation,
+    counts: &mut Counts,
+) -> Result<(), SchemaError> {
+    let Some(target) = root.pointer_mut(pointer) else {
+        return Err(refused("a $ref points to nothing"));
+    };
+    let all_of = target.get("allOf").and_then(Value::as_array);
+    if all_of.is_some_and(|all| all.iter().any(|part| part.get(STEP).is_some())) {
+        return Ok(());
+    }
+    // `const` and `enum` are compared with values, so they must not be instrumented.
+    if pointer
+        .split('/')
+        .any(|key| matches!(key, "const" | "enum"))
+    {
+        return Err(refused("a $ref points to something that is not a schema"));
+    }
+    visit(target, place, counts)
+}
+
+pub(super) fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('%') {
+        return Some(Cow::Borrowed(text));
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let mut digit = || char::from(rest.next()?).to_digit(16);
+            let value = digit()? * 16 + digit()?;
+            bytes.push(u8::try_from(value).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok().map(Cow::Owned)
+}
+
+fn refused(reason: &str) -> SchemaError {
+    SchemaError {
+        path: String::new(),
+        reason: reason.to_owned(),
+    }
+}

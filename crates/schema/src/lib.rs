@@ -1,0 +1,341 @@
+//! Compiled JSON Schemas of tools, and the error messages for invalid arguments.
+//!
+//! The `jsonschema` crate validates, without network and file access: a remote `$ref` is never
+//! fetched. The first violation, in the order of the parameters, becomes the error message.
+//!
+//! Schemas may come from untrusted servers, so the size of a schema and the work of a check are
+//! limited. Regular expressions without look-around and back-references take linear time; other
+//! expressions fail after a number of steps. The number of names that are matched against patterns
+//! is limited, too.
+
+mod allowance;
+mod alternatives;
+mod brief;
+mod counted;
+#[cfg(test)]
+mod hostile;
+mod mend;
+mod patterns;
+mod python_repr;
+mod strict;
+#[cfg(test)]
+mod tests;
+mod violation;
+
+use std::sync::atomic::AtomicU32;
+use std::time::{Duration, Instant};
+
+use jsonschema::{PatternOptions, ValidationError, ValidationOptions};
+use serde_json::{Map, Value};
+
+pub use allowance::Unchecked;
+use allowance::{Limits, Step, within};
+pub use mend::OptionalNull;
+pub use mend::mend_defaults;
+use patterns::Patterns;
+pub use strict::strict;
+pub use violation::InvalidArguments;
+
+/// Maximum duration of a check of arguments, even if the call has more time.
+pub const MAX_CHECK_TIME: Duration = Duration::from_secs(2);
+
+/// Maximum number of steps for finding the error message; each step may allocate a part of the
+/// message.
+const MAX_STEPS_FOR_WORDS: u64 = 10_000;
+
+/// Maximum size of a compiled regular expression, in bytes.
+const MAX_PATTERN_BYTES: usize = 1024 * 1024;
+const MAX_BACKTRACKS: usize = 50_000;
+
+/// A compiled JSON Schema for the arguments of one tool.
+///
+/// ```
+/// use pillion_schema::CompiledSchema;
+/// use serde_json::json;
+/// let schema = CompiledSchema::compile(&json!({
+///     "type": "object",
+///     "properties": {"n": {"type": "integer"}, "unit": {"type": "string", "default": "m"}},
+///     "required": ["n"],
+/// }))?;
+/// let mut arguments = json!({"n": 5.0}).as_object().cloned().unwrap_or_default();
+/// schema.validate(&mut arguments).unwrap();
+/// assert_eq!(arguments["unit"], "m");
+/// # Ok::<(), pillion_schema::SchemaError>(())
+/// ```
+#[derive(Debug)]
+pub struct CompiledSchema {
+    validator: jsonschema::Validator,
+    /// The schema as the tool's author wrote it.
+    schema: Value,
+    patterns: Patterns,
+    /// Number of consecutive brief checks that exceeded their time.
+    overruns: AtomicU32,
+}
+
+/// Error of a schema that cannot be compiled, because it is not a valid JSON Schema, references a
+/// document that would have to be fetched, or is too large.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Invalid JSON Schema at '{path}': {reason}")]
+pub struct SchemaError {
+    /// Location of the error in the schema, as a JSON pointer; empty for the whole schema.
+    pub path: String,
+    /// The reason of the error.
+    pub reason: String,
+}
+
+impl CompiledSchema {
+    /// Compiles `schema`, as draft 2020-12 unless its `$schema` names another draft.
+    ///
+    /// # Errors
+    /// [`SchemaError`] if `schema` is not a valid schema, has a `$ref` to another document or to a
+    /// location that is not a schema, or has more than 50,000 subschemas, 1,000 references or 512
+    /// patterns.
+    pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
+        let (counted, patterns) = counted::counted(schema)?;
+        let validator = options()
+            .with_keyword(counted::STEP, |_, _, _| Ok(Box::new(Step)))
+            .build(&counted)
+            .map_err(|error| compile_error(schema, &error))?;
+        Ok(Self {
+            validator,
+            schema: schema.clone(),
+            patterns,
+            overruns: AtomicU32::new(0),
+        })
+    }
+
+    /// Returns whether the schema has regular expressions. A match cannot be interrupted and takes
+    /// an unpredictable time, so such a check may overrun its limit by some milliseconds: run it on
+    /// a thread that serves no other requests.
+    #[must_use]
+    pub fn has_patterns(&self) -> bool {
+        self.patterns.count > 0
+    }
+
+    /// Validates `arguments`, then adds the defaults of missing arguments. `[]`, PHP's encoding of
+    /// an empty object, counts as `{}` where the schema allows objects but no arrays.
+    ///
+    /// # Errors
+    /// The first violation in the order of the parameters; `arguments` is then unchanged. Arguments
+    /// that take longer than two seconds to validate are rejected, too.
+    pub fn validate(&self, arguments: &mut Map<String, Value>) -> Result<(), InvalidArguments> {
+        self.validate_reading(arguments, OptionalNull::Wrong)
+    }
+
+    /// Validates like [`validate`](Self::validate), with a choice of what `null` means.
+    ///
+    /// ```
+    /// use pillion_schema::{CompiledSchema, OptionalNull};
+    /// use serde_json::json;
+    /// let schema = CompiledSchema::compile(&json!({
+    ///     "type": "object",
+    ///     "properties": {"unit": {"type": "string"}},
+    /// }))?;
+    /// let mut arguments = json!({"unit": null}).as_object().cloned().unwrap_or_default();
+    /// schema.validate_reading(&mut arguments, OptionalNull::LeftOut).unwrap();
+    /// assert!(arguments.is_empty());
+    /// # Ok::<(), pillion_schema::SchemaError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Same as [`validate`](Self::validate).
+    pub fn validate_reading(
+        &self,
+        arguments: &mut Map<String, Value>,
+        nulls: OptionalNull,
+    ) -> Result<(), InvalidArguments> {
+        let checked = self.validate_within(arguments, nulls, MAX_CHECK_TIME);
+        checked.unwrap_or_else(|unchecked| Err(InvalidArguments::unchecked(unchecked)))
+    }
+
+    /// Validates like [`validate_reading`](Self::validate_reading), but stops after `time`.
+    ///
+    /// # Errors
+    /// [`Unchecked`] if the check would exceed `time` or the stack limit, or if the arguments have
+    /// too many names for the schema's patterns; `arguments` is then unchanged.
+    pub fn validate_within(
+        &self,
+        arguments: &mut Map<String, Value>,
+        nulls: OptionalNull,
+        time: Duration,
+    ) -> Result<Result<(), InvalidArguments>, Unchecked> {
+        self.read_arguments(arguments, nulls, &Effort::full(time))
+    }
+
+    fn read_arguments(
+        &self,
+        arguments: &mut Map<String, Value>,
+        nulls: OptionalNull,
+        effort: &Effort,
+    ) -> Result<Result<(), InvalidArguments>, Unchecked> {
+        let instance = Value::Object(std::mem::take(arguments));
+        let verdict = self.meant_and_valid(&instance, nulls, effort);
+        if let Value::Object(taken) = instance {
+            *arguments = taken;
+        }
+        match verdict? {
+            Ok(Some(Value::Object(meant))) => *arguments = meant,
+            Ok(_) => {}
+            Err(violation) => return Ok(Err(violation)),
+        }
+        for (name, property) in self.properties() {
+            if let Some(default) = property.get("default").filter(|default| !default.is_null())
+                && !arguments.contains_key(name)
+            {
+                arguments.insert(name.clone(), default.clone());
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Returns the intended value ([`mend::mended`]) if `instance` is invalid but the intended
+    /// value is valid, and `None` if `instance` is valid.
+    fn meant_and_valid(
+        &self,
+        instance: &Value,
+        nulls: OptionalNull,
+        effort: &Effort,
+    ) -> Result<Result<Option<Value>, InvalidArguments>, Unchecked> {
+        if self.is_valid_with(instance, effort)? {
+            return Ok(Ok(None));
+        }
+        let meant = mend::mended(&self.schema, instance, nulls, effort.most_steps_to_mend())?;
+        match meant {
+            Some(meant) if self.is_valid_with(&meant, effort)? => Ok(Ok(Some(meant))),
+            Some(meant) => Ok(Err(self.first_violation(&meant, effort)?)),
+            None => Ok(Err(self.first_violation(instance, effort)?)),
+        }
+    }
+
+    fn properties(&self) -> impl Iterator<Item = (&String, &Value)> {
+        let properties = self.schema.get("properties").and_then(Value::as_object);
+        properties.into_iter().flatten()
+    }
+
+    /// Returns why a value of any type, such as a result, does not match the schema; `None` if it
+    /// matches. A value that takes longer than two seconds to validate does not match.
+    #[must_use]
+    pub fn mismatch(&self, value: &Value) -> Option<String> {
+        let checked = self.mismatch_within(value, MAX_CHECK_TIME);
+        checked.unwrap_or_else(|unchecked| Some(unchecked.to_string()))
+    }
+
+    /// Returns the result of [`mismatch`](Self::mismatch), with a time limit.
+    ///
+    /// # Errors
+    /// [`Unchecked`] if the check would exceed `time` or the stack limit, or if the value has too
+    /// many names for the schema's patterns.
+    pub fn mismatch_within(
+        &self,
+        value: &Value,
+        time: Duration,
+    ) -> Result<Option<String>, Unchecked> {
+        let effort = Effort::full(time);
+        if self.is_valid_with(value, &effort)? {
+            return Ok(None);
+        }
+        let words = within(&self.limits_of_words(&effort), || {
+            let error = self.validator.validate(value).err()?;
+            let path = error.instance_path().to_string();
+            let place = if path.is_empty() { "/" } else { &path };
+            // Without the value itself, which may be large or confidential.
+            Some(format!(
+                "at '{place}': {}",
+                violation::reason(&error, "value")
+            ))
+        });
+        Ok(words.unwrap_or_else(|_| Some("it does not match its schema".to_owned())))
+    }
+
+    fn is_valid_with(&self, value: &Value, effort: &Effort) -> Result<bool, Unchecked> {
+        self.patterns.admit(value)?;
+        let limits = Limits {
+            until: effort.until,
+            most_steps: effort.most_steps,
+            steps_are_long: self.has_patterns(),
+        };
+        within(&limits, || self.validator.is_valid(value))
+    }
+
+    /// Returns the limits for finding the error message.
+    fn limits_of_words(&self, effort: &Effort) -> Limits {
+        Limits {
+            until: effort.until,
+            most_steps: effort.most_steps.min(MAX_STEPS_FOR_WORDS),
+            steps_are_long: self.has_patterns(),
+        }
+    }
+
+    /// # Errors
+    /// [`Unchecked`] if a brief effort is not enough to find the first violation.
+    fn first_violation(
+        &self,
+        instance: &Value,
+        effort: &Effort,
+    ) -> Result<InvalidArguments, Unchecked> {
+        let rank = |parameter: &str| {
+            let place = self.properties().position(|(name, _)| name == parameter);
+            place.unwrap_or(usize::MAX)
+        };
+        let first = within(&self.limits_of_words(effort), || {
+            self.validator
+                .iter_errors(instance)
+                .map(|error| InvalidArguments::from_error(&error))
+                .min_by_key(|violation| rank(violation.parameter()))
+        });
+        match first {
+            Ok(Some(first)) => Ok(first),
+            Err(unchecked) if effort.is_brief() => Err(unchecked),
+            // There are too many violations to find the first one in time.
+            Ok(None) | Err(_) => Ok(InvalidArguments::unexplained()),
+        }
+    }
+}
+
+/// The maximum work of a whole check.
+struct Effort {
+    until: Instant,
+    /// Maximum number of steps of each part of the check.
+    most_steps: u64,
+}
+
+impl Effort {
+    fn full(time: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            until: now.checked_add(time).unwrap_or(now),
+            most_steps: u64::MAX,
+        }
+    }
+
+    fn is_brief(&self) -> bool {
+        self.most_steps < u64::MAX
+    }
+
+    fn most_steps_to_mend(&self) -> Option<u32> {
+        let steps = self.most_steps;
+        self.is_brief()
+            .then(|| u32::try_from(steps).unwrap_or(u32::MAX))
+    }
+}
+
+/// Returns the error of the original schema, which has the same fault as the instrumented one.
+fn compile_error(schema: &Value, found: &ValidationError<'_>) -> SchemaError {
+    let told = |error: &ValidationError<'_>| SchemaError {
+        path: error.instance_path().as_str().to_owned(),
+        reason: error.to_string(),
+    };
+    match options().build(schema) {
+        Err(error) => told(&error),
+        Ok(_) => told(found),
+    }
+}
+
+fn options() -> ValidationOptions<'static> {
+    let patterns = PatternOptions::fancy_regex()
+        .size_limit(MAX_PATTERN_BYTES)
+        .backtrack_limit(MAX_BACKTRACKS);
+    jsonschema::options()
+        .offline()
+        .with_pattern_options(patterns)
+}

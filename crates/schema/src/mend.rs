@@ -1,0 +1,152 @@
+//! Corrects values that do not match their schema but whose meaning is clear.
+
+use serde_json::{Map, Value};
+
+use super::Unchecked;
+use super::alternatives::{ARRAY, MAX_STEPS, NULL, OBJECT, Reader, SchemaLocation};
+use super::counted::Holds;
+
+/// What `null` means as the value of an optional parameter whose schema does not allow it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OptionalNull {
+    /// Invalid, as a value of the wrong type.
+    #[default]
+    Wrong,
+    /// The parameter is absent. With OpenAI's `strict`, a model must send every parameter, and
+    /// sends `null` for an absent one.
+    LeftOut,
+}
+
+/// Returns the intended form of `value`, if that differs from `value`:
+///
+/// - `[]` becomes `{}` where the schema allows objects but no arrays, because PHP encodes an empty
+///   object as `[]`
+/// - an optional member whose schema does not allow `null` is removed if it is `null`, depending on
+///   `nulls`
+///
+/// # Errors
+/// [`Unchecked::Time`] if reading the schema takes more than `most_steps` steps, if that limit is
+/// given.
+pub(super) fn mended(
+    schema: &Value,
+    value: &Value,
+    nulls: OptionalNull,
+    most_steps: Option<u32>,
+) -> Result<Option<Value>, Unchecked> {
+    let is_odd = |value: &Value| is_empty_list(value) || value.is_null();
+    if !holds(value, &is_odd) {
+        return Ok(None);
+    }
+    let mut meant = value.clone();
+    let mut reader = Reader::new(schema, most_steps.unwrap_or(MAX_STEPS));
+    let place = reader.place(schema);
+    mend(&mut reader, place, &mut meant, nulls);
+    if most_steps.is_some() && reader.is_exhausted() {
+        return Err(Unchecked::Time);
+    }
+    Ok((meant != *value).then_some(meant))
+}
+
+/// Corrects each `default` in `schema` like [`mended`] corrects a value.
+pub fn mend_defaults(schema: &mut Value) {
+    let mut places = Vec::new();
+    find_defaults(schema, &mut String::new(), &mut places);
+    for place in places {
+        let Some(part) = schema.pointer(&place) else {
+            continue;
+        };
+        let Some(mut meant) = part.get("default").cloned() else {
+            continue;
+        };
+        let mut reader = Reader::new(schema, MAX_STEPS);
+        let place_of_value = reader.place(part);
+        mend(&mut reader, place_of_value, &mut meant, OptionalNull::Wrong);
+        if let Some(part) = schema.pointer_mut(&place) {
+            part["default"] = meant;
+        }
+    }
+}
+
+fn mend<'s>(
+    reader: &mut Reader<'s>,
+    mut place: SchemaLocation<'s>,
+    value: &mut Value,
+    nulls: OptionalNull,
+) {
+    if is_empty_list(value) && place.types() & (OBJECT | ARRAY) == OBJECT {
+        *value = Value::Object(Map::new());
+    }
+    match value {
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                let place = reader.element(&place, index);
+                mend(reader, place, item, nulls);
+            }
+        }
+        Value::Object(members) => {
+            place.narrow(members);
+            members.retain(|name, member| {
+                let below = reader.member(&place, name);
+                if nulls == OptionalNull::LeftOut
+                    && member.is_null()
+                    && below.types() & NULL == 0
+                    && !place.requires(name)
+                {
+                    return false;
+                }
+                mend(reader, below, member, nulls);
+                true
+            });
+        }
+        _ => {}
+    }
+}
+
+fn is_empty_list(value: &Value) -> bool {
+    value.as_array().is_some_and(Vec::is_empty)
+}
+
+fn holds(value: &Value, wanted: &impl Fn(&Value) -> bool) -> bool {
+    wanted(value)
+        || match value {
+            Value::Array(items) => items.iter().any(|item| holds(item, wanted)),
+            Value::Object(members) => members.values().any(|member| holds(member, wanted)),
+            _ => false,
+        }
+}
+
+/// Collects the pointers of the subschemas whose default contains an empty list.
+fn find_defaults(schema: &Value, path: &mut String, places: &mut Vec<String>) {
+    let Value::Object(entries) = schema else {
+        return;
+    };
+    let default = entries.get("default");
+    if default.is_some_and(|default| holds(default, &is_empty_list)) {
+        places.push(path.clone());
+    }
+    let mut below = |keys: &[&str], schema: &Value| {
+        let length = path.len();
+        for key in keys {
+            path.push('/');
+            path.push_str(&key.replace('~', "~0").replace('/', "~1"));
+        }
+        find_defaults(schema, path, places);
+        path.truncate(length);
+    };
+    for (keyword, value) in entries {
+        match (Holds::of(keyword), value) {
+            (Holds::Schema | Holds::Either, Value::Object(_)) => below(&[keyword], value),
+            (Holds::List | Holds::Either, Value::Array(schemas)) => {
+                for (index, schema) in schemas.iter().enumerate() {
+                    below(&[keyword, &index.to_string()], schema);
+                }
+            }
+            (Holds::Named, Value::Object(named)) => {
+                for (name, schema) in named {
+                    below(&[keyword, name], schema);
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,98 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pillion_core::pack::{StoredItem, StoredItems};
+use pillion_core::store::StoreError;
+use serde_json::Value;
+
+use crate::orchestrator::Orchestrator;
+use crate::scenes::{Scenes, format_timestamp};
+
+/// The scenes as stored items, with the number of all messages ever (`messages`) and
+/// `last_message_at`.
+pub(crate) struct StoredScenes {
+    scenes: Arc<Scenes>,
+    orchestrator: Arc<Orchestrator>,
+}
+
+/// The characters as stored items, with their `description`.
+pub(crate) struct StoredCharacters(Arc<Scenes>);
+
+/// Returns all kinds of stored items.
+pub(crate) fn all(
+    scenes: &Arc<Scenes>,
+    orchestrator: &Arc<Orchestrator>,
+) -> Vec<Arc<dyn StoredItems>> {
+    let stored_scenes = StoredScenes {
+        scenes: Arc::clone(scenes),
+        orchestrator: Arc::clone(orchestrator),
+    };
+    vec![
+        Arc::new(stored_scenes),
+        Arc::new(StoredCharacters(Arc::clone(scenes))),
+    ]
+}
+
+#[async_trait]
+impl StoredItems for StoredScenes {
+    fn kind(&self) -> &str {
+        "scenes"
+    }
+
+    fn max_items(&self) -> Option<u32> {
+        Some(self.scenes.room().max_scenes)
+    }
+
+    async fn count(&self) -> Result<u64, StoreError> {
+        self.scenes.count().await
+    }
+
+    async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredItem>, StoreError> {
+        let scenes = self.scenes.by_name(after, limit).await?.into_iter();
+        let kept = scenes.map(|(scene, latest)| {
+            StoredItem::new(scene)
+                .with("messages", latest.number)
+                .with("last_message_at", format_timestamp(latest.at))
+        });
+        Ok(kept.collect())
+    }
+
+    async fn remove(&self, name: &str) -> Result<bool, StoreError> {
+        let was_there = self.scenes.remove(name).await?;
+        if was_there {
+            self.orchestrator.forget(name);
+            self.scenes.tell_of(name, true);
+        }
+        Ok(was_there)
+    }
+}
+
+#[async_trait]
+impl StoredItems for StoredCharacters {
+    fn kind(&self) -> &str {
+        "characters"
+    }
+
+    fn max_items(&self) -> Option<u32> {
+        Some(self.0.room().max_characters)
+    }
+
+    async fn count(&self) -> Result<u64, StoreError> {
+        self.0.count_characters().await
+    }
+
+    async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredItem>, StoreError> {
+        let characters = self.0.characters_by_name(after, limit).await?.into_iter();
+        let kept = characters.map(|(name, json)| {
+            // An unreadable character can still be removed.
+            let mut character: Value = serde_json::from_str(&json).unwrap_or_default();
+            let description = character.get_mut("description").map(Value::take);
+            StoredItem::new(name).with("description", description.unwrap_or_default())
+        });
+        Ok(kept.collect())
+    }
+
+    async fn remove(&self, name: &str) -> Result<bool, StoreError> {
+        self.0.remove_character(name).await
+    }
+}

@@ -1,0 +1,66 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel;
+
+use Illuminate\Contracts\Config\Repository;
+use Pillion\Exception\InvalidInputException;
+
+/** Reads config/pillion.php; errors name the key of the invalid setting. */
+final class ConfigReader
+{
+    /**
+     * @return array<array-key, mixed>
+     *
+     * @throws InvalidInputException when the setting is not an array
+     */
+    public static function readArray(Repository $config, string $key): array
+    {
+        $value = $config->get("pillion.$key", []);
+        return is_array($value) ? $value : throw self::invalid($key, 'must be an array', $value);
+    }
+
+    /**
+     * Returns strings by name, or a list of strings.
+     *
+     * @return array<array-key, string>
+     *
+     * @throws InvalidInputException when an entry is not a string
+     */
+    public static function readStrings(Repository $config, string $key): array
+    {
+        $strings = self::readArray($config, $key);
+        foreach ($strings as $name => $string) {
+            if (!is_string($string)) {
+                throw self::invalid("$key.$name", 'must be a string', $string);
+            }
+        }
+        return $strings;
+    }
+
+    /** Converts a numeric string to a number: settings from the environment are strings. */
+    public static function toNumber(mixed $value): mixed
+    {
+        return is_string($value) && is_numeric($value) ? $value + 0 : $value;
+    }
+
+    /**
+     * Returns a positive whole number, or null for no limit.
+     *
+     * @throws InvalidInputException when the setting is neither of these
+     */
+    public static function readLimit(Repository $config, string $key): ?int
+    {
+        $value = self::toNumber($config->get("pillion.$key"));
+        if ($value === null || (is_int($value) && $value > 0)) {
+            return $value;
+        }
+        throw new InvalidInputException("pillion.$key must be a whole number above zero, or null");
+    }
+
+    public static function invalid(string $key, string $requirement, mixed $value): InvalidInputException
+    {
+        return new InvalidInputException("pillion.$key $requirement, not " . get_debug_type($value));
+    }
+}

@@ -1,0 +1,36 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Console;
+
+use Illuminate\Contracts\Config\Repository;
+use Pillion\Laravel\Servers\ServerDirectory;
+use Pillion\Sidecar;
+
+/** Pillion's section of `php artisan about` (Laravel 9.21 and later). Contacts no servers. */
+final class AboutSection
+{
+    public function __construct(private readonly Repository $config, private readonly ServerDirectory $servers)
+    {
+    }
+
+    /** @return array<string, string> */
+    public function lines(): array
+    {
+        $version = phpversion('pillion');
+        $sidecar = $this->config->get('pillion.sidecar.socket') ?: (new Sidecar())->getSocketPath();
+        return [
+            'Runs on' => $version === false ? 'the library in plain PHP' : "the extension, version $version",
+            'Servers' => implode(', ', $this->servers->names()) ?: 'none',
+            'Approvals' => $this->config->get('pillion.approvals.policy') . ', stored in the '
+                . $this->config->get('pillion.approvals.driver'),
+            'Sidecar' => (string) $sidecar,
+            'Log' => match ($channel = $this->config->get('pillion.log.channel')) {
+                null => 'the default channel',
+                false => 'none',
+                default => (string) $channel,
+            },
+        ];
+    }
+}

@@ -1,0 +1,56 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel;
+
+use Illuminate\Contracts\Config\Repository;
+use Illuminate\Log\LogManager;
+use SensitiveParameterValue;
+use Throwable;
+
+/** The tool classes, services and server entries that were skipped because they failed, with the reasons. */
+final class SkippedEntries
+{
+    /** @var array<string, string> */
+    private array $reasons = [];
+
+    /** Configuration and log manager, hidden from dumps. */
+    private readonly SensitiveParameterValue $services;
+
+    public function __construct(Repository $config, LogManager $log)
+    {
+        $this->services = new SensitiveParameterValue([$config, $log]);
+    }
+
+    /**
+     * Records a skipped entry. A worker logs the same reason for the same entry only once.
+     *
+     * @param string $name the name of the class, service or server
+     */
+    public function add(string $name, Throwable $failure): void
+    {
+        $reason = $failure->getMessage();
+        if (($this->reasons[$name] ?? null) === $reason) {
+            return;
+        }
+        $this->reasons[$name] = $reason;
+        [$config, $log] = $this->services->getValue();
+        $channel = $config->get('pillion.log.channel');
+        if ($channel !== false) {
+            $log->channel($channel)->warning('Skipped an entry that failed', ['name' => $name, 'error' => $reason]);
+        }
+    }
+
+    /** Removes an entry that works again. */
+    public function remove(string $name): void
+    {
+        unset($this->reasons[$name]);
+    }
+
+    /** @return array<string, string> reasons by the name of the class, service or server */
+    public function reasons(): array
+    {
+        return $this->reasons;
+    }
+}

@@ -1,0 +1,68 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Laravel\Work;
+
+use Illuminate\Contracts\Config\Repository;
+use Pillion\Laravel\ConfigReader;
+use Pillion\Laravel\Execution\ExecutorOptions;
+use Pillion\Laravel\Servers\ServerDirectory;
+use Pillion\MCPToolInterface;
+use Pillion\NativeTool;
+use Pillion\ToolInterface;
+use Pillion\ToolRegistry;
+use Pillion\Worker;
+
+/**
+ * The tools that a worker offers: the application's own tools, without those built into the sidecar, with the
+ * approval policies and timeouts of config/pillion.php.
+ */
+final class WorkerTools
+{
+    public function __construct(private readonly Repository $config, private readonly ServerDirectory $servers)
+    {
+    }
+
+    /** @throws \Pillion\Exception\InvalidInputException when the configuration or a tool is invalid */
+    public function addTo(Worker $worker, ToolRegistry $registry): void
+    {
+        $options = ExecutorOptions::fromConfig($this->config, $this->servers);
+        foreach ($registry->getAll() as $name => $tool) {
+            if ($tool instanceof NativeTool) {
+                continue;
+            }
+            $timeout = $options['tool_timeouts'][$name] ?? null;
+            $worker->add($tool, options: array_filter([
+                'requiresConfirmation' => $tool->getDefinition()->requiresConfirmation || self::requiresApproval($tool, $options['approvals']),
+                'timeout' => $timeout,
+            ], fn (mixed $option): bool => $option !== null));
+        }
+    }
+
+    /** @param array{default: mixed, trusted_tools: list<string>, tools: array<string, string>, servers: array<string, mixed>} $rules */
+    private static function requiresApproval(ToolInterface $tool, array $rules): bool
+    {
+        $entry = $tool instanceof MCPToolInterface ? $tool->getMCPServerConfig() : [];
+        $policy = $rules['tools'][$tool->getName()]
+            ?? $rules['servers'][(string) ($entry['server_label'] ?? '')]
+            ?? self::policyOfEntry($tool->getName(), $entry['require_approval'] ?? null)
+            ?? $rules['default'];
+        return match ($policy) {
+            'auto', 'never' => false,
+            'trusted-only' => !in_array($tool->getName(), $rules['trusted_tools'], true),
+            'always-ask', 'always', 'prompt' => true,
+            default => throw ConfigReader::invalid('approvals', "has the policy of {$tool->getName()}, which must be auto, always-ask or trusted-only", $policy),
+        };
+    }
+
+    /** Applies a server entry's lists: a tool needs approval unless it is only in `never`. */
+    private static function policyOfEntry(string $tool, mixed $setting): mixed
+    {
+        if (!is_array($setting)) {
+            return $setting;
+        }
+        $isListed = fn (string $list): bool => in_array($tool, (array) ($setting[$list]['tool_names'] ?? []), true);
+        return $isListed('never') && !$isListed('always') ? 'never' : 'always';
+    }
+}

@@ -1,0 +1,88 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback;
+
+use Pillion\ToolCall;
+
+/**
+ * Reads calls given as objects or arrays.
+ *
+ * @internal
+ */
+final class CallParser
+{
+    /** @throws \Pillion\Exception\InvalidInputException */
+    public static function parse(mixed $call): ToolCall
+    {
+        $call = self::parseUnchecked($call);
+        // Arguments that cannot be converted to JSON are an error of the caller, not of a tool.
+        Json::encode($call->arguments, 'argument $arguments');
+        return $call;
+    }
+
+    /**
+     * Reads a call like {@see parse()}, but accepts arguments that cannot be converted to JSON, so that other calls
+     * can run.
+     *
+     * @throws \Pillion\Exception\InvalidInputException
+     */
+    public static function parseUnchecked(mixed $call): ToolCall
+    {
+        return match (true) {
+            $call instanceof ToolCall => $call,
+            is_array($call) => ToolCall::fromArray($call),
+            default => throw Failure::invalidInput('A call must be a Pillion\ToolCall or an array'),
+        };
+    }
+
+    /**
+     * @param array<array-key, mixed> $calls
+     *
+     * @return list<ToolCall>
+     *
+     * @throws \Pillion\Exception\InvalidInputException
+     */
+    public static function parseAll(array $calls): array
+    {
+        return array_map(self::parse(...), array_values($calls));
+    }
+
+    /**
+     * Reads calls whose IDs are optional.
+     *
+     * @param array<array-key, mixed> $calls
+     *
+     * @return list<ToolCall>
+     *
+     * @throws \Pillion\Exception\InvalidInputException
+     */
+    public static function parseAllWithOptionalIds(array $calls): array
+    {
+        return array_map(
+            static fn (mixed $call): ToolCall => self::parse(is_array($call) ? $call + ['id' => ''] : $call),
+            array_values($calls),
+        );
+    }
+
+    /**
+     * Returns the name and the arguments in the parameters of `tools/call`.
+     *
+     * @param array<array-key, mixed> $params
+     *
+     * @return array{string, array<array-key, mixed>}
+     *
+     * @throws \Pillion\Exception\InvalidInputException
+     */
+    public static function parseParameters(array $params): array
+    {
+        Json::encode($params);
+        $arguments = $params['arguments'] ?? [];
+        $arguments = $arguments instanceof \stdClass ? (array) $arguments : $arguments;
+        if (!is_string($params['name'] ?? null) || !is_array($arguments)) {
+            throw Failure::invalidInput("The parameters of tools/call must be a string 'name' and an array 'arguments'");
+        }
+        return [$params['name'], $arguments];
+    }
+}

@@ -1,0 +1,35 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Pillion\Fallback\Registry;
+
+use Pillion\Fallback\Json;
+use Pillion\MCPToolInterface;
+use Pillion\ToolInterface;
+
+/**
+ * The MCP server that a tool comes from.
+ *
+ * @internal
+ */
+final class ToolOrigin
+{
+    public function __construct(public readonly string $label, public readonly string $url)
+    {
+    }
+
+    /** Returns null for a tool that belongs to no server. */
+    public static function of(ToolInterface $tool): ?self
+    {
+        return $tool instanceof MCPToolInterface ? self::ofEntry($tool->getMCPServerConfig()) : null;
+    }
+
+    /** @param array<string, mixed> $entry */
+    public static function ofEntry(array $entry): self
+    {
+        Json::encode($entry);
+        $text = static fn (string $key): string => is_string($entry[$key] ?? null) ? $entry[$key] : '';
+        return new self($text('server_label'), $text('server_url'));
+    }
+}

@@ -1,0 +1,115 @@
+//! Event delivery during a run, and the run's outcome.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use pillion_chat::{Backlog, ChatEnd, ChatError, ChatEvent, ChatListener, ChatState, EndedCall};
+use pillion_client::wire::{ChatAnswer, ChatApproval, ChatToolCall, ChatUsage};
+use pillion_core::tool::ToolFailure;
+
+use super::job::{ChatJob, QueuedEvent};
+use crate::wait::JobSender;
+
+/// Forwards events to PHP and keeps the latest state.
+pub(super) struct EventForwarder {
+    pub(super) jobs: JobSender<ChatJob>,
+    /// The events sent to PHP and not read yet.
+    pub(super) backlog: Arc<Backlog>,
+    pub(super) latest_state: Arc<Mutex<ChatState>>,
+    /// The finished calls.
+    pub(super) calls: Vec<ChatToolCall>,
+}
+
+#[async_trait]
+impl ChatListener for EventForwarder {
+    fn hear(&mut self, event: ChatEvent) {
+        if let ChatEvent::ToolFinished(ended) = &event {
+            self.calls.push(call_of(ended));
+        }
+        if let Some((kind, data)) = event.shown() {
+            let event = QueuedEvent { kind, data };
+            self.backlog.tell(event.size());
+            (self.jobs)(ChatJob::Event(event));
+        }
+    }
+
+    async fn keep(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
+        let mut latest_state = self
+            .latest_state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        latest_state.clone_from(state);
+        Ok(())
+    }
+}
+
+fn call_of(ended: &EndedCall) -> ChatToolCall {
+    let EndedCall { result, .. } = ended;
+    ChatToolCall {
+        id: result.tool_call_id.clone(),
+        name: result.tool_name.clone(),
+        arguments: ended.given(),
+        success: result.success,
+        content: result.content(),
+        error_code: result.error_code.map(|code| code.to_string()),
+    }
+}
+
+/// The outcome of a finished run.
+pub(super) struct ChatOutcome {
+    pub(super) state: ChatState,
+    pub(super) outcome: Result<ChatEnd, ChatError>,
+    pub(super) calls: Vec<ChatToolCall>,
+}
+
+impl ChatOutcome {
+    /// Converts the outcome to the format of the sidecar's API.
+    pub(super) fn into_answer(self, model: &str) -> ChatAnswer {
+        let Self {
+            state,
+            outcome,
+            calls,
+        } = self;
+        let error = outcome.as_ref().err();
+        let answer = state.answer().filter(|_| error.is_none());
+        let waiting = state.waiting();
+        let status = match () {
+            () if error.is_some() => "failed",
+            () if answer.is_some() => "answered",
+            () => "awaiting_approval",
+        };
+        let usage = state.usage();
+        ChatAnswer {
+            success: answer.is_some(),
+            id: String::new(),
+            model: model.to_owned(),
+            status: status.to_owned(),
+            content: answer.map(|answer| answer.text.clone()),
+            finish_reason: answer.map(|answer| answer.finish.reason().to_owned()),
+            limit_reached: answer
+                .and_then(|answer| answer.limit_reached)
+                .map(|limit| limit.name().to_owned()),
+            tool_calls: calls,
+            approvals: (waiting.iter())
+                .map(|waiting| ChatApproval {
+                    id: waiting.approval_id.clone(),
+                    call: waiting.call.id.clone(),
+                    tool: waiting.call.name.clone(),
+                    arguments: waiting.asked(),
+                })
+                .collect(),
+            usage: ChatUsage {
+                requests: state.requests() as u64,
+                input_tokens: usage.input_tokens,
+                output_tokens: usage.output_tokens,
+                cached_tokens: usage.cached_tokens,
+            },
+            error: error.map(ToString::to_string),
+            error_code: error.map(|error| error.code().to_string()),
+            retry_after: match error {
+                Some(ChatError::Model(error)) => error.retry_after.map(|after| after.as_secs_f64()),
+                _ => None,
+            },
+        }
+    }
+}

@@ -1,0 +1,47 @@
+use serde_json::Value;
+
+use super::keys::KeyJob;
+use super::runner::CallsJob;
+use crate::execution_registry::ExecutionJob;
+use crate::wait::JobSender;
+
+/// Approximate size of an event that waits for PHP, in bytes, without its text.
+const EVENT_BASE_BYTES: usize = 1024;
+
+/// A job that a chat sends to the PHP thread.
+pub(super) enum ChatJob {
+    /// Deliver an event.
+    Event(QueuedEvent),
+    /// Ask for the provider's key.
+    Key(KeyJob),
+    /// Run calls with the methods of an executor.
+    Calls(CallsJob),
+    /// A job of the chat's tools.
+    Execution(ExecutionJob),
+}
+
+/// An event of a chat.
+pub(super) struct QueuedEvent {
+    /// The event name.
+    pub(super) kind: &'static str,
+    pub(super) data: Value,
+}
+
+impl QueuedEvent {
+    /// Returns the event's size in bytes while it waits for PHP. Only text fragments are unlimited
+    /// in number; the chat's limits bound all other data.
+    pub(super) fn size(&self) -> usize {
+        EVENT_BASE_BYTES + self.data["text"].as_str().map_or(0, str::len)
+    }
+}
+
+tokio::task_local! {
+    /// The channel to the PHP thread of the chat that this task belongs to. The chats of a process
+    /// share a model, but each chat has its own callables.
+    pub(super) static JOB_SENDER: JobSender<ChatJob>;
+}
+
+/// Returns the channel to the PHP thread of the current task's chat.
+pub(super) fn current_job_sender() -> Option<JobSender<ChatJob>> {
+    JOB_SENDER.try_with(Clone::clone).ok()
+}

@@ -1,0 +1,152 @@
+use std::cell::RefCell;
+
+use pillion_client::wire::ChatRequest;
+use pillion_client::{Caller, Client, Stream};
+use pillion_sse::SseDecoder;
+use serde_json::{Map, Value};
+
+use super::{ChatSettings, FinishedChat, Step};
+use crate::classes::sidecar::failure_of;
+use crate::exception;
+use crate::runtime::Bound;
+use crate::zend::Failure;
+
+/// Maximum length of an event in bytes; the last event contains a complete answer.
+const MAX_EVENT_BYTES: usize = 32 * 1024 * 1024;
+
+/// A chat whose tool loop runs in the sidecar, with its event stream.
+pub struct SidecarChat {
+    reader: Bound<RefCell<EventReader>>,
+    id: RefCell<String>,
+}
+
+struct EventReader {
+    stream: Stream,
+    decoder: SseDecoder,
+}
+
+/// A chat request to the sidecar: new messages for the chat `id`, or for a new chat.
+pub struct SidecarChatRequest<'a> {
+    pub settings: &'a ChatSettings,
+    pub model: Option<&'a str>,
+    pub id: Option<&'a str>,
+    pub messages: Vec<Value>,
+    pub caller: Caller,
+}
+
+impl SidecarChatRequest<'_> {
+    fn body(&self, stream: bool) -> Result<Vec<u8>, Failure> {
+        let messages: Vec<Map<String, Value>> = (self.messages.iter())
+            .filter_map(|message| message.as_object().cloned())
+            .collect();
+        let continued = ChatRequest {
+            messages: (!messages.is_empty()).then_some(messages),
+            stream: Some(stream),
+            ..ChatRequest::default()
+        };
+        let request = match self.id {
+            Some(_) => continued,
+            None => ChatRequest {
+                model: self.model.map(str::to_owned),
+                system: self.settings.system.clone(),
+                enable_tools: Some(self.settings.with_tools),
+                temperature: self.settings.options.temperature,
+                max_output_tokens: self.settings.options.max_output_tokens,
+                ..continued
+            },
+        };
+        serde_json::to_vec(&request).map_err(|error| exception::invalid_input(error.to_string()))
+    }
+
+    /// Waits for the complete answer.
+    ///
+    /// # Errors
+    /// An exception that states why there is no answer.
+    pub fn answer(&self, client: &Client) -> Result<FinishedChat, Failure> {
+        let answer = client.raw().chat(self.id, &self.body(false)?, &self.caller);
+        let answer = answer.map_err(|error| failure_of(&error))?;
+        let answer = serde_json::from_slice(&answer).map_err(|error| invalid_response(&error))?;
+        Ok(finished_chat(answer, ""))
+    }
+
+    /// Waits for the response headers of an event stream.
+    ///
+    /// # Errors
+    /// Same as [`answer`](Self::answer).
+    pub fn stream(&self, client: &Client) -> Result<SidecarChat, Failure> {
+        let body = self.body(true)?;
+        let stream = client.raw().chat_events(self.id, &body, &self.caller);
+        let reader = EventReader {
+            stream: stream.map_err(|error| failure_of(&error))?,
+            decoder: SseDecoder::new(MAX_EVENT_BYTES),
+        };
+        Ok(SidecarChat {
+            reader: Bound::new(RefCell::new(reader)),
+            id: RefCell::new(self.id.unwrap_or_default().to_owned()),
+        })
+    }
+}
+
+impl SidecarChat {
+    /// Waits for the next step.
+    ///
+    /// # Errors
+    /// A `TransportException` or a `TimeoutException`; an exception from a signal handler.
+    pub fn next(&self) -> Result<Step, Failure> {
+        let reader = self.reader.get().ok_or_else(|| {
+            Failure::error("Pillion: the process was forked; only the parent continues the chat")
+        })?;
+        // A signal handler may call this method during the wait.
+        let Ok(mut reader) = reader.try_borrow_mut() else {
+            return Err(Failure::error("Pillion: the stream is being read"));
+        };
+        loop {
+            let (kind, data) = reader.next_event()?;
+            let data: Value =
+                serde_json::from_str(&data).map_err(|error| invalid_response(&error))?;
+            match kind.as_str() {
+                "chat" => {
+                    let id = data["id"].as_str().unwrap_or_default();
+                    id.clone_into(&mut self.id.borrow_mut());
+                }
+                "done" => return Ok(Step::Done(finished_chat(data, &self.id.borrow()))),
+                _ => return Ok(Step::Event(kind, data)),
+            }
+        }
+    }
+
+    /// Returns the state that resumes the chat: the chat ID, once the sidecar has sent it.
+    pub fn state(&self) -> Option<String> {
+        let id = self.id.borrow();
+        (!id.is_empty()).then(|| id.clone())
+    }
+}
+
+impl EventReader {
+    /// Returns the name and the data of the next event.
+    fn next_event(&mut self) -> Result<(String, String), Failure> {
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            if let Some(event) = self.decoder.next_event() {
+                return Ok((event.event.into_owned(), event.data));
+            }
+            let read = self.stream.read(&mut buffer);
+            let read = read.map_err(|error| failure_of(&error))?;
+            if read == 0 {
+                let message = "The sidecar ended the stream before the chat had ended";
+                return Err(exception::transport(message));
+            }
+            let fed = self.decoder.feed(&buffer[..read]);
+            fed.map_err(|error| exception::transport(format!("The sidecar's response: {error}")))?;
+        }
+    }
+}
+
+fn finished_chat(answer: Value, id: &str) -> FinishedChat {
+    let state = answer["id"].as_str().unwrap_or(id).to_owned();
+    FinishedChat { answer, state }
+}
+
+fn invalid_response(error: &serde_json::Error) -> Failure {
+    exception::transport(format!("The sidecar's response cannot be read: {error}"))
+}

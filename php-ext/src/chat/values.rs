@@ -1,0 +1,40 @@
+use ext_php_rs::types::Zval;
+
+use crate::classes::tool_registry::Clients;
+use crate::zend::{entries, list_of};
+
+/// The PHP values that take part in a chat, apart from the executor.
+pub struct ChatValues {
+    /// The MCP clients in the executor's registry.
+    pub clients: Clients,
+    /// The `$context` array.
+    pub context: Zval,
+    /// The callable that returns the provider's key, or null.
+    pub key: Zval,
+}
+
+impl ChatValues {
+    /// Returns all values as one PHP value, for the garbage collector.
+    pub fn to_value(&self) -> Zval {
+        list_of([
+            self.clients.to_value(),
+            self.context.shallow_clone(),
+            self.key.shallow_clone(),
+        ])
+    }
+
+    /// Restores the values from the result of [`to_value`](Self::to_value).
+    pub fn of(value: &Zval) -> Self {
+        let mut parts = value.array().into_iter().flat_map(entries);
+        let mut next = || {
+            parts
+                .next()
+                .map_or_else(Zval::new, |(_, part)| part.shallow_clone())
+        };
+        Self {
+            clients: Clients::of(&next()),
+            context: next(),
+            key: next(),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Routes the server's requests and notifications to the PHP thread that handles them.
+//!
+//! Each call has an entry in the router, which holds the channel to the PHP thread of the call. A
+//! request waits in the queue of the router and not in the channel of a call, because no thread may
+//! be waiting for that call (as with a `ToolStream` that is not read), or the call may end before
+//! PHP takes the request. The router only wakes up a waiting thread, and this thread then takes the
+//! request.
+
+mod call_handle;
+mod inbox;
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use pillion_mcp_client::{Notification, RpcError};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::server_job::{ServerJob, ServerRequest, ServerRequestKind};
+use crate::wait::JobSender;
+use call_handle::{CURRENT_CALL, CallEntry};
+pub use call_handle::{CallHandle, ProgressPermit, WaitGuard};
+pub use inbox::NotificationInbox;
+
+/// The JSON-RPC error code of a request that no PHP thread can answer.
+const NO_THREAD_CODE: i64 = -32000;
+
+/// The registry of the PHP threads that use one connection.
+#[derive(Default)]
+pub struct MessageRouter {
+    state: Mutex<RouterState>,
+    inboxes: Mutex<Vec<Weak<NotificationInbox>>>,
+    /// The number of `tools/list_changed` notifications from the server.
+    changes: AtomicU64,
+}
+
+/// The open calls and the pending jobs.
+#[derive(Default)]
+struct RouterState {
+    /// The call whose wait began last is at the end.
+    calls: Vec<Arc<CallEntry>>,
+    /// The jobs that no thread has taken yet, oldest first. The engine limits their number.
+    jobs: VecDeque<QueuedJob>,
+}
+
+/// A job, and its call, if known.
+struct QueuedJob {
+    job: ServerJob,
+    call: Option<Arc<CallEntry>>,
+}
+
+impl RouterState {
+    /// Returns the call whose thread handles a job of `call`: a call of the same object, if a thread
+    /// waits for one, otherwise the call whose wait began last. A thread waits only for the call
+    /// whose wait began last: a thread that waits inside a callback cannot handle jobs of the outer
+    /// call. Returns `None` if no thread waits.
+    fn target(&self, call: Option<&Arc<CallEntry>>) -> Option<&Arc<CallEntry>> {
+        let waiting = || {
+            self.calls
+                .iter()
+                .rev()
+                .filter(|entry| entry.is_waited_for())
+        };
+        let same_object =
+            call.and_then(|call| waiting().find(|entry| Arc::ptr_eq(&entry.inbox, &call.inbox)));
+        same_object.or_else(|| waiting().next())
+    }
+
+    /// Wakes up the threads that have a job to take.
+    fn wake_targets(&mut self) {
+        if !self.calls.iter().any(|entry| entry.can_still_wait()) {
+            // Dropping a request makes its sender receive the error that no thread can answer.
+            self.jobs.clear();
+        }
+        self.jobs.retain(|queued| !queued.job.is_abandoned());
+        let mut woken: Vec<&Arc<CallEntry>> = Vec::new();
+        for queued in &self.jobs {
+            let target = self.target(queued.call.as_ref());
+            if let Some(target) =
+                target.filter(|target| !woken.iter().any(|entry| Arc::ptr_eq(entry, target)))
+            {
+                (target.jobs)(ServerJob::Wake);
+                woken.push(target);
+            }
+        }
+    }
+}
+
+impl MessageRouter {
+    /// Registers a call of the PHP object with this inbox.
+    pub fn open_call(
+        self: &Arc<Self>,
+        jobs: JobSender<ServerJob>,
+        inbox: &Arc<NotificationInbox>,
+    ) -> CallHandle {
+        let entry = Arc::new(CallEntry::new(jobs, inbox));
+        lock(&self.state).calls.push(Arc::clone(&entry));
+        CallHandle {
+            router: Arc::clone(self),
+            entry,
+        }
+    }
+
+    /// Delivers every later notification also to this inbox, as long as the inbox exists.
+    pub fn subscribe(&self, inbox: &Arc<NotificationInbox>) {
+        let mut inboxes = lock(&self.inboxes);
+        inboxes.retain(|inbox| inbox.strong_count() > 0);
+        inboxes.push(Arc::downgrade(inbox));
+    }
+
+    /// Returns the number of `tools/list_changed` notifications so far.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Forwards a request of the server to PHP: to the object whose call it belongs to, or otherwise
+    /// to the object whose wait began last. The second case applies if the call is unknown, as on a
+    /// stream that serves all requests, or if the object does not wait. If no object waits but a
+    /// call is running, the request waits too.
+    ///
+    /// Must be called where the request is received, not where its answer is awaited.
+    pub fn forward_request(
+        self: &Arc<Self>,
+        kind: ServerRequestKind,
+        params: Box<RawValue>,
+    ) -> impl Future<Output = Result<Value, RpcError>> + Send + use<> {
+        let (request, answer) = ServerRequest::new(kind, params);
+        self.enqueue(ServerJob::Request(request));
+        async move {
+            answer.await.unwrap_or_else(|_| {
+                let message = "No PHP thread is available to answer the request";
+                Err(RpcError::new(NO_THREAD_CODE, message))
+            })
+        }
+    }
+
+    /// Queues a job for PHP. The job is dropped if no call is open.
+    pub fn enqueue(&self, job: ServerJob) {
+        let call = CURRENT_CALL.try_with(Arc::clone).ok();
+        let mut state = lock(&self.state);
+        state.jobs.push_back(QueuedJob { job, call });
+        state.wake_targets();
+    }
+
+    /// Wakes up the waiting thread. A thread that begins to wait later checks the queue anyway.
+    pub fn wake(&self) {
+        let call = CURRENT_CALL.try_with(Arc::clone).ok();
+        if let Some(entry) = lock(&self.state).target(call.as_ref()) {
+            (entry.jobs)(ServerJob::Wake);
+        }
+    }
+
+    /// Removes and returns the first job for this call.
+    fn take_job(&self, entry: &Arc<CallEntry>) -> Option<ServerJob> {
+        let mut state = lock(&self.state);
+        let index = state.jobs.iter().position(|queued| {
+            let target = state.target(queued.call.as_ref());
+            target.is_some_and(|target| Arc::ptr_eq(target, entry))
+        })?;
+        state.jobs.remove(index).map(|queued| queued.job)
+    }
+
+    fn mark_waiting(&self, entry: &Arc<CallEntry>) {
+        let mut state = lock(&self.state);
+        state.calls.retain(|other| !Arc::ptr_eq(other, entry));
+        state.calls.push(Arc::clone(entry));
+        state.wake_targets();
+    }
+
+    fn close_call(&self, entry: &Arc<CallEntry>) {
+        let mut state = lock(&self.state);
+        state.calls.retain(|other| !Arc::ptr_eq(other, entry));
+        state.wake_targets();
+    }
+
+    fn wake_targets(&self) {
+        lock(&self.state).wake_targets();
+    }
+
+    /// Handles a notification of the server.
+    pub fn handle_notification(&self, notification: &Notification) {
+        if notification.method == "notifications/tools/list_changed" {
+            self.changes.fetch_add(1, Ordering::AcqRel);
+        }
+        let mut is_first = false;
+        for inbox in lock(&self.inboxes).iter().filter_map(Weak::upgrade) {
+            is_first |= inbox.put(notification.clone());
+        }
+        // A thread that was woken up and has not read its inbox yet finds this notification too.
+        if is_first {
+            for entry in &lock(&self.state).calls {
+                (entry.jobs)(ServerJob::Wake);
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic while the lock is held leaves a valid value behind.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

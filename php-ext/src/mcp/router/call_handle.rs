@@ -1,0 +1,136 @@
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use pillion_mcp_client::{Progress, ProgressCallback};
+
+use super::{MessageRouter, NotificationInbox};
+use crate::mcp::server_job::ServerJob;
+use crate::runtime::Bound;
+use crate::wait::JobSender;
+
+/// Maximum number of progress reports that wait for one PHP thread. Further reports are dropped,
+/// because later reports are more recent.
+const MAX_PENDING_REPORTS: usize = 256;
+
+tokio::task_local! {
+    /// The call that the task belongs to. A request on the response stream of a call is received
+    /// inside the task of that call, so this value identifies the call.
+    pub(super) static CURRENT_CALL: Arc<CallEntry>;
+}
+
+/// One or several calls, and the PHP thread that may wait for them.
+pub struct CallEntry {
+    pub(super) jobs: JobSender<ServerJob>,
+    /// The inbox of the PHP object that made the call.
+    pub(super) inbox: Arc<NotificationInbox>,
+    /// The number of waits in progress: a callback may wait for the call that invoked the callback.
+    waits: AtomicUsize,
+    is_running: AtomicBool,
+    pending_reports: AtomicUsize,
+}
+
+impl CallEntry {
+    pub(super) fn new(jobs: JobSender<ServerJob>, inbox: &Arc<NotificationInbox>) -> Self {
+        Self {
+            jobs,
+            inbox: Arc::clone(inbox),
+            waits: AtomicUsize::new(0),
+            is_running: AtomicBool::new(true),
+            pending_reports: AtomicUsize::new(0),
+        }
+    }
+
+    /// Returns whether a PHP thread waits.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.waits.load(Ordering::Acquire) > 0
+    }
+
+    /// Returns whether a PHP thread waits or may wait later.
+    pub(super) fn can_still_wait(&self) -> bool {
+        self.is_waited_for() || self.is_running.load(Ordering::Acquire)
+    }
+}
+
+/// One progress report on its way to PHP.
+pub struct ProgressPermit(Arc<CallEntry>);
+
+impl Drop for ProgressPermit {
+    fn drop(&mut self) {
+        self.0.pending_reports.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// PHP's handle of a call. The call is registered with the router as long as this value lives. A
+/// forked child must not use it: see [`Bound`].
+pub struct CallHandle {
+    pub(super) router: Arc<MessageRouter>,
+    pub(super) entry: Arc<CallEntry>,
+}
+
+impl CallHandle {
+    /// Wraps the future of a call, so that the server's requests during the call reach this handle.
+    pub fn run<F: Future>(&self, call: F) -> impl Future<Output = F::Output> + use<F> {
+        let end_guard = CallEndGuard(self.router.clone(), self.entry.clone());
+        let call = CURRENT_CALL.scope(Arc::clone(&self.entry), call);
+        async move {
+            let outcome = call.await;
+            drop(end_guard);
+            outcome
+        }
+    }
+
+    /// Returns a callback that reports the progress of one of the calls to PHP.
+    pub fn progress_callback(&self, call: usize) -> ProgressCallback {
+        let entry = Arc::clone(&self.entry);
+        Arc::new(move |progress: Progress| {
+            let pending = entry.pending_reports.fetch_add(1, Ordering::Relaxed);
+            let permit = ProgressPermit(Arc::clone(&entry));
+            if pending < MAX_PENDING_REPORTS {
+                (entry.jobs)(ServerJob::Progress {
+                    call,
+                    progress,
+                    permit,
+                });
+            }
+        })
+    }
+
+    /// Marks the call as waited for, until the returned value is dropped.
+    pub fn begin_wait(&self) -> Bound<WaitGuard> {
+        self.entry.waits.fetch_add(1, Ordering::AcqRel);
+        self.router.mark_waiting(&self.entry);
+        Bound::new(WaitGuard(Arc::clone(&self.router), Arc::clone(&self.entry)))
+    }
+
+    /// Removes and returns the next job for this call, if there is one.
+    pub fn take_job(&self) -> Option<ServerJob> {
+        self.router.take_job(&self.entry)
+    }
+}
+
+impl Drop for CallHandle {
+    fn drop(&mut self) {
+        self.router.close_call(&self.entry);
+    }
+}
+
+/// A thread waits for a call as long as this value lives.
+pub struct WaitGuard(Arc<MessageRouter>, Arc<CallEntry>);
+
+impl Drop for WaitGuard {
+    fn drop(&mut self) {
+        self.1.waits.fetch_sub(1, Ordering::AcqRel);
+        self.0.wake_targets();
+    }
+}
+
+/// Marks the end of the call when it is dropped, even if PHP has not read the result yet.
+struct CallEndGuard(Arc<MessageRouter>, Arc<CallEntry>);
+
+impl Drop for CallEndGuard {
+    fn drop(&mut self) {
+        self.1.is_running.store(false, Ordering::Release);
+        self.0.wake_targets();
+    }
+}

@@ -1,0 +1,86 @@
+use pillion_mcp_client::{AuthorizationResponse, Progress, PromptError, RpcError};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+
+use super::router::ProgressPermit;
+use crate::wait::Reply;
+
+/// A job that the engine passes to the PHP thread that waits for a call.
+pub enum ServerJob {
+    /// The server sends a request.
+    Request(ServerRequest),
+    /// A call reports progress.
+    Progress {
+        /// The index of the call among those that are waited for.
+        call: usize,
+        /// The progress.
+        progress: Progress,
+        /// Held until the progress has been reported.
+        permit: ProgressPermit,
+    },
+    /// The user must grant an authorization.
+    Authorize {
+        /// The URL of the authorization page.
+        url: String,
+        /// Receives the authorization response from the browser's redirect.
+        reply: Reply<Result<AuthorizationResponse, PromptError>>,
+    },
+    /// There are notifications for the object, or a job in the router.
+    Wake,
+}
+
+impl ServerJob {
+    /// Returns whether nothing waits for the outcome of the job any more.
+    pub fn is_abandoned(&self) -> bool {
+        match self {
+            Self::Request(request) => request.is_abandoned(),
+            Self::Authorize { reply, .. } => reply.is_abandoned(),
+            Self::Progress { .. } | Self::Wake => false,
+        }
+    }
+}
+
+/// The kinds of requests that a server may send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerRequestKind {
+    /// A completion by a language model.
+    Sampling,
+    /// Input from the user.
+    Elicitation,
+}
+
+/// A request from the server.
+pub struct ServerRequest {
+    /// The kind of the request.
+    pub kind: ServerRequestKind,
+    /// The parameters, as the server wrote them.
+    pub params: Box<RawValue>,
+    reply: Reply<Result<Value, RpcError>>,
+}
+
+impl ServerRequest {
+    /// Creates a request and the receiver of its answer.
+    pub fn new(
+        kind: ServerRequestKind,
+        params: Box<RawValue>,
+    ) -> (Self, oneshot::Receiver<Result<Value, RpcError>>) {
+        let (reply, answer) = Reply::new();
+        let request = Self {
+            kind,
+            params,
+            reply,
+        };
+        (request, answer)
+    }
+
+    /// Returns whether nothing waits for the answer any more.
+    pub fn is_abandoned(&self) -> bool {
+        self.reply.is_abandoned()
+    }
+
+    /// Sends the answer. A late answer is dropped.
+    pub fn answer(self, outcome: Result<Value, RpcError>) {
+        self.reply.send(outcome);
+    }
+}
